@@ -1,0 +1,50 @@
+# Every verb sets up what it needs; Python 3.11 or later, git and make are all that is assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONPATH :=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format torture bench clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "cortex-replay needs Python 3.11 or later; say which: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+demo: $(VENV)/.runtime ## Verify and replay the shipped fixtures, and show a refusal
+	@$(BIN)/python examples/replay_demo.py
+
+test: lint ## Lint, run the tests, verify this repository's own store
+	$(BIN)/pytest -n 2
+	$(BIN)/cortex-replay verify --strict
+
+lint: $(VENV)/.dev ## ruff and mypy, strict
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy --no-error-summary
+
+format: $(VENV)/.dev ## Rewrite the code in the project's format
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+
+torture: $(VENV)/.dev ## The randomised tests, a hundred times as long
+	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property
+
+bench: $(VENV)/.dev ## Speed, as ratios against peers in the same run
+	$(BIN)/python benchmarks/run.py
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
