@@ -1,0 +1,154 @@
+"""Everything that can go wrong, as one tree.
+
+::
+
+    LlmError                      exit 1
+    ├── InvalidRequest            exit 2   a value that cannot be a request
+    ├── Transport                          the connection, not the model
+    ├── Timeout                            the request's whole budget is spent
+    ├── Upstream                           the provider answered with an error
+    ├── ResponseParse                      the provider's answer is not what it should be
+    ├── NoFixture                 exit 3   nothing recorded under this key
+    ├── FixtureIntegrityFailed    exit 5   the store is not what its index says
+    └── StoreIo                            the store could not be read or written
+
+Each class keeps its constructor's arguments in ``args``, so that an error survives pickling: test
+runners send errors from worker processes to the one that prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "Finding",
+    "FixtureIntegrityFailed",
+    "InvalidRequest",
+    "LlmError",
+    "NoFixture",
+    "ResponseParse",
+    "StoreIo",
+    "Timeout",
+    "Transport",
+    "Upstream",
+]
+
+_SHOWN_FINDINGS = 20
+
+
+class LlmError(Exception):
+    """Base of every error that cortex-replay raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidRequest(LlmError):
+    """A request, or a part of one, that must not be hashed or sent; ``field`` says which part."""
+
+    exit_code = 2
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(field, reason)
+        self.field = field
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"invalid request: {self.field}: {self.reason}"
+
+
+class Transport(LlmError):
+    """The provider could not be reached, or the connection broke before the answer was whole."""
+
+    def __str__(self) -> str:
+        return f"transport: {super().__str__()}"
+
+
+class Timeout(LlmError):
+    """The call did not end within its request's ``timeout_ms``."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        super().__init__(timeout_ms)
+        self.timeout_ms = timeout_ms
+
+    def __str__(self) -> str:
+        return f"timeout after {self.timeout_ms} ms"
+
+
+class Upstream(LlmError):
+    """The provider answered with an error status, or with an error in a successful one."""
+
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"upstream: {self.status} {self.message}".rstrip()
+
+
+class ResponseParse(LlmError):
+    """The provider answered, but the answer is malformed or breaks the request's schema."""
+
+    def __str__(self) -> str:
+        return f"response parse: {super().__str__()}"
+
+
+class NoFixture(LlmError):
+    """Nothing is recorded under this key, or every recorded answer was given already."""
+
+    exit_code = 3
+
+    def __init__(self, model: str, prompt_hash: str, exhausted: bool = False) -> None:
+        super().__init__(model, prompt_hash, exhausted)
+        self.model = model
+        self.prompt_hash = prompt_hash
+        self.exhausted = exhausted
+
+    def __str__(self) -> str:
+        text = f"no replay fixture for model={self.model} prompt_hash={self.prompt_hash}"
+        return f"{text} (all its recorded answers were given)" if self.exhausted else text
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason not to trust a store."""
+
+    code: str
+    """A stable word for programs, such as ``mismatch``; `docs/store-format.md` lists them."""
+    path: str
+    """The file concerned, relative to the store's root."""
+    reason: str
+    """What is wrong, for a person. Never quotes the content of a fixture."""
+    hint: str | None = None
+    """What probably happened and what to do, when that can be told."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class FixtureIntegrityFailed(LlmError):
+    """The store differs from what its index vouches for; ``issues`` holds every finding."""
+
+    exit_code = 5
+
+    def __init__(self, issues: Iterable[Finding]) -> None:
+        self.issues = tuple(issues)
+        super().__init__(self.issues)
+
+    def __str__(self) -> str:
+        shown = [str(issue) for issue in self.issues[:_SHOWN_FINDINGS]]
+        hidden = len(self.issues) - len(shown)
+        if hidden > 0:
+            shown.append(f"and {hidden} more")
+        if len(shown) == 1:
+            return f"fixture integrity failed: {shown[0]}"
+        return "\n  ".join([f"fixture integrity failed: {len(self.issues)} findings", *shown])
+
+
+class StoreIo(LlmError):
+    """The store's files could not be reached at all; says nothing about their content."""
+
+    def __str__(self) -> str:
+        return f"io: {super().__str__()}"

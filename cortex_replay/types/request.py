@@ -1,0 +1,207 @@
+"""One model call: everything that is asked, and the key it is found by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from cortex_replay import canonical
+from cortex_replay import validation as check
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types.message import LlmMessage, LlmRole, canonical_message
+
+__all__ = ["LlmRequest", "PromptCachePlan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCachePlan:
+    """Where a provider's prompt cache should be told to stop. Never part of the key."""
+
+    cache_tools: bool = False
+    cache_system: bool = False
+    breakpoint_message_ids: tuple[str, ...] = ()
+    """Local names (:attr:`LlmMessage.id`) of the messages after which the cache may end."""
+    ttl: Literal["5m", "1h"] | None = None
+
+    def __post_init__(self) -> None:
+        check.flag(self.cache_tools, "cache_tools")
+        check.flag(self.cache_system, "cache_system")
+        ids = check.texts(self.breakpoint_message_ids, "breakpoint_message_ids")
+        check.keep(self, "breakpoint_message_ids", ids)
+        if self.ttl not in (None, "5m", "1h"):
+            raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.shown(self.ttl)}')
+
+
+_NO_ADDITIONS: Final[tuple[object, ...]] = ((), None, (), None, None, None, {})
+"""What a plain request has in the fields that ``crtx-llm`` does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRequest:
+    """Everything about one model call. ``(model, prompt_hash())`` is its key.
+
+    ``temperature`` and ``max_tokens`` may be ``None``: the provider's default. The fields after
+    ``timeout_ms`` are keyword-only and take part in the key only when they are present; an empty
+    list or object counts as absent.
+    """
+
+    model: str
+    system: str = ""
+    messages: tuple[LlmMessage, ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    json_schema: JsonValue = None
+    timeout_ms: int = 30_000
+    tools: tuple[JsonValue, ...] = field(default=(), kw_only=True)
+    tool_choice: JsonValue = field(default=None, kw_only=True)
+    stop: tuple[str, ...] = field(default=(), kw_only=True)
+    top_p: float | None = field(default=None, kw_only=True)
+    top_k: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+    extra: dict[str, JsonValue] = field(default_factory=dict, kw_only=True)
+    """Parameters without a field of their own, by their name on the wire."""
+    cache: PromptCachePlan | None = field(default=None, kw_only=True, compare=False)
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            model: str,
+            system: str = "",
+            messages: str | Sequence[LlmMessage | Mapping[str, Any]] = (),
+            temperature: float | None = None,
+            max_tokens: int | None = None,
+            json_schema: object = None,
+            timeout_ms: int = 30_000,
+            *,
+            tools: Sequence[object] = (),
+            tool_choice: object = None,
+            stop: str | Sequence[str] = (),
+            top_p: float | None = None,
+            top_k: int | None = None,
+            seed: int | None = None,
+            extra: Mapping[str, object] | None = None,
+            cache: PromptCachePlan | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        check.keep(self, "model", check.text(self.model, "model"))
+        check.keep(self, "system", check.text(self.system, "system"))
+        check.keep(self, "messages", _messages(self.messages))
+        check.keep(self, "temperature", check.temperature(self.temperature, "temperature"))
+        check.optional_whole(self.max_tokens, "max_tokens", check.MAX_U64)
+        check.whole(self.timeout_ms, "timeout_ms", check.MAX_U64)
+        if self.json_schema is not None:
+            check.keep(self, "json_schema", check.free(self.json_schema, "json_schema"))
+        if not isinstance(self.cache, PromptCachePlan | None):
+            raise InvalidRequest("cache", f"expected a PromptCachePlan, not {check.kind_of(self.cache)}")
+        if self._has_additions():
+            self._check_additions()
+
+    def _check_additions(self) -> None:
+        check.keep(self, "tools", check.free_tuple(self.tools, "tools"))
+        choice = check.free(self.tool_choice, "tool_choice")
+        check.keep(self, "tool_choice", None if choice in ({}, []) else choice)
+        stop: object = self.stop
+        check.keep(self, "stop", check.texts((stop,) if isinstance(stop, str) else stop, "stop"))
+        check.keep(self, "top_p", check.optional_number(self.top_p, "top_p"))
+        check.optional_whole(self.top_k, "top_k", check.MAX_U64)
+        check.optional_integer(self.seed, "seed")
+        extra: object = self.extra
+        check.keep(self, "extra", {} if extra is None else check.free_object(extra, "extra"))
+
+    def canonical_bytes(self) -> bytes:
+        """The exact bytes that :meth:`prompt_hash` hashes; ``docs/key.md`` describes them."""
+        numbers: dict[str, str] = {}
+        return canonical.struct_bytes(
+            self.system,
+            [canonical_message(message, numbers) for message in self.messages],
+            self.temperature,
+            self.max_tokens,
+            self._additional_fields(),
+        )
+
+    def prompt_hash(self) -> str:
+        """BLAKE3 over everything the model sees, and nothing that it does not."""
+        return blake3_hex(self.canonical_bytes())
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The request as a fixture's ``request`` holds it: what is hashed, in readable form."""
+        request: dict[str, JsonValue] = {
+            "system": self.system,
+            "messages": [message.to_dict() for message in self.messages],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+        }
+        request.update(self._additional_fields())
+        return request
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """A request from its plain form; the inverse of :meth:`to_dict` once ``model`` is added.
+
+        Raises:
+            InvalidRequest: A field is unknown, missing or of the wrong kind.
+        """
+        try:
+            return check.from_mapping(cls, data)
+        except InvalidRequest as error:
+            raise InvalidRequest(error.field or "request", error.reason) from None
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """A request from JSON text, read as strictly as a fixture is.
+
+        Raises:
+            InvalidRequest: The text is not JSON, or not a request.
+        """
+        try:
+            data = loads(text.encode() if isinstance(text, str) else text)
+        except JsonError as error:
+            raise InvalidRequest("request", str(error)) from None
+        except UnicodeEncodeError:
+            raise InvalidRequest("request", "holds half of a surrogate pair") from None
+        if not isinstance(data, dict):
+            raise InvalidRequest("request", f"expected an object, not {check.kind_of(data)}")
+        return cls.from_dict(data)
+
+    def _has_additions(self) -> bool:
+        additions = (self.tools, self.tool_choice, self.stop, self.top_p, self.top_k, self.seed, self.extra)
+        return additions != _NO_ADDITIONS
+
+    def _additional_fields(self) -> Iterator[tuple[str, JsonValue]]:
+        """What stands after ``max_tokens`` in the canonical form, in order, when present."""
+        if self.json_schema is not None:
+            yield "json_schema", self.json_schema
+        if not self._has_additions():
+            return
+        if self.tools:
+            yield "tools", list(self.tools)
+        if self.tool_choice is not None:
+            yield "tool_choice", self.tool_choice
+        if self.stop:
+            yield "stop", list(self.stop)
+        if self.top_p is not None:
+            yield "top_p", self.top_p
+        if self.top_k is not None:
+            yield "top_k", self.top_k
+        if self.seed is not None:
+            yield "seed", self.seed
+        if self.extra:
+            yield "extra", self.extra
+
+
+def _messages(value: object) -> tuple[LlmMessage, ...]:
+    if isinstance(value, str):
+        return (LlmMessage(LlmRole.USER, value),)
+    messages = check.values(LlmMessage, value, "messages")
+    if messages and messages[0].role is LlmRole.SYSTEM:
+        raise InvalidRequest(
+            "messages[0].role",
+            "a conversation does not start with a system message; put its text into `system`",
+        )
+    return messages

@@ -1,0 +1,88 @@
+"""Tool calls, whole and in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from cortex_replay import canonical
+from cortex_replay import validation as check
+from cortex_replay.canonical import JsonValue
+from cortex_replay.strict_json import JsonError, loads
+
+__all__ = ["ToolCall", "ToolCallDelta"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A model's wish to have one tool called."""
+
+    id: str | None = None
+    """The provider's name for this call, opaque; ``None`` where a provider gives none."""
+    name: str
+    arguments: JsonValue
+    """The parsed arguments, or the raw text where the model wrote something that is no JSON."""
+
+    def __post_init__(self) -> None:
+        check.keep(self, "id", check.optional_text(self.id, "id"))
+        check.keep(self, "name", check.text(self.name, "name"))
+        check.keep(self, "arguments", check.free(self.arguments, "arguments"))
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The call as a fixture holds it."""
+        head: dict[str, JsonValue] = {} if self.id is None else {"id": self.id}
+        return head | {"name": self.name, "arguments": self.arguments}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call in a stream. Pieces with one ``index`` belong to one call."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+    """The next piece of the arguments' JSON text."""
+
+    def __post_init__(self) -> None:
+        check.keep(self, "index", check.whole(self.index, "index", check.MAX_U32))
+        check.keep(self, "id", check.optional_text(self.id, "id"))
+        check.keep(self, "name", check.optional_text(self.name, "name"))
+        check.keep(self, "arguments", check.text(self.arguments, "arguments"))
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The piece as a fixture holds it, without what it does not say."""
+        piece: dict[str, JsonValue] = {"index": self.index}
+        if self.id is not None:
+            piece["id"] = self.id
+        if self.name is not None:
+            piece["name"] = self.name
+        if self.arguments:
+            piece["arguments"] = self.arguments
+        return piece
+
+    @classmethod
+    def whole(cls, index: int, call: ToolCall) -> Self:
+        """A whole call as one piece."""
+        text = call.arguments if isinstance(call.arguments, str) else canonical.compact(call.arguments)
+        return cls(index, call.id, call.name, text)
+
+    @staticmethod
+    def join(pieces: Iterable[ToolCallDelta]) -> tuple[ToolCall, ...]:
+        """The whole calls that ``pieces``, in stream order, add up to."""
+        calls: dict[int, tuple[str | None, str, list[str]]] = {}
+        for piece in pieces:
+            call_id, name, texts = calls.get(piece.index, (None, "", []))
+            calls[piece.index] = (piece.id or call_id, piece.name or name, [*texts, piece.arguments])
+        return tuple(
+            ToolCall(id=call_id, name=name, arguments=_arguments_value("".join(texts)))
+            for _, (call_id, name, texts) in sorted(calls.items())
+        )
+
+
+def _arguments_value(text: str) -> JsonValue:
+    try:
+        return loads(text.encode())
+    except JsonError:
+        return text

@@ -1,0 +1,281 @@
+"""Checks that turn what a caller passed into the one form that a value keeps.
+
+Every function takes the value and the name of its field, returns the value to keep, and raises
+:class:`~cortex_replay.errors.InvalidRequest` with that name. Nothing that costs time is done for
+a good value beyond looking at it: the way to a bad one is spelled out only when it is found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import Field
+from typing import Any, Final, TypeVar, cast
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+
+__all__ = [
+    "MAX_U32",
+    "MAX_U64",
+    "flag",
+    "free",
+    "free_object",
+    "free_tuple",
+    "from_mapping",
+    "items",
+    "keep",
+    "kind_of",
+    "optional_integer",
+    "optional_number",
+    "optional_text",
+    "optional_whole",
+    "shown",
+    "temperature",
+    "text",
+    "texts",
+    "values",
+    "whole",
+]
+
+_T = TypeVar("_T")
+
+MAX_U32: Final = 2**32 - 1
+MAX_U64: Final = 2**64 - 1
+
+_MAX_NESTING: Final = 250
+"""Deepest free value that can be hashed; the writer's own limit is 254."""
+
+_SHOWN_STEPS: Final = 8
+
+_F32_OVERFLOW: Final = 3.4028235677973366e38
+"""The smallest f64 that rounds to infinity as f32."""
+
+
+def kind_of(value: object) -> str:
+    """The kind of a value, for a message."""
+    return "null" if value is None else f"a {type(value).__name__}"
+
+
+def shown(value: object) -> str:
+    """A value, for a message."""
+    whole_text = repr(value)
+    return whole_text if len(whole_text) <= 40 else f"{whole_text[:37]}..."
+
+
+def text(value: object, name: str) -> str:
+    """Text that can be encoded."""
+    if not isinstance(value, str):
+        raise InvalidRequest(name, f"expected text, not {kind_of(value)}")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            reason = f"holds half of a surrogate pair at character {error.start}"
+            raise InvalidRequest(name, reason) from None
+    # A subclass may print itself differently from what it holds.
+    return value if type(value) is str else str.__str__(value)
+
+
+def optional_text(value: object, name: str) -> str | None:
+    return None if value is None else text(value, name)
+
+
+def items(value: object, name: str) -> Sequence[object]:
+    """A list or a tuple; never a string, which is a sequence by accident."""
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest(name, f"expected a list, not {kind_of(value)}")
+    return value
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    return tuple(text(item, f"{name}[{i}]") for i, item in enumerate(items(value, name)))
+
+
+def flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequest(name, f"expected true or false, not {kind_of(value)}")
+    return value
+
+
+def _integer(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequest(name, f"expected a whole number, not {kind_of(value)}")
+    return int(value)
+
+
+def whole(value: object, name: str, most: int) -> int:
+    """A whole number from 0 to ``most``."""
+    number = _integer(value, name)
+    if not 0 <= number <= most:
+        reason = "must not be negative" if number < 0 else f"must be at most {most}"
+        raise InvalidRequest(name, reason)
+    return number
+
+
+def optional_whole(value: object, name: str, most: int) -> int | None:
+    return None if value is None else whole(value, name, most)
+
+
+def optional_integer(value: object, name: str) -> int | None:
+    """A whole number that fits 64 bits, signed or not."""
+    if value is None:
+        return None
+    number = _integer(value, name)
+    if not -(2**63) <= number <= MAX_U64:
+        raise InvalidRequest(name, "does not fit 64 bits")
+    return number
+
+
+def optional_number(value: object, name: str) -> float | None:
+    """A finite number, as a float."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidRequest(name, f"expected a number, not {kind_of(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidRequest(name, "is out of range") from None
+    if not math.isfinite(number):
+        raise InvalidRequest(name, "must be finite")
+    return number
+
+
+def temperature(value: object, name: str) -> float | None:
+    """A finite number that is finite as f32 too, since that is how it is hashed."""
+    number = optional_number(value, name)
+    if number is not None and abs(number) >= _F32_OVERFLOW:
+        raise InvalidRequest(name, "is out of the range of a 32-bit float")
+    return number
+
+
+def free(value: object, name: str) -> JsonValue:
+    """A validated copy of a free JSON value, with numbers as the reference would read them.
+
+    A copy, because a frozen value must not change when the caller's dict does.
+    """
+    try:
+        return _copy(value, 0)
+    except _NotJson as error:
+        raise InvalidRequest(name + error.way, error.reason) from None
+    except RecursionError:
+        raise InvalidRequest(name, "nested too deeply") from None
+
+
+def free_tuple(value: object, name: str) -> tuple[JsonValue, ...]:
+    """A list of free JSON values."""
+    return tuple(cast("list[JsonValue]", free(items(value, name), name)))
+
+
+def free_object(value: object, name: str) -> dict[str, JsonValue]:
+    """A free JSON object."""
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(name, f"expected an object, not {kind_of(value)}")
+    return cast("dict[str, JsonValue]", free(value, name))
+
+
+def keep(instance: object, name: str, value: object) -> None:
+    """Put a checked value in its place; frozen dataclasses have no other way."""
+    object.__setattr__(instance, name, value)
+
+
+def values(kind: type[_T], value: object, name: str) -> tuple[_T, ...]:
+    """A list whose items are ``kind``, or mappings with the fields of one."""
+    made: list[_T] = []
+    for i, item in enumerate(items(value, name)):
+        if isinstance(item, kind):
+            made.append(item)
+        elif isinstance(item, Mapping):
+            try:
+                made.append(from_mapping(kind, item))
+            except InvalidRequest as error:
+                field_name = f".{error.field}" if error.field else ""
+                raise InvalidRequest(f"{name}[{i}]{field_name}", error.reason) from None
+        else:
+            reason = f"expected a {kind.__name__} or an object, not {kind_of(item)}"
+            raise InvalidRequest(f"{name}[{i}]", reason)
+    return tuple(made)
+
+
+def from_mapping(kind: type[_T], data: Mapping[str, Any]) -> _T:
+    """Build ``kind`` from a mapping of its fields."""
+    known: dict[str, Field[Any]] = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    try:
+        return kind(**data)
+    except TypeError:
+        for name in data:
+            if name not in known:
+                raise InvalidRequest(str(name), "there is no such field") from None
+        missing = [name for name, f in known.items() if name not in data and f.default is f.default_factory]
+        raise InvalidRequest("", f"lacks {', '.join(missing)}") from None
+
+
+class _NotJson(Exception):
+    """Carries the way to the culprit, built while it rises, as far as a person would read it."""
+
+    def __init__(self, reason: str, way: str = "") -> None:
+        self.reason = reason
+        self.way = way
+
+    def below(self, step: str, depth: int) -> _NotJson:
+        way = step.encode("ascii", "backslashreplace").decode() + self.way
+        return _NotJson(self.reason, way if depth < _SHOWN_STEPS else "")
+
+
+def _copy(value: object, depth: int) -> JsonValue:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return _copied_text(value)
+    if isinstance(value, int):
+        return _copied_integer(int(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _NotJson("must be finite")
+        return float(value)
+    if depth >= _MAX_NESTING:
+        raise _NotJson(f"nested deeper than {_MAX_NESTING} levels")
+    if isinstance(value, Mapping):
+        return _copied_object(value, depth)
+    if isinstance(value, list | tuple):
+        return _copied_list(value, depth)
+    raise _NotJson(f"expected a JSON value, not {kind_of(value)}")
+
+
+def _copied_object(value: Mapping[object, object], depth: int) -> dict[str, JsonValue]:
+    copied: dict[str, JsonValue] = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise _NotJson(f"object keys are text, not {kind_of(key)}")
+        try:
+            copied[_copied_text(key)] = _copy(item, depth + 1)
+        except _NotJson as error:
+            raise error.below(f".{key}", depth) from None
+    return copied
+
+
+def _copied_list(value: Sequence[object], depth: int) -> list[JsonValue]:
+    copied: list[JsonValue] = []
+    for i, item in enumerate(value):
+        try:
+            copied.append(_copy(item, depth + 1))
+        except _NotJson as error:
+            raise error.below(f"[{i}]", depth) from None
+    return copied
+
+
+def _copied_text(value: str) -> str:
+    try:
+        return text(value, "")
+    except InvalidRequest as error:
+        raise _NotJson(error.reason) from None
+
+
+def _copied_integer(value: int) -> int | float:
+    if -(2**63) <= value <= MAX_U64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise _NotJson("is out of range") from None
