@@ -1,0 +1,203 @@
+"""One pass over a store: every rule of :mod:`cortex_replay.store.trusted`, every finding."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Final, TypeVar
+
+from cortex_replay.errors import Finding
+from cortex_replay.store import hints, trusted
+from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, shown
+from cortex_replay.store.source import Source
+from cortex_replay.store.trusted import Layout, Untrusted
+
+__all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_fixture"]
+
+_T = TypeVar("_T")
+_Row = TypeVar("_Row", FixtureRow, ExchangeRow, FixtureRow | ExchangeRow)
+Keep = Callable[[FixtureRow, Fixture, bytes], None]
+Progress = Callable[[int, int], None]
+
+_PROGRESS_STEP: Final = 256
+_MOST_REREAD: Final = 1000
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What a check found. Trusted means: no findings."""
+
+    index: Index = field(default_factory=Index)
+    layout: Layout = Layout.NESTED
+    files_checked: int = 0
+    bytes_checked: int = 0
+    redacted_requests: list[str] = field(default_factory=list)
+    """Fixtures whose request cannot be checked, because a secret was cut out of it."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_trusted(self) -> bool:
+        return not self.findings
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether every row carries its key, so that the index alone can answer a lookup."""
+        return all(any(row[2:]) for row in self.index.rows)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the cycle collector from walking over a hundred thousand new values again and again.
+
+    None of them is garbage, and on a large index those walks cost a third of the whole time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collector()
+def check_listing(source: Source) -> CheckReport:
+    """The index, and that it lists what is there; no file but the index is opened."""
+    report = CheckReport()
+    data = source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+    if isinstance(data, Finding):
+        report.findings.append(replace(data, code="index-unreadable", hint=data.hint or hints.NO_INDEX))
+        return report
+    try:
+        report.index = trusted.trust_index(data)
+    except Untrusted as error:
+        report.findings.append(error.finding)
+        return report
+    report.layout = trusted.layout_of(report.index, source.has_folder(NESTED_FOLDER))
+    report.findings += trusted.trust_rows(report.index, report.layout)
+    listing = source.list_files(NESTED_FOLDER if report.layout is Layout.NESTED else "")
+    special = {finding.path for finding in listing.findings}
+    report.findings += listing.findings
+    report.findings += [
+        finding
+        for finding in trusted.compare_listing(report.index, report.layout, listing.files)
+        if finding.path not in special
+    ]
+    return report
+
+
+@_without_collector()
+def check_store(
+    source: Source, *, content: bool = True, keep: Keep | None = None, progress: Progress | None = None
+) -> CheckReport:
+    """Everything: the index, the listing, and every listed file.
+
+    Args:
+        source: Where the store is.
+        content: Whether to read what the files say too, or only that their bytes are the listed ones.
+        keep: Called with each trusted fixture and the very bytes it was read from.
+        progress: Called now and then with the number of files checked so far, and of all.
+    """
+    report = check_listing(source)
+    examine = _Examination(source, report, content, keep)
+    reported = {finding.path for finding in report.findings}
+    unsafe = {finding.path for finding in report.findings if finding.code == "path-unsafe"}
+    rows = sorted((row for row in report.index.rows if shown(row.path) not in unsafe), key=itemgetter(0))
+    contents = source.read_many([row.path for row in rows], trusted.MAX_FIXTURE_BYTES)
+    for count, (row, (path, data)) in enumerate(zip(rows, contents, strict=True), start=1):
+        if progress and count % _PROGRESS_STEP == 0:
+            progress(count, len(rows))
+        try:
+            examine(row, data)
+        except Untrusted as error:
+            if path not in reported:
+                report.findings.append(error.finding)
+    report.files_checked = len(rows)
+    report.findings += trusted.duplicate_keys(examine.keyless)
+    _hint_at_rerecords(source, report)
+    return report
+
+
+class _Examination:
+    """What happens to each listed file; a class to carry what is the same for all of them."""
+
+    def __init__(self, source: Source, report: CheckReport, content: bool, keep: Keep | None) -> None:
+        self.source = source
+        self.report = report
+        self.content = content
+        self.keep = keep
+        self.keyless: list[tuple[FixtureRow, Fixture]] = []
+
+    def __call__(self, row: FixtureRow | ExchangeRow, read: bytes | Finding) -> None:
+        if isinstance(read, Finding):
+            raise Untrusted(read)
+        self.report.bytes_checked += len(read)
+        if not self.content:
+            _confirmed(self.source, row, read, trusted.check_bytes)
+        elif isinstance(row, ExchangeRow):
+            _confirmed(self.source, row, read, trusted.trust_exchange)
+        else:
+            fixture, data = _confirmed(self.source, row, read, trusted.trust_fixture)
+            if row.prompt_hash is None:
+                self.keyless.append((row, fixture))
+            if fixture.is_request_redacted:
+                self.report.redacted_requests.append(row.path)
+            if self.keep:
+                self.keep(row, fixture, data)
+
+
+def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
+    """Read, check and parse the one file of a row.
+
+    Raises:
+        Untrusted: It is not what the index vouches for.
+    """
+    data = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    if isinstance(data, Finding):
+        raise Untrusted(data)
+    return trusted.trust_fixture(row, data), data
+
+
+def _confirmed(
+    source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]
+) -> tuple[_T, bytes]:
+    """The judgement on a file, and the bytes it holds for.
+
+    Only a difference of bytes is looked at twice: the first look may have been a short read.
+    """
+    try:
+        return judge(row, data), data
+    except Untrusted as error:
+        if error.finding.code != "mismatch":
+            raise
+    again = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    if isinstance(again, Finding):
+        raise Untrusted(again)
+    return judge(row, again), again
+
+
+def _hint_at_rerecords(source: Source, report: CheckReport) -> None:
+    """Pair a missing file with an unlisted one of the same key: the index is older than both."""
+    keys = {row.path: (row.model, row.prompt_hash) for row in report.index.fixtures}
+    missing = {keys.get(f.path): f.path for f in report.findings if f.code == "missing"}
+    unlisted = [f.path for f in report.findings if f.code == "unlisted"]
+    if not missing or not unlisted:
+        return
+    paired: set[str] = set()
+    for path in unlisted[:_MOST_REREAD]:
+        data = source.read(path, trusted.MAX_FIXTURE_BYTES)
+        if isinstance(data, bytes) and (key := _key_of(data)) in missing:
+            paired |= {path, missing[key]}
+    report.findings = [replace(f, hint=hints.STALE_INDEX) if f.path in paired else f for f in report.findings]
+
+
+def _key_of(data: bytes) -> FixtureKey | None:
+    try:
+        return parse_fixture(data).key
+    except FixtureError:
+        return None

@@ -1,0 +1,81 @@
+"""One exchange: a recorded HTTP call that is not a completion.
+
+Two kinds share a shape. A *failure* stands under a fixture's key and says what answer ``n`` was
+instead of a completion. An *opaque* call (embeddings, token counts, model lists) stands under the
+hash of its own request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from cortex_replay.canonical import JsonValue, exchange_bytes
+from cortex_replay.hashing import blake3_hex, is_digest
+from cortex_replay.store.fixture import FixtureError, FixtureKey
+from cortex_replay.strict_json import JsonError, loads
+
+__all__ = ["Exchange", "parse_exchange"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A parsed exchange: either ``match`` and ``n`` are set (a failure), or ``key`` is (opaque)."""
+
+    wire: dict[str, JsonValue]
+    match: FixtureKey | None = None
+    n: int | None = None
+    key: str | None = None
+
+
+def parse_exchange(data: bytes) -> Exchange:
+    """Read one exchange; an opaque one gets its key from its own request.
+
+    Raises:
+        FixtureError: The bytes are not JSON, or the JSON is not an exchange.
+    """
+    try:
+        document = loads(data)
+    except JsonError as error:
+        raise FixtureError(str(error), "json-malformed") from None
+    if not isinstance(document, dict):
+        raise FixtureError("the file: expected an object")
+    wire = document.get("wire")
+    if not isinstance(wire, dict) or not isinstance(wire.get("status"), int):
+        raise FixtureError("wire: expected an object with a status")
+    if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
+        raise FixtureError("wire: expected one of body, body_base64 and events")
+    if "request_match" in document:
+        return _failure(document, wire)
+    return _opaque(document, wire)
+
+
+def _failure(document: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Exchange:
+    match, n = document["request_match"], document.get("n")
+    if not isinstance(match, dict):
+        raise FixtureError("request_match: expected an object")
+    model, prompt_hash = match.get("model"), match.get("prompt_hash")
+    if not isinstance(model, str) or not isinstance(prompt_hash, str) or not is_digest(prompt_hash):
+        raise FixtureError("request_match: expected a model and a hash of 64 lower-case hex digits")
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise FixtureError("n: expected a whole number from 1")
+    return Exchange(wire, match=FixtureKey(model, prompt_hash), n=n)
+
+
+def _opaque(document: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Exchange:
+    request = document.get("request")
+    if not isinstance(request, dict):
+        raise FixtureError("expected request_match or request")
+    texts = tuple(request.get(name) for name in ("upstream", "method", "path"))
+    query = request.get("query", [])
+    if not isinstance(query, list) or not all(isinstance(text, str) for text in texts):
+        raise FixtureError("request: expected the texts upstream, method and path, and a list query")
+    pairs = []
+    for pair in query:
+        match pair:
+            case [str() as name, str() as value]:
+                pairs.append((name, value))
+            case _:
+                raise FixtureError("request.query: expected pairs of texts")
+    upstream, method, path = cast("tuple[str, str, str]", texts)
+    return Exchange(wire, key=blake3_hex(exchange_bytes(upstream, method, path, pairs, request.get("body"))))

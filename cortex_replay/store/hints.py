@@ -1,0 +1,65 @@
+"""What probably happened, told from the bytes alone. A hint never softens a refusal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.fixture import FixtureError, parse_fixture
+from cortex_replay.store.index import ExchangeRow, FixtureRow
+
+__all__ = ["MISSING", "NO_INDEX", "STALE_INDEX", "UNLISTED", "UPGRADE", "for_index", "for_mismatch"]
+
+NO_INDEX: Final = "is this the root of a store? `--store PATH` names another"
+UPGRADE: Final = "the store was written by a newer cortex-replay; upgrade this one"
+MISSING: Final = "was it deleted, or never committed? `git status --ignored` shows both"
+UNLISTED: Final = "only listed files are replayed; remove it, or restore the INDEX.toml that lists it"
+STALE_INDEX: Final = (
+    "INDEX.toml is from before a re-record of this answer (or the answer was edited by hand): "
+    "bring index and file from the same commit"
+)
+_LFS: Final = "this is a Git LFS pointer, not the file: run `git lfs pull`, and keep fixtures out of LFS"
+_CONFLICT: Final = "this file has unresolved merge conflict markers"
+_CRLF: Final = (
+    "only the line ends differ (CRLF): git changed them on checkout. Put `fixtures/** -text` and "
+    "`INDEX.toml -text` into .gitattributes, then check the files out again"
+)
+_RESTORE: Final = "restore it from version control; INDEX.toml is written by programs, not by hand"
+
+
+def _common(data: bytes) -> str | None:
+    if data.startswith(b"version https://git-lfs"):
+        return _LFS
+    if data.startswith(b"<<<<<<< ") or b"\n<<<<<<< " in data:
+        return _CONFLICT
+    return None
+
+
+def for_index(data: bytes) -> str:
+    """Why an index may be outside the grammar."""
+    if hint := _common(data):
+        return hint
+    if data.startswith(b"\xef\xbb\xbf"):
+        return "it starts with a byte order mark, which an editor put there: save it as plain UTF-8"
+    if b"\r" in data:
+        return _CRLF
+    return _RESTORE
+
+
+def for_mismatch(row: FixtureRow | ExchangeRow, data: bytes) -> str | None:
+    """Why a file may have other bytes than its row says."""
+    if hint := _common(data):
+        return hint
+    if b"\r\n" in data and blake3_hex(data.replace(b"\r\n", b"\n")) == row.blake3:
+        return _CRLF
+    if b"\n" in data and blake3_hex(data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")) == row.blake3:
+        return "only the line ends differ: it was listed with CRLF and now has LF"
+    if not data:
+        return "the file is empty"
+    try:
+        fixture = parse_fixture(data)
+    except FixtureError:
+        return None
+    if row.prompt_hash is None or fixture.key == (row.model, row.prompt_hash):
+        return STALE_INDEX
+    return "this is a whole fixture, but one with another key: files were swapped or renamed"

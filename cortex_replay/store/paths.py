@@ -1,0 +1,74 @@
+"""Which paths an index may name. The one guard between a row and the file system."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = [
+    "INDEX_NAME",
+    "NESTED_FOLDER",
+    "are_plain_paths",
+    "folded",
+    "is_fixture_name",
+    "path_problem",
+    "shown",
+]
+
+INDEX_NAME: Final = "INDEX.toml"
+NESTED_FOLDER: Final = "fixtures"
+
+
+def path_problem(path: str) -> str | None:
+    """Why ``path`` must not stand in an index, or ``None`` when it may.
+
+    An absolute path has an empty first component. A backslash or a colon is harmless here but
+    names another file (a folder, a drive, a stream) on Windows, and a fixture set must mean the
+    same everywhere.
+    """
+    if not path.isprintable():
+        return "holds a character that cannot be printed"
+    if "\\" in path or ":" in path:
+        return "holds a backslash or a colon"
+    if path and "//" not in path and "/." not in path and path[0] not in "./" and path[-1] != "/":
+        return None  # as nearly all are
+    for component in path.split("/"):
+        if component == "":
+            return "is absolute, or has an empty component"
+        if component in (".", ".."):
+            return f"has the component {component!r}"
+    return None
+
+
+def are_plain_paths(paths: Sequence[str]) -> bool:
+    """Whether all paths are plainly harmless and differ by more than letter case.
+
+    ``False`` says nothing: then :func:`path_problem` and :func:`folded` decide one by one.
+    """
+    joined = "\n".join(paths)
+    lines = f"\n{joined}\n"
+    return (
+        joined.isascii()
+        and joined.count("\n") == len(paths) - 1
+        and joined.replace("\n", "").isprintable()
+        and not any(bad in lines for bad in ("\\", ":", "//", "/.", "\n/", "\n.", "/\n", "\n\n"))
+        and len(set(joined.lower().split("\n"))) == len(paths)
+    )
+
+
+def folded(path: str) -> str:
+    """The form under which two paths are the same file on some file system."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
+def is_fixture_name(name: str) -> bool:
+    """Whether a file of this name must be listed."""
+    return name.endswith(".json") or name[-5:].lower() == ".json"
+
+
+def shown(path: str) -> str:
+    """A path as it may be printed: what is not text is escaped."""
+    return path if path.isprintable() else path.encode("unicode_escape", "surrogatepass").decode()
