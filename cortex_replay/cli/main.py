@@ -1,0 +1,69 @@
+"""The command group: global options, and errors as exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import cortex_replay
+from cortex_replay.cli import output
+from cortex_replay.cli.completion import completion_command
+from cortex_replay.cli.list import list_command
+from cortex_replay.cli.options import ExampleCommand, wants_json
+from cortex_replay.cli.show import show_command
+from cortex_replay.cli.verify import verify_command
+from cortex_replay.errors import LlmError
+
+__all__ = ["main"]
+
+
+class _Group(click.Group):
+    """Turns our errors into one line on stderr and the exit status of their class."""
+
+    format_epilog = ExampleCommand.format_epilog
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except LlmError as error:
+            output.print_error(error, as_json=wants_json(ctx))
+            ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            # The reader (`| head`) has seen enough. Nothing more can be said on stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+
+
+@click.group(
+    cls=_Group,
+    epilog="""Examples:
+
+  cortex-replay verify                   check the store in this folder
+  cortex-replay verify tests/llm --json  check another one, for a program
+  cortex-replay list --model 'claude-*'  what is recorded
+  cortex-replay show 3f2a91              one recording: prompt, answer, usage
+
+Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrity.
+""",
+)
+@click.version_option(cortex_replay.__version__, prog_name="cortex-replay")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Root of the store, where INDEX.toml stands. Also accepted after the command.",
+)
+@click.pass_context
+def main(ctx: click.Context, store: Path | None) -> None:
+    """Record real model calls once; replay them for ever."""
+    ctx.obj = store
+    if "NO_COLOR" in os.environ:
+        ctx.color = False
+
+
+for command in (completion_command, list_command, show_command, verify_command):
+    main.add_command(command)

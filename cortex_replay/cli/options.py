@@ -1,0 +1,57 @@
+"""What commands share: the store option, ``--json``, and help that ends with exit statuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+__all__ = ["ExampleCommand", "json_option", "store_option", "the_store", "wants_json"]
+
+_JSON = "cortex_replay.json"
+
+
+class ExampleCommand(click.Command):
+    """A command whose epilog keeps its lines as they are written."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Print the epilog verbatim: examples and tables must not be re-wrapped."""
+        if self.epilog:
+            formatter.write_paragraph()
+            for line in self.epilog.rstrip().split("\n"):
+                formatter.write(f"{line}\n")
+
+
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Root of the store, where INDEX.toml stands.  [default: $CORTEX_REPLAY_STORE, or this folder]",
+)
+
+
+def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    # Whoever prints an error that ends the command must know it too.
+    ctx.find_root().meta[_JSON] = value
+    return value
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=_note_json, help="Print the result as JSON, for programs."
+)
+
+
+def wants_json(ctx: click.Context) -> bool:
+    """Whether the command that runs was asked for JSON."""
+    return bool(ctx.find_root().meta.get(_JSON))
+
+
+def the_store(ctx: click.Context, *named: Path | None) -> Path:
+    """The one store that was named: by an argument, after the command, before it, or nowhere."""
+    given = {path for path in named if path is not None}
+    if not given:
+        given = {ctx.obj or Path(os.environ.get("CORTEX_REPLAY_STORE") or ".")}
+    if len(given) > 1:
+        raise click.UsageError(f"two stores are named: {' and '.join(sorted(map(str, given)))}")
+    return given.pop()

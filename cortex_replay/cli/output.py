@@ -1,0 +1,100 @@
+"""Printing: results on stdout, talk on stderr, and nothing that a model said unescaped."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError
+from cortex_replay.store.check import Progress
+
+__all__ = ["escaped", "print_error", "print_findings", "print_json", "progress_bar", "quoted", "talk"]
+
+_WORTH_A_BAR = 2000
+# C0 and C1 controls, the characters that reorder or hide text, line separators, and stray halves
+# of surrogate pairs. Line feed and tab stay.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def escaped(text: str) -> str:
+    """Text as it may be shown on a terminal: what could steer it is spelled out."""
+    text = _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
+
+
+def quoted(text: str, *, raw: bool = False) -> str:
+    """Text of several lines behind a bar, so that no line of it can pass for a line of ours
+    (or for a command to a CI runner, which are recognised at the start of a line)."""
+    if raw:
+        return text
+    return "\n".join(f"| {line}" for line in escaped(text).split("\n"))
+
+
+def talk(text: str) -> None:
+    """Something for a person only."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """The result, for a program."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_findings(findings: Iterable[Finding], *, err: bool = False) -> None:
+    """Each finding on a line of its own, with its hint below."""
+    for finding in findings:
+        path = click.style(escaped(finding.path), bold=True)
+        code = click.style(f"[{finding.code}]", fg="red")
+        click.echo(f"{path}: {escaped(finding.reason)} {code}", err=err)
+        if finding.hint:
+            click.echo(f"    hint: {escaped(finding.hint)}", err=err)
+
+
+def print_error(error: LlmError, *, as_json: bool) -> None:
+    """An error that ended the command."""
+    findings = error.issues if isinstance(error, FixtureIntegrityFailed) else ()
+    if as_json:
+        message = {
+            "error": type(error).__name__,
+            "message": str(error),
+            "findings": [asdict(finding) for finding in findings],
+        }
+        click.echo(json.dumps(message, ensure_ascii=False), err=True)
+    elif findings:
+        print_findings(findings, err=True)
+        talk("error: the store is not what its index says; nothing was read from it")
+    else:
+        talk(f"error: {escaped(str(error))}")
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Progress | None]:
+    """A bar on stderr for long work, when a person is watching."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bar: Any = None
+
+    def advance(done: int, total: int) -> None:
+        nonlocal bar
+        if total < _WORTH_A_BAR:
+            return
+        if bar is None:
+            bar = click.progressbar(length=total, label=label, file=sys.stderr)
+        bar.update(done - bar.pos)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.render_finish()

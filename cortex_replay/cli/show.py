@@ -1,0 +1,158 @@
+"""``cortex-replay show``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.store import Answer, Fixture, Store, StoredFixture
+from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
+
+__all__ = ["show_command"]
+
+
+def _complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    try:
+        stored = Store.open(ctx.params.get("store") or ".", verify="on-read").list()
+    except LlmError:
+        return []
+    return [
+        CompletionItem(item.prompt_hash[:16], help=item.model)
+        for item in stored
+        if item.prompt_hash.startswith(typed)
+    ]
+
+
+@click.command(
+    "show",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay show 3f2a91                        by the start of its prompt hash
+  cortex-replay show fixtures/m/3f2a91-77aa01.json  by its file
+  cortex-replay show 3f2a91 --json                 the file's own JSON, once it is trusted
+
+Exit status:
+  0  the fixture is shown
+  1  the store could not be opened
+  2  wrong usage, or several fixtures fit
+  3  no fixture fits
+  5  the store is not what its index says
+""",
+)
+@click.argument("fixture", shell_complete=_complete_fixture)
+@store_option
+@click.option("--model", help="Only this model, where several have the same prompt.")
+@click.option("--raw", is_flag=True, help="Print texts as they are, control characters included.")
+@json_option
+@click.pass_context
+def show_command(
+    ctx: click.Context, fixture: str, store: Path | None, model: str | None, raw: bool, as_json: bool
+) -> None:
+    """Show one fixture for a person: prompt, answers, usage, where it came from.
+
+    FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
+    """
+    opened = Store.open(the_store(ctx, store), verify="on-read")
+    stored = _find(ctx, opened, fixture, model)
+    content = opened.content(stored.model, stored.prompt_hash)
+    if as_json:
+        click.echo(content, nl=not content.endswith(b"\n"))
+        return
+    for line in _lines(opened.get(stored.model, stored.prompt_hash), stored, len(content), raw):
+        click.echo(line)
+
+
+def _find(ctx: click.Context, store: Store, wanted: str, model: str | None) -> StoredFixture:
+    found = [
+        item
+        for item in store.list()
+        if (item.path == wanted or (wanted and item.prompt_hash.startswith(wanted.lower())))
+        and model in (None, item.model)
+    ]
+    if not found:
+        output.talk(f"error: no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all")
+        ctx.exit(NoFixture.exit_code)
+    if len(found) > 1:
+        choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escaped(item.model)}" for item in found[:10])
+        raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")
+    return found[0]
+
+
+def _lines(fixture: Fixture, stored: StoredFixture, size: int, raw: bool) -> Iterator[str]:
+    meta = fixture.meta or {}
+    facts = [
+        ("model", stored.model),
+        ("prompt hash", stored.prompt_hash),
+        ("file", f"{stored.path} ({size:,} bytes)"),
+        ("blake3", stored.blake3),
+        *((name.replace("_", " "), _one_line(value)) for name, value in meta.items()),
+    ]
+    for name, text in facts:
+        yield f"{click.style(output.escaped(name).ljust(13), dim=True)} {output.escaped(text)}"
+    if fixture.request is None:
+        yield ""
+        yield "The fixture does not hold its request (crtx-llm writes none)."
+    else:
+        yield from _request_lines(fixture.request, raw)
+    for number, answer in enumerate(fixture.answers, start=1):
+        of_several = f" {number} of {len(fixture.answers)}" if len(fixture.answers) > 1 else ""
+        yield from _answer_lines(answer, f"answer{of_several}", raw)
+
+
+def _request_lines(request: LlmRequest, raw: bool) -> Iterator[str]:
+    if request.system:
+        yield from _section("system", request.system, raw)
+    for message in request.messages:
+        yield from _message_lines(message, raw)
+    plain = request.to_dict()
+    settings = {name: value for name, value in plain.items() if name not in ("system", "messages")}
+    yield from _section("settings", "\n".join(f"{k} = {_one_line(v)}" for k, v in settings.items()), raw)
+
+
+def _message_lines(message: LlmMessage, raw: bool) -> Iterator[str]:
+    title = message.role.value
+    if message.tool_call_id is not None:
+        title += f" (answers {message.tool_call_id}{', an error' if message.is_error else ''})"
+    yield from _section(title, message.content, raw)
+    for part in message.parts:
+        yield output.quoted(f"part: {_one_line(part)}", raw=raw)
+    yield from _call_lines(message.tool_calls, raw)
+
+
+def _answer_lines(answer: Answer, title: str, raw: bool) -> Iterator[str]:
+    if answer.reasoning:
+        yield from _section(f"{title}, reasoning", answer.reasoning, raw)
+    yield from _section(title, answer.text, raw)
+    yield from _call_lines(answer.tool_calls, raw)
+    facts = [f"finished: {answer.finish_reason}"] if answer.finish_reason else []
+    if answer.usage:
+        facts += [f"{name.replace('_', ' ')}: {count}" for name, count in answer.usage.to_dict().items()]
+    if answer.stream:
+        facts.append(f"streamed in {len(answer.stream)} chunks over {answer.stream[-1].at_ms:g} ms")
+    if facts:
+        yield click.style(output.escaped("; ".join(facts)), dim=True)
+
+
+def _call_lines(calls: tuple[ToolCall, ...], raw: bool) -> Iterator[str]:
+    for call in calls:
+        name = f" ({call.id})" if call.id else ""
+        yield output.quoted(f"call {call.name}{name}: {_one_line(call.arguments)}", raw=raw)
+
+
+def _section(title: str, text: str, raw: bool) -> Iterator[str]:
+    yield ""
+    yield click.style(output.escaped(title), bold=True)
+    if text:
+        yield output.quoted(text, raw=raw)
+
+
+def _one_line(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
