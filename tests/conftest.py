@@ -1,0 +1,25 @@
+"""Every test starts from a clean environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builder import StoreBuilder
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CORTEX_REPLAY_STORE", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> StoreBuilder:
+    """A sound store of two fixtures, to be changed in exactly one way."""
+    made = StoreBuilder(tmp_path / "store")
+    made.add("What is one?", "One.")
+    made.add("What is two?", "Two.")
+    made.write()
+    return made

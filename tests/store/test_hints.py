@@ -1,0 +1,139 @@
+"""A refusal tells what probably happened."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cortex_replay.store.fixture import Answer
+from tests.builder import StoreBuilder, ask, fixture_of
+
+
+def hint(builder: StoreBuilder) -> str:
+    (finding,) = builder.findings()
+    return finding.hint or ""
+
+
+def first_file(builder: StoreBuilder) -> Path:
+    return builder.root / next(iter(builder.files))
+
+
+def test_only_the_line_ends_differ(builder: StoreBuilder) -> None:
+    """A checkout with autocrlf."""
+    path = first_file(builder)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert "CRLF" in hint(builder)
+    assert ".gitattributes" in hint(builder)
+
+
+def test_an_lfs_pointer(builder: StoreBuilder) -> None:
+    """The file was never fetched."""
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+    first_file(builder).write_bytes(pointer)
+    assert "git lfs pull" in hint(builder)
+
+    builder.write()
+    builder.write_index(pointer)
+    assert "git lfs pull" in hint(builder)
+
+
+def test_a_merge_conflict_made_by_git(builder: StoreBuilder) -> None:
+    """Two branches that both add a fixture conflict in the index, which says so."""
+    root = builder.root
+
+    def git(*arguments: str, fails: bool = False) -> None:
+        identity = [
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.invalid",
+            "-c",
+            "init.defaultBranch=main",
+        ]
+        done = subprocess.run(["git", *identity, *arguments], cwd=root, capture_output=True, check=False)
+        assert fails == (done.returncode != 0), done.stderr
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "base")
+    git("checkout", "-b", "other")
+    rows = list(builder.fixtures)
+    builder.add("What is three?", "Three.")
+    builder.write()
+    git("add", ".")
+    git("commit", "-m", "three")
+    git("checkout", "main")
+    builder.fixtures = rows
+    builder.add("What is four?", "Four.")
+    builder.write()
+    git("add", ".")
+    git("commit", "-m", "four")
+    git("merge", "other", fails=True)
+    (finding,) = [finding for finding in builder.findings() if finding.path == "INDEX.toml"]
+
+    assert "conflict" in (finding.hint or "")
+
+
+def test_an_index_from_before_a_re_record_in_place(builder: StoreBuilder) -> None:
+    """The file is a whole fixture of the same key."""
+    path = first_file(builder)
+    path.write_bytes(path.read_bytes().replace(b"One.", b"Uno."))
+
+    assert "before a re-record" in hint(builder)
+
+
+def test_an_index_from_before_a_re_record_under_a_new_name(builder: StoreBuilder) -> None:
+    """The old file is gone and a new one of the same key is there: both say it."""
+    first_file(builder).unlink()
+    rows = list(builder.fixtures)
+    builder.files.pop(rows[0].path)
+    builder.add_fixture(fixture_of(ask("What is one?"), Answer("Uno.")))
+    builder.fixtures = rows
+    builder.write()
+    findings = builder.findings()
+
+    assert [finding.code for finding in findings] == ["missing", "unlisted"]
+    assert all("before a re-record" in (finding.hint or "") for finding in findings)
+
+
+def test_swapped_files(builder: StoreBuilder) -> None:
+    """Whole fixtures under each other's names."""
+    one, two = (builder.root / path for path in builder.files)
+    data = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(data)
+
+    assert all("another key" in (finding.hint or "") for finding in builder.findings())
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda data: b"\xef\xbb\xbf" + data, "byte order mark"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "CRLF"),
+        (lambda data: data + b"[table]\n", "version control"),
+        (lambda data: data + b"\xff", "version control"),
+    ],
+)
+def test_an_index_outside_the_grammar(builder: StoreBuilder, change: object, word: str) -> None:
+    """The likeliest causes are named."""
+    builder.write_index(change((builder.root / "INDEX.toml").read_bytes()))  # type: ignore[operator]
+
+    assert word in hint(builder)
+
+
+def test_no_finding_quotes_what_a_fixture_says(builder: StoreBuilder) -> None:
+    """A report may land in a public log."""
+    path = first_file(builder)
+    for secret in (
+        b'"text": "hunter2"',
+        b'"text": hunter2',
+        b'"hunter2": 1, "text": 5',
+        b'"text": "\\ud800hunter2"',
+    ):
+        path.write_bytes(path.read_bytes().replace(b'"text": "One."', secret))
+        for finding in builder.findings():
+            assert "hunter2" not in f"{finding}{finding.hint}"

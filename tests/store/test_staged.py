@@ -1,0 +1,172 @@
+"""``verify --staged``, in real git repositories."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import StoreIo
+from cortex_replay.errors import Finding
+from cortex_replay.store.staged import check_staged
+from tests.builder import StoreBuilder
+
+IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]
+
+
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *IDENTITY, *arguments], cwd=root, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(params=["top", "below"])
+def repository(builder: StoreBuilder, tmp_path: Path, request: pytest.FixtureRequest) -> StoreBuilder:
+    """A committed store, at the top of its repository or in a folder of it."""
+    top = builder.root if request.param == "top" else tmp_path
+    git(top, "init")
+    git(top, "add", ".")
+    git(top, "commit", "-m", "base")
+    return builder
+
+
+def findings(builder: StoreBuilder) -> list[Finding]:
+    return check_staged(builder.root).findings
+
+
+def test_a_committed_store_is_fine(repository: StoreBuilder) -> None:
+    """Nothing to say."""
+    report = check_staged(repository.root)
+
+    assert report.findings == []
+    assert report.files_checked == 2
+
+
+def test_a_listed_file_that_git_does_not_track(repository: StoreBuilder) -> None:
+    """Whether its index is staged already or not."""
+    path = repository.add("What is three?", "Three.")
+    repository.write()
+    for stage in (False, True):
+        if stage:
+            git(repository.root, "add", "INDEX.toml")
+        (finding,) = findings(repository)
+        assert ("untracked", path) == (finding.code, finding.path)
+        assert f"git add {path}" == finding.hint
+    git(repository.root, "add", path)
+    assert findings(repository) == []
+
+
+def test_a_listed_file_that_git_ignores(repository: StoreBuilder) -> None:
+    """The rule that hides it is named."""
+    (repository.root / ".gitignore").write_text("*.json\n")
+    path = repository.add("What is three?", "Three.")
+    repository.write()
+    git(repository.root, "add", ".")
+    (finding,) = findings(repository)
+
+    assert ("ignored", path) == (finding.code, finding.path)
+    assert ".gitignore:1: *.json" in finding.reason
+
+
+def test_nothing_is_tracked_yet(builder: StoreBuilder) -> None:
+    """The index itself is the first thing that is missing."""
+    git(builder.root, "init")
+    codes = {finding.code for finding in findings(builder)}
+    paths = {finding.path for finding in findings(builder)}
+
+    assert {"untracked"} == codes
+    assert {"INDEX.toml", *builder.files} == paths
+
+
+def test_what_counts_is_what_is_staged(repository: StoreBuilder) -> None:
+    """A change that is not staged is not committed; one that is, is looked at."""
+    path = repository.root / next(iter(repository.files))
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b"One.", b"Two!"))
+    assert findings(repository) == []
+
+    git(repository.root, "add", ".")
+    path.write_bytes(good)
+    assert [finding.code for finding in findings(repository)] == ["mismatch"]
+
+
+def test_an_unlisted_file_counts_only_when_it_is_staged(repository: StoreBuilder) -> None:
+    """A half-finished recording does not stop an unrelated commit."""
+    (repository.root / "fixtures/x.json").write_bytes(b"{}")
+    assert findings(repository) == []
+
+    git(repository.root, "add", ".")
+    assert [finding.code for finding in findings(repository)] == ["unlisted"]
+
+
+def test_a_link_in_the_repository(repository: StoreBuilder) -> None:
+    """Is refused as on disk."""
+    (repository.root / "fixtures/x.json").symlink_to("y")
+    git(repository.root, "add", ".")
+
+    assert [finding.code for finding in findings(repository)] == ["not-a-file"]
+
+
+def test_outside_a_repository(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says so, with git's own words."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(builder.root.parent))
+    with pytest.raises(StoreIo, match="not a git repository"):
+        check_staged(builder.root)
+
+
+def test_without_git(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says so too."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(StoreIo, match="git cannot be run"):
+        check_staged(builder.root)
+
+
+def test_as_a_git_hook(repository: StoreBuilder) -> None:
+    """A real pre-commit hook, also of ``git commit FILE``, which uses an index of its own."""
+    top = Path(git(repository.root, "rev-parse", "--show-toplevel").strip())
+    hook = top / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    store = repository.root.relative_to(top.resolve())
+
+    interpreter = sys.executable
+    hook.write_text(f"#!/bin/sh\nexec '{interpreter}' -m cortex_replay verify --staged '{store}'\n")
+    hook.chmod(0o755)
+    path = repository.add("What is three?", "Three.")
+    repository.write()
+    git(repository.root, "add", "INDEX.toml")
+    refused = subprocess.run(
+        ["git", *IDENTITY, "commit", "-m", "three"],
+        cwd=repository.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode
+    assert "[untracked]" in refused.stdout + refused.stderr
+
+    git(repository.root, "add", path)
+    git(repository.root, "commit", "-m", "three")
+    (top / "notes.txt").write_text("x")
+    git(top, "add", "notes.txt")
+    git(top, "commit", "notes.txt", "-m", "notes")
+
+
+def test_a_clone_with_autocrlf_keeps_its_hashes(repository: StoreBuilder, tmp_path: Path) -> None:
+    """Because .gitattributes is part of the format; without it the clone is refused with a hint."""
+    top = Path(git(repository.root, "rev-parse", "--show-toplevel").strip())
+    below = repository.root.relative_to(top.resolve())
+
+    def clone(name: str) -> StoreBuilder:
+        git(tmp_path, "-c", "core.autocrlf=true", "clone", str(top), str(tmp_path / name))
+        return StoreBuilder(tmp_path / name / below)
+
+    without = clone("without")
+    assert "CRLF" in (without.findings()[0].hint or "")
+    attributes = (Path(__file__).parents[2] / ".gitattributes").read_text()
+    (repository.root / ".gitattributes").write_text(attributes)
+    git(repository.root, "add", ".")
+    git(repository.root, "commit", "-m", "attributes")
+    assert clone("with").findings() == []

@@ -1,0 +1,88 @@
+"""Imports go down only, and areas on one line do not know each other (`docs/design.md`)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "cortex_replay"
+# From the top down. A module belongs to the area that is the first part of its name.
+LAYERS = [
+    {"__main__"},
+    {"cli", "pytest_plugin"},
+    {"gateway", "intercept"},
+    {"recorder", "testing", "admin"},
+    {"adapters"},
+    {"wire", "store"},
+    {"prompt"},
+    {"redact", "config"},
+    {"types"},
+    {"strict_json", "validation"},
+    {"canonical", "hashing"},
+    {"errors"},
+]
+RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
+
+
+def imported_areas(source: str) -> Iterator[str]:
+    """The areas a module imports, also inside functions and under TYPE_CHECKING."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            is_root = node.module == "cortex_replay"
+            names = [f"cortex_replay.{alias.name}" if is_root else node.module or "" for alias in node.names]
+        yield from (
+            name.split(".")[1] for name in names if name.startswith("cortex_replay.") and name.count(".") >= 1
+        )
+
+
+def violations(area: str, source: str) -> list[str]:
+    return [
+        f"{area} imports {other}"
+        for other in imported_areas(source)
+        if other != area and (other not in RANK or RANK[other] <= RANK[area])
+    ]
+
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_from_below(path: Path) -> None:
+    """A module imports its own area and lower ones."""
+    area = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+    assert area in RANK, f"{area} has no layer yet"
+    assert violations(area, path.read_text()) == []
+
+
+def test_no_module_imports_the_package_root() -> None:
+    """The root re-exports everything, so importing it from inside would hide every edge."""
+    roots = [path for path in MODULES if "import cortex_replay\n" in path.read_text()]
+
+    assert [path.relative_to(PACKAGE).as_posix() for path in roots] == ["cli/main.py"]  # for the version
+
+
+def test_the_check_sees_a_planted_violation() -> None:
+    """An import upward, sideways or inside a function is found."""
+    assert violations("types", "from cortex_replay.store import Store") != []
+    assert violations("store", "def f():\n    import cortex_replay.wire.sse") != []
+    assert violations("store", "from cortex_replay import adapters") != []
+    assert violations("store", "from cortex_replay.types import LlmRequest") == []
+
+
+def test_only_one_module_may_import_the_http_client() -> None:
+    """httpx belongs to adapters/_http, and nothing that could run code from a file is imported."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+                tops = {name.split(".")[0] for name in names}
+                assert not tops & {"pickle", "marshal", "yaml", "shelve"}, path
+                assert "httpx" not in tops or path.name == "_http.py", path

@@ -1,0 +1,17 @@
+"""Checked by mypy, never run: what a user's code looks like to a type checker."""
+
+from __future__ import annotations
+
+from cortex_replay import LlmAdapter, LlmMessage, LlmRequest, LlmResponse, ReplayAdapter, Store
+
+
+async def use(adapter: LlmAdapter) -> str:
+    request = LlmRequest(model="m", messages=[{"role": "user", "content": "hi"}], temperature=0, stop="END")
+    also = LlmRequest(
+        "m", "s", [LlmMessage("user", "hi")], 0.5, 16, {"type": "object"}, tools=[{"name": "f"}]
+    )
+    response: LlmResponse = await adapter.complete(request)
+    async for chunk in adapter.stream(also):
+        response = chunk.response or response
+    async with ReplayAdapter(Store.open("."), verify="on-read") as replay:
+        return (await replay.complete(request)).text + replay.sync.complete(also).text
