@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +15,16 @@ import click
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError
 from cortex_replay.store.check import Progress
 
-__all__ = ["escaped", "print_error", "print_findings", "print_json", "progress_bar", "quoted", "talk"]
+__all__ = [
+    "counted",
+    "escaped",
+    "print_error",
+    "print_findings",
+    "print_json",
+    "progress_bar",
+    "quoted",
+    "talk",
+]
 
 _WORTH_A_BAR = 2000
 # C0 and C1 controls, the characters that reorder or hide text, line separators, and stray halves
@@ -38,6 +47,11 @@ def quoted(text: str, *, raw: bool = False) -> str:
     if raw:
         return text
     return "\n".join(f"| {line}" for line in escaped(text).split("\n"))
+
+
+def counted(things: Sized, name: str) -> str:
+    """How many there are, in words that fit the number."""
+    return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
 
 
 def talk(text: str) -> None:

@@ -92,13 +92,10 @@ def _as_json(report: CheckReport) -> dict[str, object]:
 
 def _print(report: CheckReport) -> None:
     output.print_findings(report.findings)
-    redacted = len(report.redacted_requests)
-    if redacted:
-        output.talk(
-            f"{redacted} stored requests cannot be checked: a secret was cut out of them (--strict refuses)"
-        )
+    if report.redacted_requests:
+        many = output.counted(report.redacted_requests, "stored request")
+        output.talk(f"{many} cannot be checked, because a secret was cut out (--strict refuses that)")
     if not report.is_trusted:
-        count = len(report.findings)
-        output.talk(f"{count} finding{'s'[: count > 1]}; nothing from this store will be replayed")
+        output.talk(f"{output.counted(report.findings, 'finding')}; nothing from this store will be replayed")
     elif sys.stderr.isatty():
         output.talk(f"ok: {report.files_checked} files, {report.bytes_checked:,} bytes")
