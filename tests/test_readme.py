@@ -1,0 +1,76 @@
+"""What the documents show is what happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cortex_replay.cli.main import main
+from cortex_replay.store import trusted
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it stands, at the top of a clone."""
+    monkeypatch.chdir(ROOT)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_commands_in_the_readme_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them, but for the one that shows a refusal."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^\$ cortex-replay ([a-z]+[^#\n]*)", text, re.MULTILINE)
+
+    assert len(commands) >= 4
+    for command in commands:
+        if "--staged" not in command:  # CI may run from an archive
+            assert CliRunner().invoke(main, command.split()).exit_code == 0, command
+
+
+def test_every_code_of_a_finding_is_documented() -> None:
+    """And none is documented that cannot occur."""
+    sources = "".join(path.read_text() for path in (ROOT / "cortex_replay").rglob("*.py"))
+    raised = set(re.findall(r'(?:Finding|return)\(?\s*"([a-z]+(?:-[a-z]+)*)",', sources))
+    raised |= set(re.findall(r'code(?:: str)?=? ?=? ?"([a-z]+-?[a-z]+)"', sources))
+    raised |= set(re.findall(r'FixtureError\([^()]*?, "([a-z-]+)"\s*\)', sources))
+    raised |= {"json-malformed", "fixture-invalid"}
+    section = (ROOT / "docs/store-format.md").read_text().partition("## Trust")[2]
+    documented = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", section.partition("Read each file")[0]))
+
+    assert raised == documented
+
+
+def test_the_rules_of_trust_are_the_same_in_code_and_document() -> None:
+    """T1 to T10 in both."""
+    rules = [f"T{i}" for i in range(1, 11)]
+
+    assert all(f"**{rule}**" in (trusted.__doc__ or "") for rule in rules)
+    assert all(f"| {rule} |" in (ROOT / "docs/store-format.md").read_text() for rule in rules)
+
+
+def test_make_help_lists_every_target() -> None:
+    """A target without a description is one nobody finds."""
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    described = re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE)
+
+    assert phony
+    assert sorted(phony[1].split()) == sorted(described)
+
+
+def test_no_file_names_a_machine() -> None:
+    """No path of somebody's computer gets into the repository."""
+    pattern = re.compile(r"/(?:work|root|home|Users)/[a-z]")
+    for folder in ("cortex_replay", "docs", "examples", "benchmarks", "fixtures"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".md", ".json", ".toml", ".rs"}:
+                assert not pattern.search(path.read_text()), path
