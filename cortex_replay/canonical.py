@@ -28,6 +28,7 @@ __all__ = [
     "exchange_bytes",
     "f32_text",
     "free_json",
+    "is_encodable",
     "require_contract_writer",
     "struct_bytes",
 ]
@@ -64,6 +65,19 @@ require_contract_writer(orjson.dumps)
 def free_json(value: JsonValue) -> orjson.Fragment:
     """A free JSON value, its keys sorted, ready to stand inside a struct."""
     return orjson.Fragment(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text can be hashed: it holds no half of a surrogate pair.
+
+    Asking the writer itself leaves the text's UTF-8 form with the text, where the writer finds it
+    again when the request is hashed; ``str.encode`` would make it and throw it away.
+    """
+    try:
+        orjson.dumps(text)
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 def compact(value: JsonValue) -> str:

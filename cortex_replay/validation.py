@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Final, TypeVar, cast
 
-from cortex_replay.canonical import JsonValue
+from cortex_replay.canonical import JsonValue, is_encodable
 from cortex_replay.errors import InvalidRequest
 
 __all__ = [
@@ -67,14 +67,11 @@ def text(value: object, name: str) -> str:
     """Text that can be encoded."""
     if not isinstance(value, str):
         raise InvalidRequest(name, f"expected text, not {kind_of(value)}")
-    if not value.isascii():
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            reason = f"holds half of a surrogate pair at character {error.start}"
-            raise InvalidRequest(name, reason) from None
     # A subclass may print itself differently from what it holds.
-    return value if type(value) is str else str.__str__(value)
+    held = value if type(value) is str else str.__str__(value)
+    if not held.isascii() and not is_encodable(held):
+        raise InvalidRequest(name, "holds half of a surrogate pair")
+    return held
 
 
 def optional_text(value: object, name: str) -> str | None:

@@ -13,7 +13,7 @@ from cortex_replay.errors import Finding
 from cortex_replay.store import hints, trusted
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
-from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, shown
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trusted import Layout, Untrusted
 
@@ -106,8 +106,9 @@ def check_store(
     report = check_listing(source)
     examine = _Examination(source, report, content, keep)
     reported = {finding.path for finding in report.findings}
-    unsafe = {finding.path for finding in report.findings if finding.code == "path-unsafe"}
-    rows = sorted((row for row in report.index.rows if shown(row.path) not in unsafe), key=itemgetter(0))
+    rows = sorted(report.index.rows, key=itemgetter(0))
+    if any(finding.code == "path-unsafe" for finding in report.findings):
+        rows = [row for row in rows if path_problem(row.path) is None]
     contents = source.read_many([row.path for row in rows], trusted.MAX_FIXTURE_BYTES)
     for count, (row, (path, data)) in enumerate(zip(rows, contents, strict=True), start=1):
         if progress and count % _PROGRESS_STEP == 0:
@@ -183,15 +184,20 @@ def _confirmed(
 
 def _hint_at_rerecords(source: Source, report: CheckReport) -> None:
     """Pair a missing file with an unlisted one of the same key: the index is older than both."""
-    keys = {row.path: (row.model, row.prompt_hash) for row in report.index.fixtures}
-    missing = {keys.get(f.path): f.path for f in report.findings if f.code == "missing"}
-    unlisted = [f.path for f in report.findings if f.code == "unlisted"]
-    if not missing or not unlisted:
+    gone = {finding.path for finding in report.findings if finding.code == "missing"}
+    unlisted = [finding.path for finding in report.findings if finding.code == "unlisted"]
+    if not gone or not unlisted:
         return
+    missing = {
+        FixtureKey(row.model, row.prompt_hash): row.path
+        for row in report.index.fixtures
+        if row.path in gone and row.model is not None and row.prompt_hash is not None
+    }
     paired: set[str] = set()
     for path in unlisted[:_MOST_REREAD]:
         data = source.read(path, trusted.MAX_FIXTURE_BYTES)
-        if isinstance(data, bytes) and (key := _key_of(data)) in missing:
+        key = _key_of(data) if isinstance(data, bytes) else None
+        if key is not None and key in missing:
             paired |= {path, missing[key]}
     report.findings = [replace(f, hint=hints.STALE_INDEX) if f.path in paired else f for f in report.findings]
 

@@ -120,8 +120,7 @@ def parse_fixture(data: bytes) -> Fixture:
     if not is_digest(key.prompt_hash):
         raise FixtureError("request_match.prompt_hash: expected 64 lower-case hex digits", "hash-spelling")
     answers = [_answer(top, "")]
-    for i, item in enumerate(_list(top.get("then"), "then")):
-        answers.append(_answer(_object(item, f"then[{i}]"), f"then[{i}]."))
+    answers += [_answer(_object(item, at), f"{at}.") for item, at in _located(top.get("then"), "then")]
     return Fixture(
         key, tuple(answers), _request(top.get("request"), key), _optional_object(top.get("meta"), "meta")
     )
@@ -195,10 +194,7 @@ def _answer(holder: Mapping[str, JsonValue], where: str) -> Answer:
         model=_optional_str(response, "model", inside),
         usage=_usage(response.get("usage"), f"{inside}.usage"),
         finish_reason=_optional_str(response, "finish_reason", inside),
-        tool_calls=tuple(
-            _made(ToolCall, _object(item, at), at)
-            for item, at in _located(response.get("tool_calls"), f"{inside}.tool_calls")
-        ),
+        tool_calls=_tool_calls(response.get("tool_calls"), f"{inside}.tool_calls"),
         reasoning=_optional_str(response, "reasoning", inside),
         stream=_stream(holder.get("stream"), f"{where}stream"),
         wire=_optional_object(holder.get("wire"), f"{where}wire"),
@@ -210,13 +206,18 @@ def _usage(value: JsonValue, where: str) -> TokenUsage | None:
     if value is None:
         return None
     usage = _object(value, where)
-    for name in ("prompt_tokens", "completion_tokens"):
-        if name not in usage:
-            raise FixtureError(f"{where}: lacks {name}")
     return _made(TokenUsage, {name: usage[name] for name in _COUNTS if name in usage}, where)
 
 
+def _tool_calls(value: JsonValue, where: str) -> tuple[ToolCall, ...]:
+    if value is None:
+        return ()
+    return tuple(_made(ToolCall, _object(item, at), at) for item, at in _located(value, where))
+
+
 def _stream(value: JsonValue, where: str) -> tuple[TimedChunk, ...]:
+    if value is None:
+        return ()
     chunks = []
     for item, at in _located(value, where):
         chunk = _object(item, at)
@@ -263,18 +264,12 @@ def _optional_object(value: JsonValue, where: str) -> dict[str, JsonValue] | Non
     return None if value is None else _object(value, where)
 
 
-def _list(value: JsonValue, where: str) -> list[JsonValue]:
+def _located(value: JsonValue, where: str) -> list[tuple[JsonValue, str]]:
     if value is None:
         return []
     if not isinstance(value, list):
         raise FixtureError(f"{where}: expected a list")
-    return value
-
-
-def _located(value: JsonValue, where: str) -> list[tuple[JsonValue, str]]:
-    if value is None:
-        return []
-    return [(item, f"{where}[{i}]") for i, item in enumerate(_list(value, where))]
+    return [(item, f"{where}[{i}]") for i, item in enumerate(value)]
 
 
 def _str(holder: Mapping[str, JsonValue], name: str, where: str) -> str:
@@ -285,4 +280,7 @@ def _str(holder: Mapping[str, JsonValue], name: str, where: str) -> str:
 
 
 def _optional_str(holder: Mapping[str, JsonValue], name: str, where: str) -> str | None:
-    return None if holder.get(name) is None else _str(holder, name, where)
+    value = holder.get(name)
+    if value is not None and not isinstance(value, str):
+        raise FixtureError(f"{where}.{name}: expected text")
+    return value

@@ -19,6 +19,9 @@ __all__ = [
 INDEX_NAME: Final = "INDEX.toml"
 NESTED_FOLDER: Final = "fixtures"
 
+# Control characters but the line feed, backslash, colon, DEL.
+_NEVER_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x3A, 0x5C, 0x7F])
+
 
 def path_problem(path: str) -> str | None:
     """Why ``path`` must not stand in an index, or ``None`` when it may.
@@ -47,12 +50,14 @@ def are_plain_paths(paths: Sequence[str]) -> bool:
     ``False`` says nothing: then :func:`path_problem` and :func:`folded` decide one by one.
     """
     joined = "\n".join(paths)
-    lines = f"\n{joined}\n"
+    if not joined.isascii() or joined.count("\n") != len(paths) - 1:
+        return False
+    data = joined.encode()
+    components = f"\n{joined}\n".replace("/", "\n")
     return (
-        joined.isascii()
-        and joined.count("\n") == len(paths) - 1
-        and joined.replace("\n", "").isprintable()
-        and not any(bad in lines for bad in ("\\", ":", "//", "/.", "\n/", "\n.", "/\n", "\n\n"))
+        len(data.translate(None, _NEVER_PLAIN)) == len(data)
+        and "\n\n" not in components  # an empty one
+        and "\n." not in components  # `.`, `..`, or one that merely starts with a dot
         and len(set(joined.lower().split("\n"))) == len(paths)
     )
 

@@ -170,7 +170,10 @@ def _are_plainly_sound(index: Index, reserved: str) -> bool:
         and reserved not in paths
         and are_digests(hashes)
         and are_digests(prompt_hashes)
-        and len(set(zip(models, prompt_hashes, strict=True))) == len(models)
+        and (
+            len(set(prompt_hashes)) == len(prompt_hashes)
+            or len(set(zip(models, prompt_hashes, strict=True))) == len(models)
+        )
     )
 
 
