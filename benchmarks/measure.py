@@ -1,0 +1,53 @@
+"""How time is taken: CPU seconds, the smallest of several, ours and the peer's in turn.
+
+A wall clock also counts whoever else uses the machine, and a mean also counts the machine's bad
+moments. The smallest CPU time is the work itself. Taking turns lets a slow minute hit both sides.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["cpu_of", "cpu_of_child", "say", "smallest"]
+
+
+def say(text: str) -> None:
+    """Tell whoever waits what is going on, away from the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def smallest(rounds: int, tasks: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    """The smallest result of each task over some rounds, in each of which every task runs once."""
+    best = dict.fromkeys(tasks, float("inf"))
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            best[name] = min(best[name], task())
+    return best
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """The CPU seconds that ``work`` takes in this process."""
+    gc.collect()  # so that nobody pays for what an earlier task left behind
+    start = time.process_time()
+    result = work()
+    taken = time.process_time() - start
+    del result  # only now: giving memory back is no part of the work
+    return taken
+
+
+def cpu_of_child(arguments: Sequence[str], folder: Path) -> float:
+    """The CPU seconds of a whole child process, whose output is thrown away."""
+    before = _children()
+    subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    return _children() - before
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
