@@ -65,6 +65,8 @@ def shown(value: object) -> str:
 
 def text(value: object, name: str) -> str:
     """Text that can be encoded."""
+    if type(value) is str and value.isascii():
+        return value
     if not isinstance(value, str):
         raise InvalidRequest(name, f"expected text, not {kind_of(value)}")
     # A subclass may print itself differently from what it holds.
@@ -103,6 +105,8 @@ def _integer(value: object, name: str) -> int:
 
 def whole(value: object, name: str, most: int) -> int:
     """A whole number from 0 to ``most``."""
+    if type(value) is int and 0 <= value <= most:
+        return value
     number = _integer(value, name)
     if not 0 <= number <= most:
         reason = "must not be negative" if number < 0 else f"must be at most {most}"

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Final, TypeVar
 
 from cortex_replay.errors import Finding
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trusted
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
@@ -113,6 +114,9 @@ def check_store(
     for count, (row, (path, data)) in enumerate(zip(rows, contents, strict=True), start=1):
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
+        if not content and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
+            report.bytes_checked += len(data)
+            continue  # the short way of saying what the examination would
         try:
             examine(row, data)
         except Untrusted as error:

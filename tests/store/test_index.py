@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 
 import pytest
 
@@ -148,8 +149,21 @@ def test_a_hostile_key_costs_no_more_than_its_length() -> None:
         parse_index(".".join("a" * 200_000) + " = 1\n")
 
 
-@pytest.mark.parametrize("tail", ["", "\n", "\n\n", "# end\n", 'extra = "x"\n', "[table]\n", ' "'])
-@pytest.mark.parametrize("row", ["plain", "quote", "blank", "keyless"])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "",
+        "\n",
+        "\n\n",
+        "# end\n",
+        'extra = "x"\n',
+        "[table]\n",
+        ' "',
+        f'\n[[exchange]]\npath = "e"\nblake3 = "{A}"\nkey = "{B}"\n',
+        f'\n[[exchange]]\npath = "e"\nblake3 = "{A}"\n\n[[fixture]]\npath = "f"\nblake3 = "{B}"\n',
+    ],
+)
+@pytest.mark.parametrize("row", ["plain", "quote", "blank", "keyless", "newline", "closed", "header"])
 def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> None:
     """Rows as written are read by one expression; anything near them must not slip through it."""
     rows = [FixtureRow(f"fixtures/{i}.json", A, "m", B) for i in range(3)]
@@ -158,13 +172,21 @@ def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> N
         "plain": text,
         "quote": text.replace('model = "m"', 'model = "m" "'),
         "blank": text.replace("\n\n[[", "\n\n\n[["),
+        "newline": text.replace('model = "m"', 'model = "m\nx"', 1),
+        "closed": "fixture = []\n" + text,
+        "header": text.replace("format = 1", 'store_id = "x"\nformat = 1'),
         "keyless": text.replace(f'model = "m"\nprompt_hash = "{B}"\n', "", 1),
     }[row] + tail
 
-    def outcome(read: object) -> object:
+    def line_by_line(text: str) -> Index:
+        parser = _Parser(text)
+        parser.lines(0, len(text))
+        return parser.finish()
+
+    def outcome(read: Callable[[str], Index]) -> object:
         try:
-            return read()  # type: ignore[operator]
+            return read(text)
         except IndexSyntaxError as error:
             return str(error)
 
-    assert outcome(lambda: _Parser(text).parse()) == outcome(lambda: parse_index(text))
+    assert outcome(line_by_line) == outcome(parse_index)
