@@ -3,6 +3,7 @@
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.errors import (
     Finding,
+    FixtureConflict,
     FixtureIntegrityFailed,
     InvalidRequest,
     LlmError,
@@ -29,6 +30,7 @@ from cortex_replay.types import (
 
 __all__ = [
     "Finding",
+    "FixtureConflict",
     "FixtureIntegrityFailed",
     "InvalidRequest",
     "LlmAdapter",

@@ -10,6 +10,7 @@
     ├── ResponseParse                      the provider's answer is not what it should be
     ├── NoFixture                 exit 3   nothing recorded under this key
     ├── FixtureIntegrityFailed    exit 5   the store is not what its index says
+    ├── FixtureConflict                    another answer is recorded under this key
     └── StoreIo                            the store could not be read or written
 
 Each class keeps its constructor's arguments in ``args``, so that an error survives pickling: test
@@ -24,6 +25,7 @@ from typing import ClassVar
 
 __all__ = [
     "Finding",
+    "FixtureConflict",
     "FixtureIntegrityFailed",
     "InvalidRequest",
     "LlmError",
@@ -145,6 +147,21 @@ class FixtureIntegrityFailed(LlmError):
         if len(shown) == 1:
             return f"fixture integrity failed: {shown[0]}"
         return "\n  ".join([f"fixture integrity failed: {len(self.issues)} findings", *shown])
+
+
+class FixtureConflict(LlmError):
+    """Another answer is recorded under this key already, and nobody said to replace it."""
+
+    def __init__(self, model: str, prompt_hash: str) -> None:
+        super().__init__(model, prompt_hash)
+        self.model = model
+        self.prompt_hash = prompt_hash
+
+    def __str__(self) -> str:
+        return (
+            f"fixture conflict: another answer is recorded for model={self.model} "
+            f"prompt_hash={self.prompt_hash}; replace it, or keep it"
+        )
 
 
 class StoreIo(LlmError):

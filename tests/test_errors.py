@@ -19,6 +19,11 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
         "fixture integrity failed: a.json: is gone",
         5,
     ),
+    (
+        errors.FixtureConflict("m", "ab"),
+        "fixture conflict: another answer is recorded for model=m prompt_hash=ab; replace it, or keep it",
+        1,
+    ),
     (errors.StoreIo("no such folder"), "io: no such folder", 1),
 ]
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final, TypeVar
 
-from cortex_replay.errors import Finding
+from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trusted
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, Journal, parse_journal
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trusted import Layout, Untrusted
@@ -22,11 +24,12 @@ __all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_fixt
 
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", FixtureRow, ExchangeRow, FixtureRow | ExchangeRow)
-Keep = Callable[[FixtureRow, Fixture, bytes], None]
 Progress = Callable[[int, int], None]
 
 _PROGRESS_STEP: Final = 256
 _MOST_REREAD: Final = 1000
+_MOST_LOOKS: Final = 200
+_LONGEST_PAUSE_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -35,10 +38,13 @@ class CheckReport:
 
     index: Index = field(default_factory=Index)
     layout: Layout = Layout.NESTED
+    journal: Journal = field(default_factory=Journal)
     files_checked: int = 0
     bytes_checked: int = 0
     redacted_requests: list[str] = field(default_factory=list)
     """Fixtures whose request cannot be checked, because a secret was cut out of it."""
+    kept: dict[FixtureKey, tuple[FixtureRow, bytes]] = field(default_factory=dict)
+    """The trusted bytes of each fixture, where the check was asked to keep them."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -49,6 +55,35 @@ class CheckReport:
     def has_keys(self) -> bool:
         """Whether every row carries its key, so that the index alone can answer a lookup."""
         return all(any(row[2:]) for row in self.index.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What tells a reader whether a writer was at work: the index and the journal, as bytes."""
+
+    index: bytes | Finding
+    journal: bytes | Finding
+
+    @classmethod
+    def of(cls, source: Source) -> _Moment:
+        return cls(
+            source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES), source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
+        )
+
+
+def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
+    """The report of a look during which nobody committed. Readers take no lock.
+
+    Raises:
+        StoreIo: Writers never paused long enough for one look.
+    """
+    for attempt in range(_MOST_LOOKS):
+        before = _Moment.of(source)
+        report = look(before)
+        if _Moment.of(source) == before:
+            return report
+        time.sleep(min(0.001 * 2**attempt, _LONGEST_PAUSE_S))
+    raise StoreIo(f"the store changed during each of {_MOST_LOOKS} attempts to read it")
 
 
 @contextmanager
@@ -69,13 +104,37 @@ def _without_collector() -> Iterator[None]:
 @_without_collector()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
+    return _settled(source, lambda moment: _look_at_listing(source, moment))
+
+
+@_without_collector()
+def check_store(
+    source: Source, *, content: bool = True, keep: bool = False, progress: Progress | None = None
+) -> CheckReport:
+    """Everything: the index, the listing, and every listed file.
+
+    Args:
+        source: Where the store is.
+        content: Whether to read what the files say too, or only that their bytes are the listed ones.
+        keep: Whether to keep each trusted fixture's bytes in the report.
+        progress: Called now and then with the number of files checked so far, and of all.
+    """
+    return _settled(
+        source,
+        lambda moment: _look_at_everything(source, moment, content=content, keep=keep, progress=progress),
+    )
+
+
+def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
     report = CheckReport()
-    data = source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
-    if isinstance(data, Finding):
-        report.findings.append(replace(data, code="index-unreadable", hint=data.hint or hints.NO_INDEX))
+    if isinstance(moment.journal, bytes):
+        report.journal = parse_journal(moment.journal)
+    if isinstance(moment.index, Finding):
+        hint = moment.index.hint or hints.NO_INDEX
+        report.findings.append(replace(moment.index, code="index-unreadable", hint=hint))
         return report
     try:
-        report.index = trusted.trust_index(data)
+        report.index = trusted.trust_index(moment.index)
     except Untrusted as error:
         report.findings.append(error.finding)
         return report
@@ -86,25 +145,18 @@ def check_listing(source: Source) -> CheckReport:
     report.findings += listing.findings
     report.findings += [
         finding
-        for finding in trusted.compare_listing(report.index, report.layout, listing.files)
+        for finding in trusted.compare_listing(
+            report.index, report.layout, listing.files, report.journal.moving
+        )
         if finding.path not in special
     ]
     return report
 
 
-@_without_collector()
-def check_store(
-    source: Source, *, content: bool = True, keep: Keep | None = None, progress: Progress | None = None
+def _look_at_everything(
+    source: Source, moment: _Moment, *, content: bool, keep: bool, progress: Progress | None
 ) -> CheckReport:
-    """Everything: the index, the listing, and every listed file.
-
-    Args:
-        source: Where the store is.
-        content: Whether to read what the files say too, or only that their bytes are the listed ones.
-        keep: Called with each trusted fixture and the very bytes it was read from.
-        progress: Called now and then with the number of files checked so far, and of all.
-    """
-    report = check_listing(source)
+    report = _look_at_listing(source, moment)
     examine = _Examination(source, report, content, keep)
     reported = {finding.path for finding in report.findings}
     rows = sorted(report.index.rows, key=itemgetter(0))
@@ -131,7 +183,7 @@ def check_store(
 class _Examination:
     """What happens to each listed file; a class to carry what is the same for all of them."""
 
-    def __init__(self, source: Source, report: CheckReport, content: bool, keep: Keep | None) -> None:
+    def __init__(self, source: Source, report: CheckReport, content: bool, keep: bool) -> None:
         self.source = source
         self.report = report
         self.content = content
@@ -153,7 +205,7 @@ class _Examination:
             if fixture.is_request_redacted:
                 self.report.redacted_requests.append(row.path)
             if self.keep:
-                self.keep(row, fixture, data)
+                self.report.kept[fixture.key] = (row, data)
 
 
 def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
-from cortex_replay.store.check import Progress, check_listing, check_store, read_fixture
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.changes import Add, Remove, fixture_path
+from cortex_replay.store.check import CheckReport, Progress, check_listing, check_store, read_fixture
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture
-from cortex_replay.store.index import FixtureRow
-from cortex_replay.store.trusted import Layout, Untrusted
+from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.index import FixtureRow, Index
+from cortex_replay.store.trusted import Layout, Untrusted, trust_fixture
+from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Store", "StoredFixture", "Verify"]
@@ -29,29 +32,27 @@ class StoredFixture(NamedTuple):
 
 
 class Store:
-    """A trusted set of fixtures, opened once and read-only.
+    """A trusted set of fixtures, and the way to change it.
 
     It is a class because trust is a property of the set: a fixture is only handed out by a store
     whose index and listing were whole when it was opened, and only from bytes whose hash is the
     index's. With ``verify="full"`` those bytes are read at opening and kept, so nothing that
     happens on disk later can change an answer.
+
+    :meth:`add`, :meth:`replace` and :meth:`remove` stage a change; :meth:`commit` makes all of them
+    at once. Until then nobody sees them, this store's own readers included.
     """
 
-    def __init__(
-        self,
-        source: DirectorySource,
-        layout: Layout,
-        rows: dict[FixtureKey, FixtureRow],
-        contents: dict[str, bytes],
-    ) -> None:
+    def __init__(self, source: DirectorySource, report: CheckReport) -> None:
         self.root: Path = source.root
         """Where ``INDEX.toml`` stands."""
-        self.layout: Layout = layout
+        self.layout: Layout = report.layout
         """Where the files stand."""
         self._source = source
-        self._rows = rows
-        self._contents = contents
+        self._contents = {row.path: data for row, data in report.kept.values()}
+        self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
         self._parsed: dict[FixtureKey, Fixture] = {}
+        self._writer = StoreWriter(source, report.layout)
 
     @classmethod
     def open(
@@ -78,23 +79,22 @@ class Store:
         if verify not in ("full", "on-read"):
             raise ValueError(f'verify is "full" or "on-read", not {verify!r}')
         source = DirectorySource(Path(path))
-        rows: dict[FixtureKey, FixtureRow] = {}
-        contents: dict[str, bytes] = {}
-
-        def keep(row: FixtureRow, fixture: Fixture, data: bytes) -> None:
-            rows[fixture.key] = row
-            contents[row.path] = data
-
         report = check_listing(source) if verify == "on-read" else None
         if report is None or (report.is_trusted and not report.has_keys):
-            report = check_store(source, keep=keep, progress=progress)
-        else:
-            for row in report.index.fixtures:
-                if row.model is not None and row.prompt_hash is not None:
-                    rows[FixtureKey(row.model, row.prompt_hash)] = row
+            report = check_store(source, keep=True, progress=progress)
         if not report.is_trusted:
             raise FixtureIntegrityFailed(report.findings)
-        return cls(source, report.layout, rows, contents)
+        return cls(source, report)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Store:
+        """Make an empty store, and the folders it needs; what is there already stays.
+
+        Raises:
+            StoreIo: There is a store already, or it cannot be written.
+        """
+        create_store(Path(path))
+        return cls.open(path)
 
     def key(self, request: LlmRequest) -> FixtureKey:
         """What ``request`` is looked up by. Every lookup goes through here."""
@@ -113,19 +113,6 @@ class Store:
             fixture = self._parsed[key] = self._trusted(key)[0]
         return fixture
 
-    def list(self) -> list[StoredFixture]:
-        """Every fixture's key and place, sorted by path."""
-        return sorted(
-            (StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()),
-            key=lambda stored: stored.path,
-        )
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __repr__(self) -> str:
-        return f"Store({os.fspath(self.root)!r}, {len(self)} fixtures)"
-
     def content(self, model: str, prompt_hash: str) -> bytes:
         """The trusted bytes of a key's file, exactly as they are stored.
 
@@ -134,6 +121,85 @@ class Store:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
         return self._trusted(FixtureKey(model, prompt_hash))[1]
+
+    def list(self) -> list[StoredFixture]:
+        """Every fixture's key and place, sorted by path."""
+        return sorted(
+            (StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()),
+            key=lambda stored: stored.path,
+        )
+
+    def add(self, fixture: Fixture) -> str:
+        """Stage a new fixture; gives the path it will have.
+
+        The same answers again are a no-op when they are committed; other answers under a key that
+        is taken are a :class:`FixtureConflict` then.
+
+        Raises:
+            FixtureIntegrityFailed: The fixture would not be trusted once it is written.
+            StoreIo: It cannot be written.
+        """
+        return self._stage(fixture, overwrite=False)
+
+    def replace(self, fixture: Fixture) -> str:
+        """Stage a fixture that takes the place of whatever its key has; gives its path."""
+        return self._stage(fixture, overwrite=True)
+
+    def remove(self, model: str, prompt_hash: str) -> None:
+        """Stage the removal of a key.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+        """
+        key = FixtureKey(model, prompt_hash)
+        if key not in self._rows:
+            raise NoFixture(*key)
+        self._writer.stage(Remove(key))
+
+    def commit(self) -> CommitSummary:
+        """Make every staged change, all or none, on top of whatever others committed meanwhile.
+
+        When it returns, the changes survive a crash and a loss of power.
+
+        Raises:
+            FixtureConflict: A key has other answers already. Nothing was changed; what was staged
+                stays staged.
+            FixtureIntegrityFailed: The store was damaged in the meantime.
+            StoreIo: The disk refused. Nothing was changed.
+        """
+        summary = self._writer.commit()
+        self._take(summary.index)
+        return summary
+
+    def discard(self) -> None:
+        """Drop what this store staged and did not commit."""
+        self._writer.discard()
+
+    def leftovers(self) -> Leftovers:
+        """What runs that died before they committed have left behind."""
+        return self._writer.leftovers()
+
+    def adopt_leftovers(self) -> int:
+        """Stage what runs that died had staged, as if it were added here; gives the number."""
+        return self._writer.adopt_leftovers()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Store({os.fspath(self.root)!r}, {len(self)} fixtures)"
+
+    def _stage(self, fixture: Fixture, *, overwrite: bool) -> str:
+        data = render_fixture(fixture)
+        digest = blake3_hex(data)
+        row = FixtureRow(fixture_path(self.layout, fixture.key, digest), digest, *fixture.key)
+        try:
+            # Whatever is written must be readable, by the same rules.
+            readable = trust_fixture(row, data)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        self._writer.stage(Add(row, readable, overwrite), data)
+        return row.path
 
     def _trusted(self, key: FixtureKey) -> tuple[Fixture, bytes]:
         row = self._rows.get(key)
@@ -144,4 +210,30 @@ class Store:
         try:
             return read_fixture(self._source, row)
         except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
+            if error.finding.code != "missing" or not self._has_moved(key, row):
+                raise FixtureIntegrityFailed([error.finding]) from None
+        return self._trusted(key)
+
+    def _has_moved(self, key: FixtureKey, row: FixtureRow) -> bool:
+        """Whether a file is gone because somebody committed another answer, or none, in its place."""
+        report = check_listing(self._source)
+        if not report.is_trusted:
+            raise FixtureIntegrityFailed(report.findings)
+        self._take(report.index)
+        return self._rows.get(key) != row
+
+    def _take(self, index: Index) -> None:
+        """Follow an index that somebody committed; what was parsed from other files is forgotten."""
+        rows = _rows_by_key(index)
+        self._parsed = {
+            key: value for key, value in self._parsed.items() if rows.get(key) == self._rows.get(key)
+        }
+        self._rows = rows
+
+
+def _rows_by_key(index: Index) -> dict[FixtureKey, FixtureRow]:
+    return {
+        FixtureKey(row.model, row.prompt_hash): row
+        for row in index.fixtures
+        if row.model is not None and row.prompt_hash is not None
+    }

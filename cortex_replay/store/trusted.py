@@ -190,12 +190,14 @@ def _key_problem(row: FixtureRow | ExchangeRow) -> str | None:
     return None if is_digest(digest) else "its key in the index is not 64 lower-case hex digits"
 
 
-def compare_listing(index: Index, layout: Layout, files: AbstractSet[str]) -> list[Finding]:
-    """T4: the index and the folder name the same files."""
+def compare_listing(
+    index: Index, layout: Layout, files: AbstractSet[str], moving: AbstractSet[str] = frozenset()
+) -> list[Finding]:
+    """T4: the index and the folder name the same files, but for those that a commit is moving."""
     listed = {row.path for row in index.rows}
     schema = f"{NESTED_FOLDER}/schema.json" if layout is Layout.NESTED else "schema.json"
     missing = sorted(path for path in listed - files if path_problem(path) is None)
-    unlisted = sorted(path for path in files - listed if is_fixture_name(path) and path != schema)
+    unlisted = sorted(path for path in files - listed - moving if is_fixture_name(path) and path != schema)
     return [Finding("missing", path, "is listed but not there", hints.MISSING) for path in missing] + [
         Finding("unlisted", shown(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
     ]

@@ -1,0 +1,111 @@
+"""What a commit would do: a value, made from the present index and the wanted changes. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from cortex_replay.errors import FixtureConflict
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
+from cortex_replay.store.index import FixtureRow, Index
+from cortex_replay.store.trusted import Layout
+from cortex_replay.types import LlmMessage, LlmRequest
+
+__all__ = ["Add", "Changes", "Remove", "fixture_path", "plan_changes", "same_answers"]
+
+_SLUG_LENGTH: Final = 64
+# Names that mean a device on Windows, with any suffix.
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A fixture to be listed; its bytes wait in a staged file."""
+
+    row: FixtureRow
+    fixture: Fixture
+    overwrite: bool = False
+
+    @property
+    def key(self) -> FixtureKey:
+        return self.fixture.key
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A key to be dropped."""
+
+    key: FixtureKey
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The index after a commit, and the files that come and go with it."""
+
+    index: Index
+    added: list[Add] = field(default_factory=list)
+    removed: list[FixtureRow] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.added and not self.removed
+
+
+def plan_changes(
+    index: Index, wanted: Iterable[Add | Remove], recorded: Callable[[FixtureRow], Fixture]
+) -> Changes:
+    """What ``wanted`` comes to, one after the other, on top of ``index``.
+
+    Args:
+        index: What is committed now, by whomever. Every row has its key.
+        wanted: The changes in the order they were asked for.
+        recorded: Reads the trusted fixture of a committed row; asked only where a key is taken.
+
+    Raises:
+        FixtureConflict: A key has other answers already, and the change does not overwrite.
+    """
+    before = {FixtureKey(row.model or "", row.prompt_hash or ""): row for row in index.fixtures}
+    after = dict(before)
+    added: dict[str, Add] = {}
+    for change in wanted:
+        row = after.get(change.key)
+        if isinstance(change, Remove):
+            after.pop(change.key, None)
+        elif row is None:
+            after[change.key], added[change.row.path] = change.row, change
+        else:
+            there = added[row.path].fixture if row.path in added else recorded(row)
+            if same_answers(there, change.fixture):
+                continue  # whatever times, ids and usage say: the file stays untouched
+            if not change.overwrite:
+                raise FixtureConflict(*change.key)
+            after[change.key], added[change.row.path] = change.row, change
+    listed = {row.path for row in after.values()}
+    was_listed = {row.path for row in before.values()}
+    return Changes(
+        Index(sorted(after.values()), index.exchanges, index.header),
+        [change for path, change in added.items() if path in listed - was_listed],
+        [row for row in before.values() if row.path not in listed],
+    )
+
+
+def same_answers(one: Fixture, other: Fixture) -> bool:
+    """Whether two recordings of a key say the same; times, call ids and usage do not count."""
+    return [_essence(answer) for answer in one.answers] == [_essence(answer) for answer in other.answers]
+
+
+def _essence(answer: Answer) -> tuple[object, ...]:
+    # A request's canonical form numbers the ids of its calls, which is just what is wanted here.
+    calls = LlmRequest("", messages=[LlmMessage("assistant", "", tool_calls=answer.tool_calls)])
+    return answer.text, answer.parsed_json, answer.finish_reason, calls.canonical_bytes()
+
+
+def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:
+    """Where a new fixture goes: a plain name that carries its key and its content."""
+    slug = re.sub(r"[^a-z0-9._-]+", "-", key.model.lower()).strip(".-")[:_SLUG_LENGTH].rstrip(".-") or "model"
+    if _RESERVED.fullmatch(slug):
+        slug = f"{slug.partition('.')[0]}-model"
+    name = f"{key.prompt_hash[:16]}-{digest[:8]}.json"
+    return f"fixtures/{slug}/{name}" if layout is Layout.NESTED else f"{slug}-{name}"

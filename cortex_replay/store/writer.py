@@ -1,0 +1,407 @@
+"""Changing a store: staging, the lock, the commit, and the recovery of one that was cut short.
+
+What holds at every instant, also after ``kill -9`` and after a loss of power: a reader opens the
+set from before the commit or the set from after it, and what was committed is never lost.
+
+* Staged fixtures wait in a folder of this process, outside ``fixtures/`` and outside git.
+* A commit, under ``flock``: the journal, naming every file that will come or go; the files, each
+  durable before it gets its name; the index, which is the moment of the commit; then the files
+  that nobody lists any more go; then the journal is closed. Each step is durable before the next.
+* Whoever takes the lock next and finds the journal open finishes that commit if its index is in
+  place, and otherwise undoes it: the answers go back to staging, so even those are not lost.
+* Nothing is ever deleted that the present index names: somebody may have checked out another one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store import durable, trusted
+from cortex_replay.store.changes import Add, Changes, Remove, fixture_path, plan_changes
+from cortex_replay.store.check import read_fixture
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.fixture import Fixture
+from cortex_replay.store.index import FixtureRow, Index, render_index
+from cortex_replay.store.journal import (
+    JOURNAL_PATH,
+    MAX_JOURNAL_BYTES,
+    STATE_FOLDER,
+    Journal,
+    parse_journal,
+    render_journal,
+)
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
+from cortex_replay.store.trusted import Layout, Untrusted
+
+try:
+    import fcntl
+except ImportError:  # Windows: reading works, writing says that it does not
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
+
+_OWNER: Final = "owner"
+_STAGED: Final = re.compile(r"\d+\.(?:add|replace)")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """What a commit did."""
+
+    index: Index
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What runs that died before they committed have left in staging."""
+
+    sessions: int = 0
+    answers: int = 0
+
+
+def create_store(root: Path) -> None:
+    """Write the index of an empty store in the nested layout.
+
+    Raises:
+        StoreIo: There is an index already, or the disk refuses.
+    """
+    if (root / INDEX_NAME).exists() or (root / INDEX_NAME).is_symlink():
+        raise StoreIo(f"there is a store already: {root / INDEX_NAME}")
+    with _told():
+        durable.make_folder(root.absolute() / NESTED_FOLDER)
+        durable.create(root / INDEX_NAME, render_index(Index()).encode(), durable=True)
+        durable.sync_folder(root)
+
+
+class StoreWriter:
+    """The writing half of one open store. Makes nothing on disk before the first change."""
+
+    def __init__(self, source: DirectorySource, layout: Layout) -> None:
+        self._source = source
+        self._root = source.root
+        self._layout = layout
+        self._state = source.root / STATE_FOLDER
+        self._pid = os.getpid()
+        self._session: _Session | None = None
+        self._wanted: list[tuple[Add | Remove, Path | None]] = []
+
+    def stage(self, change: Add | Remove, data: bytes = b"") -> None:
+        """Remember a change, and put the bytes of a new fixture where they survive this process."""
+        with _told():
+            if self._pid != os.getpid():  # a fork: what was staged is the parent's
+                self._pid, self._session, self._wanted = os.getpid(), None, []
+            staged: Path | None = None
+            if isinstance(change, Add):
+                if self._session is None:
+                    with self._locked():
+                        self._session = self._open_session()
+                staged = self._session.write(data, "replace" if change.overwrite else "add")
+            self._wanted.append((change, staged))
+
+    def commit(self) -> CommitSummary:
+        """Make the staged changes; see :meth:`Store.commit`."""
+        with _told():
+            for _, staged in self._wanted:
+                if staged is not None:
+                    durable.sync(staged)  # before the lock, so that nobody waits for our disk
+            with self._locked():
+                self._recover()
+                index, index_bytes = self._present_index()
+                changes = plan_changes(index, [change for change, _ in self._wanted], self._recorded)
+                if not changes.is_empty:
+                    self._apply(changes, index_bytes)
+            self.discard()
+        return CommitSummary(
+            changes.index,
+            [change.row.path for change in changes.added],
+            [row.path for row in changes.removed],
+        )
+
+    def discard(self) -> None:
+        """Forget the staged changes and remove their files."""
+        self._wanted.clear()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def leftovers(self) -> Leftovers:
+        """What dead sessions hold; takes no lock and changes nothing."""
+        dead = [session for session in self._sessions() if not _is_alive(session)]
+        counts = [len(_staged_files(session)) for session in dead]
+        return Leftovers(sum(map(bool, counts)), sum(counts))
+
+    def adopt_leftovers(self) -> int:
+        """Stage what dead sessions hold, and clean up after them."""
+        adopted = 0
+        with _told(), self._locked():
+            self._recover()
+            if self._session is None:
+                self._session = self._open_session()
+            for session in self._sessions():
+                if _is_alive(session):
+                    continue
+                for path in _staged_files(session):
+                    self._adopt(path)
+                    adopted += 1
+                shutil.rmtree(session)
+        return adopted
+
+    def _adopt(self, path: Path) -> None:
+        data = path.read_bytes()
+        digest = blake3_hex(data)
+        try:
+            fixture = trusted.trust_fixture(FixtureRow(path.name, digest), data)
+        except Untrusted:
+            return  # a write that was cut short
+        row = FixtureRow(fixture_path(self._layout, fixture.key, digest), digest, *fixture.key)
+        self.stage(Add(row, fixture, path.suffix == ".replace"), data)
+
+    # The commit and its recovery, all under the lock.
+
+    def _apply(self, changes: Changes, old_index: bytes) -> None:
+        new_index = render_index(changes.index).encode()
+        journal = Journal(
+            self._journal().counter + 1,
+            True,
+            blake3_hex(old_index),
+            blake3_hex(new_index),
+            tuple(change.row.path for change in changes.added),
+            tuple(row.path for row in changes.removed),
+        )
+        staged = {change.row.path: path for change, path in self._wanted if isinstance(change, Add) and path}
+        self._write_journal(journal)
+        try:
+            folders: set[Path] = set()
+            for change in changes.added:
+                target = self._root / change.row.path
+                durable.make_folder(target.parent)
+                staged[change.row.path].replace(target)
+                folders.add(target.parent)
+            for folder in folders:
+                durable.sync_folder(folder)
+            durable.replace_durably(self._root / INDEX_NAME, new_index, self._state / "index.tmp")
+        except BaseException:
+            # The old set, at once if the disk lets us, else when the next writer comes.
+            with suppress(OSError):
+                self._take_back(journal, staged, old_index)
+            raise
+        # From here on it is committed. What cannot be cleaned up now, the next writer cleans up.
+        with suppress(OSError):
+            self._finish(journal)
+
+    def _take_back(self, journal: Journal, staged: dict[str, Path], old_index: bytes) -> None:
+        """Make a commit undone that failed before it was durable; its answers stay staged here."""
+        present = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        if isinstance(present, bytes) and blake3_hex(present) == journal.new_index:
+            durable.replace_durably(self._root / INDEX_NAME, old_index, self._state / "index.tmp")
+        folders: set[Path] = set()
+        for path in journal.added:
+            if not staged[path].exists():
+                (self._root / path).replace(staged[path])
+                folders.add((self._root / path).parent)
+        for folder in folders:
+            durable.sync_folder(folder)
+        self._close_journal(journal)
+
+    def _finish(self, journal: Journal) -> None:
+        """The index of this commit is in place: what it dropped may go."""
+        listed = {row.path for row in self._present_index()[0].rows}
+        self._clear(path for path in journal.removed if path not in listed)
+        self._close_journal(journal)
+
+    def _recover(self) -> None:
+        """Bring a commit that was cut short to one of its two ends."""
+        journal = self._journal()
+        if not journal.is_open:
+            return
+        data = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        if isinstance(data, bytes) and blake3_hex(data) == journal.new_index:
+            self._finish(journal)
+            return
+        journal = replace(journal, counter=journal.counter + 1)
+        self._write_journal(journal)
+        self._undo(journal, data)
+        self._close_journal(journal)
+
+    def _undo(self, journal: Journal, index: bytes | Finding) -> None:
+        """Take back the files that came, unless the present index, whatever it is, names them."""
+        listed: set[str] = set()
+        if isinstance(index, bytes):
+            with suppress(Untrusted):
+                listed = {row.path for row in trusted.trust_index(index).rows}
+        unlisted = [path for path in journal.added if path not in listed and path_problem(path) is None]
+        present = [path for path in unlisted if (self._root / path).is_file()]
+        if not present:
+            return
+        session = self._open_session()
+        try:
+            for path in present:
+                session.take(self._root / path)
+            durable.sync_folder(session.folder)
+            for folder in {(self._root / path).parent for path in present}:
+                durable.sync_folder(folder)
+        finally:
+            session.abandon()
+
+    def _clear(self, paths: Iterator[str]) -> None:
+        folders: set[Path] = set()
+        for path in paths:
+            if path_problem(path) is None:
+                with suppress(FileNotFoundError):
+                    (self._root / path).unlink()
+                folders.add((self._root / path).parent)
+        for folder in folders:
+            durable.sync_folder(folder)  # gone for good before the journal stops excusing them
+        for folder in folders:
+            if folder.name and folder.parent.name == "fixtures":
+                with suppress(OSError):
+                    folder.rmdir()  # only if it is empty
+
+    def _close_journal(self, journal: Journal) -> None:
+        self._write_journal(replace(journal, counter=journal.counter + 1, is_open=False))
+
+    def _write_journal(self, journal: Journal) -> None:
+        durable.replace_durably(
+            self._root / JOURNAL_PATH, render_journal(journal), self._state / "journal.tmp"
+        )
+
+    def _journal(self) -> Journal:
+        data = self._source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
+        return parse_journal(data) if isinstance(data, bytes) else Journal()
+
+    def _present_index(self) -> tuple[Index, bytes]:
+        data = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        if isinstance(data, Finding):
+            raise FixtureIntegrityFailed([data])
+        try:
+            index = trusted.trust_index(data)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        if findings := trusted.trust_rows(index, self._layout):
+            raise FixtureIntegrityFailed(findings)
+        return self._with_keys(index), data
+
+    def _with_keys(self, index: Index) -> Index:
+        """An index by ``crtx-llm`` has no keys; the first commit gives it some."""
+        if all(row.prompt_hash is not None for row in index.fixtures):
+            return index
+        rows = [FixtureRow(row.path, row.blake3, *self._recorded(row).key) for row in index.fixtures]
+        return Index(rows, index.exchanges, index.header)
+
+    def _recorded(self, row: FixtureRow) -> Fixture:
+        try:
+            return read_fixture(self._source, row)[0]
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+
+    # The lock and the sessions.
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One writer at a time. The kernel drops the lock when a process dies; the file stays."""
+        if fcntl is None:
+            raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
+        durable.make_folder(self._state)
+        with (self._state / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _open_session(self) -> _Session:
+        """A folder of our own in staging; under the lock, so that nobody takes it for a dead one's."""
+        staging = self._state / "staging"
+        durable.make_folder(staging)
+        for session in self._sessions():
+            if not _is_alive(session) and not _staged_files(session):
+                shutil.rmtree(session, ignore_errors=True)  # of a run that died with nothing to lose
+        return _Session.create(staging)
+
+    def _sessions(self) -> list[Path]:
+        try:
+            return sorted(path for path in (self._state / "staging").iterdir() if path.is_dir())
+        except FileNotFoundError:
+            return []
+
+
+class _Session:
+    """The staged files of one process, which holds a lock on one of them for as long as it lives."""
+
+    def __init__(self, folder: Path, owner: int) -> None:
+        self.folder = folder
+        self._count = 0
+        # A store that is dropped without a commit leaves its answers to whoever adopts them.
+        self.abandon = weakref.finalize(self, os.close, owner)
+
+    @classmethod
+    def create(cls, staging: Path) -> _Session:
+        number = 0
+        while True:
+            folder = staging / f"{os.getpid()}-{number}"
+            try:
+                folder.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+        try:
+            owner = os.open(folder / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC)
+            fcntl.flock(owner, fcntl.LOCK_EX)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return cls(folder, owner)
+
+    def write(self, data: bytes, kind: str) -> Path:
+        path = self._next(kind)
+        durable.create(path, data)
+        return path
+
+    def take(self, path: Path) -> None:
+        path.replace(self._next("add"))
+
+    def close(self) -> None:
+        """Remove everything; nothing of it is wanted any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.abandon()
+
+    def _next(self, kind: str) -> Path:
+        self._count += 1
+        return self.folder / f"{self._count}.{kind}"
+
+
+def _staged_files(session: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        found = [path for path in session.iterdir() if _STAGED.fullmatch(path.name)]
+        return sorted(found, key=lambda path: int(path.stem))
+    return []
+
+
+def _is_alive(session: Path) -> bool:
+    try:
+        with (session / _OWNER).open("rb") as owner:
+            fcntl.flock(owner, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the system refuses, in words and as our error."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise StoreIo(f"the store cannot be written: {error.strerror or error}{where}") from error
