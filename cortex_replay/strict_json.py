@@ -23,6 +23,8 @@ MAX_DEPTH: Final = 127
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_MOST_REWRITTEN: Final = 256 * 1024
+"""Beyond this, a hostile document that only starts like ours could grow a hundredfold when written."""
 _DEEPEST_INDENT = b"\n" + b"  " * MAX_DEPTH
 
 
@@ -39,15 +41,14 @@ def loads(data: bytes) -> JsonValue:
     Raises:
         JsonError: The document is malformed, ambiguous or nested too deeply.
     """
+    if len(data) > _MOST_REWRITTEN or not data.startswith(b"{\n  ") or _DEEPEST_INDENT in data:
+        return _loads_with_care(data)
     try:
         value: JsonValue = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return _loads_with_care(data)  # which finds words for what is wrong
-    if _DEEPEST_INDENT not in data:
         pretty = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        if data == pretty or data == pretty[:-1]:
-            return value
-    return _loads_with_care(data)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return _loads_with_care(data)  # which finds words for what is wrong
+    return value if data in (pretty, pretty[:-1]) else _loads_with_care(data)
 
 
 def _loads_with_care(data: bytes) -> JsonValue:
@@ -87,11 +88,7 @@ def _refuse_deep_nesting(data: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise JsonError(f"the key {json.dumps(key)} stands twice in one object")
-            seen.add(key)
+        raise JsonError("a key stands twice in one object")
     return value
 
 

@@ -47,6 +47,7 @@ _MAX_NESTING: Final = 250
 """Deepest free value that can be hashed; the writer's own limit is 254."""
 
 _SHOWN_STEPS: Final = 8
+_SHOWN_NAME: Final = 40
 
 _F32_OVERFLOW: Final = 3.4028235677973366e38
 """The smallest f64 that rounds to infinity as f32."""
@@ -59,7 +60,10 @@ def kind_of(value: object) -> str:
 
 def shown(value: object) -> str:
     """A value, for a message."""
-    whole_text = repr(value)
+    try:
+        whole_text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return kind_of(value)
     return whole_text if len(whole_text) <= 40 else f"{whole_text[:37]}..."
 
 
@@ -81,7 +85,9 @@ def optional_text(value: object, name: str) -> str | None:
 
 
 def items(value: object, name: str) -> Sequence[object]:
-    """A list or a tuple; never a string, which is a sequence by accident."""
+    """A list or a tuple, ``None`` for none; never a string, which is a sequence by accident."""
+    if value is None:
+        return ()
     if not isinstance(value, list | tuple):
         raise InvalidRequest(name, f"expected a list, not {kind_of(value)}")
     return value
@@ -205,9 +211,10 @@ def from_mapping(kind: type[_T], data: Mapping[str, Any]) -> _T:
     try:
         return kind(**data)
     except TypeError:
-        for name in data:
+        for name in map(str, data):
             if name not in known:
-                raise InvalidRequest(str(name), "there is no such field") from None
+                shown_name = name[:_SHOWN_NAME] if name.isidentifier() else "(a field)"
+                raise InvalidRequest(shown_name, "there is no such field") from None
         missing = [name for name, f in known.items() if name not in data and f.default is f.default_factory]
         raise InvalidRequest("", f"lacks {', '.join(missing)}") from None
 

@@ -8,10 +8,11 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import ClassVar, Self
 
 from cortex_replay.adapters.base import LlmAdapter, as_one_chunk
-from cortex_replay.errors import NoFixture
+from cortex_replay.errors import NoFixture, Timeout
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.store import Verify
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
@@ -57,7 +58,7 @@ class ReplayAdapter(LlmAdapter):
         fixture = self._store.get(*self._store.key(request))
         if len(fixture.answers) == 1:
             return fixture.answers[0].response(request.model)
-        async with self._turns_of(fixture) as turns:
+        async with self._turns_of(fixture).taken(request.timeout_ms) as turns:
             response = turns.answer().response(request.model)
             turns.advance()
             return response
@@ -69,7 +70,7 @@ class ReplayAdapter(LlmAdapter):
             for chunk in _chunks(fixture.answers[0], request.model):
                 yield chunk
             return
-        async with self._turns_of(fixture) as turns:
+        async with self._turns_of(fixture).taken(request.timeout_ms) as turns:
             for chunk in _chunks(turns.answer(), request.model):
                 if chunk.response is not None:
                     # The caller has it all once it holds the last chunk, and may stop there.
@@ -104,7 +105,7 @@ class _Turns:
         self._fixture = fixture
         self._given = 0
         self._is_taken = False
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: deque[tuple[Future[None], asyncio.AbstractEventLoop]] = deque()
         self._lock = threading.Lock()
 
     def answer(self) -> Answer:
@@ -115,29 +116,42 @@ class _Turns:
     def advance(self) -> None:
         self._given += 1
 
-    async def __aenter__(self) -> Self:
+    @asynccontextmanager
+    async def taken(self, timeout_ms: int) -> AsyncIterator[Self]:
+        """Have the turn, once everybody before has had it.
+
+        Raises:
+            Timeout: It did not come in time: most likely the caller itself holds it, with a stream
+                of the same key that it has not finished.
+        """
+        await self._wait(timeout_ms)
+        try:
+            yield self
+        finally:
+            self._pass_on()
+
+    async def _wait(self, timeout_ms: int) -> None:
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
-                return self
+                return
             turn: Future[None] = Future()
-            self._waiting.append(turn)
+            self._waiting.append((turn, asyncio.get_running_loop()))
         try:
-            await asyncio.wrap_future(turn)
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn came in the moment of the cancellation
+            await asyncio.wait_for(asyncio.wrap_future(turn), timeout_ms / 1000)
+        except BaseException as error:
+            if not turn.cancelled() and not turn.cancel():  # it came in the very moment
                 self._pass_on()
+            if isinstance(error, TimeoutError):
+                raise Timeout(timeout_ms) from None
             raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
 
     def _pass_on(self) -> None:
         with self._lock:
             while self._waiting:
-                turn = self._waiting.popleft()
-                if turn.set_running_or_notify_cancel():
+                turn, loop = self._waiting.popleft()
+                # Whoever was cancelled, or lost with its loop, would never pass it on.
+                if not loop.is_closed() and turn.set_running_or_notify_cancel():
                     turn.set_result(None)
                     return
             self._is_taken = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
@@ -25,38 +26,33 @@ class _Answers(Protocol):
 
 
 class SyncAdapter:
-    """Runs an adapter on an event loop of its own, in a thread of its own.
+    """Runs an adapter on an event loop in a thread of its own.
 
-    One loop for all calls, because connections belong to the loop that opened them; a thread,
-    because the caller may stand inside a running loop, as every notebook does. The thread starts
-    with the first call and dies with the process at the latest.
+    A thread, because the caller may stand inside a running loop, as every notebook does. One for
+    the whole process, because a test suite makes an adapter per test. It starts with the first call
+    and dies with the process.
     """
 
     def __init__(self, adapter: _Answers) -> None:
         self._adapter = adapter
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def complete(self, request: LlmRequest) -> LlmResponse:
         """The whole answer, as :meth:`LlmAdapter.complete` gives it."""
-        return self._run(self._adapter.complete(request))
+        return _run(self._adapter.complete(request))
 
     def stream(self, request: LlmRequest) -> Iterator[StreamChunk]:
         """The answer piece by piece; each piece is handed on when it comes."""
         chunks = cast("AsyncGenerator[StreamChunk]", self._adapter.stream(request))
         try:
-            while (chunk := self._run(_next(chunks))) is not None:
+            while (chunk := _run(_next(chunks))) is not None:
                 yield chunk
         finally:
-            self._run(_close(chunks))
+            if not sys.is_finalizing():  # then the thread is gone, and with it whatever it held
+                _run(_close(chunks))
 
     def close(self) -> None:
-        """Close the adapter and stop the thread; the next call starts it again."""
-        self._run(self._adapter.aclose())
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        """Close the adapter."""
+        _run(self._adapter.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -64,28 +60,38 @@ class SyncAdapter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+
+class _Loop:
+    """The loop of this process, started when it is first needed and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+            if self._loop is None or self._pid != os.getpid():
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(
-                    target=_serve, args=(self._loop,), name="cortex-replay-sync", daemon=True
+                    target=self._loop.run_forever, name="cortex-replay-sync", daemon=True
                 ).start()
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # an interrupt here must not leave the call running there
-            raise
+            return self._loop
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
+_LOOP = _Loop()
+
+
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
+    if sys.is_finalizing():
+        work.close()
+        raise RuntimeError("the interpreter is shutting down")
+    future = asyncio.run_coroutine_threadsafe(work, _LOOP.get())
     try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        return future.result()
+    except BaseException:
+        future.cancel()  # an interrupt here must not leave the call running there
+        raise
 
 
 async def _next(chunks: AsyncGenerator[StreamChunk]) -> StreamChunk | None:
@@ -93,5 +99,4 @@ async def _next(chunks: AsyncGenerator[StreamChunk]) -> StreamChunk | None:
 
 
 async def _close(chunks: AsyncGenerator[StreamChunk]) -> None:
-    async with aclosing(chunks):
-        pass
+    await chunks.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import cortex_replay
 from cortex_replay.cli import output
 from cortex_replay.cli.completion import completion_command
 from cortex_replay.cli.list import list_command
-from cortex_replay.cli.options import ExampleCommand, wants_json
+from cortex_replay.cli.options import ExampleCommand, settled, wants_json
 from cortex_replay.cli.show import show_command
 from cortex_replay.cli.verify import verify_command
 from cortex_replay.errors import LlmError
@@ -34,8 +35,12 @@ class _Group(click.Group):
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             # The reader (`| head`) has seen enough. Nothing more can be said on stdout.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            ctx.exit(settled(ctx))
+        except OSError as error:
+            output.talk(f"error: {output.escaped(str(error))}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            ctx.exit(settled(ctx) or 1)
 
 
 @click.group(
@@ -58,11 +63,15 @@ Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrit
     help="Root of the store, where INDEX.toml stands. Also accepted after the command.",
 )
 @click.pass_context
-def main(ctx: click.Context, store: Path | None) -> None:
+def main(ctx: click.Context, store: Path | None) -> None:  # noqa: ARG001 - read by the commands
     """Record real model calls once; replay them for ever."""
-    ctx.obj = store
-    if "NO_COLOR" in os.environ:
+    if os.environ.get("NO_COLOR"):
         ctx.color = False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a terminal that cannot spell a character still gets the rest
+            stream.reconfigure(errors="backslashreplace")
 
 
 for command in (completion_command, list_command, show_command, verify_command):

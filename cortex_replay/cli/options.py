@@ -7,9 +7,18 @@ from pathlib import Path
 
 import click
 
-__all__ = ["ExampleCommand", "json_option", "store_option", "the_store", "wants_json"]
+__all__ = [
+    "ExampleCommand",
+    "json_option",
+    "settle",
+    "settled",
+    "store_option",
+    "the_store",
+    "wants_json",
+]
 
 _JSON = "cortex_replay.json"
+_STATUS = "cortex_replay.status"
 
 
 class ExampleCommand(click.Command):
@@ -47,11 +56,21 @@ def wants_json(ctx: click.Context) -> bool:
     return bool(ctx.find_root().meta.get(_JSON))
 
 
+def settle(ctx: click.Context, status: int) -> None:
+    """Decide the exit status before anything is printed: a reader that leaves early changes nothing."""
+    ctx.find_root().meta[_STATUS] = status
+
+
+def settled(ctx: click.Context) -> int:
+    """The status that was decided, or 0."""
+    return int(ctx.find_root().meta.get(_STATUS, 0))
+
+
 def the_store(ctx: click.Context, *named: Path | None) -> Path:
     """The one store that was named: by an argument, after the command, before it, or nowhere."""
-    given = {path for path in named if path is not None}
+    given = {path for path in (*named, ctx.find_root().params.get("store")) if path is not None}
     if not given:
-        given = {ctx.obj or Path(os.environ.get("CORTEX_REPLAY_STORE") or ".")}
+        given = {Path(os.environ.get("CORTEX_REPLAY_STORE") or ".")}
     if len(given) > 1:
         raise click.UsageError(f"two stores are named: {' and '.join(sorted(map(str, given)))}")
     return given.pop()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -18,6 +18,7 @@ from cortex_replay.store.check import Progress
 __all__ = [
     "counted",
     "escaped",
+    "is_terminal",
     "print_error",
     "print_findings",
     "print_json",
@@ -35,8 +36,17 @@ _UNSAFE = re.compile(
 )
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person is watching; a stream that was closed before we started is ``None``."""
+    return stream is not None and stream.isatty()
+
+
 def escaped(text: str) -> str:
-    """Text as it may be shown on a terminal: what could steer it is spelled out."""
+    """One line of text as it may be shown on a terminal: what could steer it is spelled out."""
+    return _escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escaped_lines(text: str) -> str:
     text = _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
     return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
 
@@ -46,7 +56,7 @@ def quoted(text: str, *, raw: bool = False) -> str:
     (or for a command to a CI runner, which are recognised at the start of a line)."""
     if raw:
         return text
-    return "\n".join(f"| {line}" for line in escaped(text).split("\n"))
+    return "\n".join(f"| {line}" for line in _escaped_lines(text).split("\n"))
 
 
 def counted(things: Sized, name: str) -> str:
@@ -61,7 +71,7 @@ def talk(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """The result, for a program."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(json.dumps(value, indent=2))
 
 
 def print_findings(findings: Iterable[Finding], *, err: bool = False) -> None:
@@ -83,18 +93,18 @@ def print_error(error: LlmError, *, as_json: bool) -> None:
             "message": str(error),
             "findings": [asdict(finding) for finding in findings],
         }
-        click.echo(json.dumps(message, ensure_ascii=False), err=True)
+        click.echo(json.dumps(message), err=True)
     elif findings:
         print_findings(findings, err=True)
         talk("error: the store is not what its index says; nothing was read from it")
     else:
-        talk(f"error: {escaped(str(error))}")
+        talk("\n".join(["error: " + line for line in map(escaped, str(error).split("\n"))]))
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Progress | None]:
     """A bar on stderr for long work, when a person is watching."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield None
         return
     bar: Any = None

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store, wants_json
 from cortex_replay.errors import LlmError, NoFixture
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
@@ -20,8 +20,8 @@ __all__ = ["show_command"]
 
 def _complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     try:
-        stored = Store.open(ctx.params.get("store") or ".", verify="on-read").list()
-    except LlmError:
+        stored = Store.open(the_store(ctx, ctx.params.get("store")), verify="on-read").list()
+    except (LlmError, click.UsageError):
         return []
     return [
         CompletionItem(item.prompt_hash[:16], help=item.model)
@@ -78,7 +78,11 @@ def _find(ctx: click.Context, store: Store, wanted: str, model: str | None) -> S
         and model in (None, item.model)
     ]
     if not found:
-        output.talk(f"error: no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all")
+        reason = f"no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all"
+        if wants_json(ctx):
+            output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
+        else:
+            output.talk(f"error: {reason}")
         ctx.exit(NoFixture.exit_code)
     if len(found) > 1:
         choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escaped(item.model)}" for item in found[:10])

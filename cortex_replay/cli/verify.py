@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
@@ -69,12 +69,13 @@ def verify_command(
             Finding("request-redacted", name, "its request cannot be checked: a secret was cut out of it")
             for name in report.redacted_requests
         ]
+    status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
+    settle(ctx, status)
     if as_json:
         output.print_json(_as_json(report))
     else:
         _print(report)
-    if not report.is_trusted:
-        ctx.exit(FixtureIntegrityFailed.exit_code)
+    ctx.exit(status)
 
 
 def _as_json(report: CheckReport) -> dict[str, object]:
@@ -97,5 +98,5 @@ def _print(report: CheckReport) -> None:
         output.talk(f"{many} cannot be checked, because a secret was cut out (--strict refuses that)")
     if not report.is_trusted:
         output.talk(f"{output.counted(report.findings, 'finding')}; nothing from this store will be replayed")
-    elif sys.stderr.isatty():
+    elif output.is_terminal(sys.stderr):
         output.talk(f"ok: {report.files_checked} files, {report.bytes_checked:,} bytes")

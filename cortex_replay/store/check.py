@@ -54,7 +54,7 @@ class CheckReport:
     @property
     def has_keys(self) -> bool:
         """Whether every row carries its key, so that the index alone can answer a lookup."""
-        return all(any(row[2:]) for row in self.index.rows)
+        return not any(set(row[2:]) == {None} for row in self.index.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _look_at_everything(
             if path not in reported:
                 report.findings.append(error.finding)
     report.files_checked = len(rows)
-    report.findings += trusted.duplicate_keys(examine.keyless)
+    report.findings += trusted.duplicate_keys(examine.found)
     _hint_at_rerecords(source, report)
     return report
 
@@ -188,7 +188,8 @@ class _Examination:
         self.report = report
         self.content = content
         self.keep = keep
-        self.keyless: list[tuple[FixtureRow, Fixture]] = []
+        self.has_keys = report.has_keys
+        self.found: list[tuple[FixtureRow, Fixture]] = []
 
     def __call__(self, row: FixtureRow | ExchangeRow, read: bytes | Finding) -> None:
         if isinstance(read, Finding):
@@ -200,8 +201,8 @@ class _Examination:
             _confirmed(self.source, row, read, trusted.trust_exchange)
         else:
             fixture, data = _confirmed(self.source, row, read, trusted.trust_fixture)
-            if row.prompt_hash is None:
-                self.keyless.append((row, fixture))
+            if not self.has_keys:
+                self.found.append((row, fixture))
             if fixture.is_request_redacted:
                 self.report.redacted_requests.append(row.path)
             if self.keep:
@@ -251,7 +252,7 @@ def _hint_at_rerecords(source: Source, report: CheckReport) -> None:
     }
     paired: set[str] = set()
     for path in unlisted[:_MOST_REREAD]:
-        data = source.read(path, trusted.MAX_FIXTURE_BYTES)
+        data = source.read(path, hints.MOST_BYTES)
         key = _key_of(data) if isinstance(data, bytes) else None
         if key is not None and key in missing:
             paired |= {path, missing[key]}

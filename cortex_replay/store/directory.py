@@ -40,7 +40,7 @@ class DirectorySource:
     def __init__(self, root: Path) -> None:
         try:
             self.root = root.resolve(strict=True)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise StoreIo(f"the store {root} cannot be opened: {_reason(error)}") from None
         if not self.root.is_dir():
             raise StoreIo(f"the store {root} is not a folder")
@@ -70,7 +70,7 @@ class DirectorySource:
         try:
             with _Folder.open(self.root, folder) as opened:
                 return _read_to_the_end(opened.open_file(name), path, max_bytes)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             return _unreadable(path, error)
 
     def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
@@ -95,7 +95,7 @@ class DirectorySource:
                         data = os.read(descriptor, _FIRST_READ)
                     finally:
                         os.close(descriptor)
-                except OSError as error:
+                except (OSError, UnicodeError) as error:
                     yield path, _unreadable(path, error)
                     continue
                 yield path, data if len(data) < _FIRST_READ else self.read(path, max_bytes)
@@ -212,7 +212,9 @@ def _read_to_the_end(descriptor: int, path: str, max_bytes: int) -> bytes | Find
         os.close(descriptor)
 
 
-def _unreadable(path: str, error: OSError) -> Finding:
+def _unreadable(path: str, error: OSError | UnicodeError) -> Finding:
+    if isinstance(error, UnicodeError):  # a locale that cannot spell it
+        return Finding("unreadable", shown(path), "has a name that the locale's encoding cannot spell")
     if error.errno == errno.ENOENT:
         return Finding("missing", shown(path), "is not there")
     if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):

@@ -7,6 +7,7 @@ else; `docs/store-format.md` describes each field. Nothing here decides about tr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex, is_digest
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import (
+    REQUEST_FIELDS,
     LlmRequest,
     LlmResponse,
     StreamChunk,
@@ -27,6 +29,8 @@ from cortex_replay.types import (
 
 __all__ = ["Answer", "Fixture", "FixtureError", "FixtureKey", "TimedChunk", "parse_fixture", "render_fixture"]
 
+_CALL: Final = ("id", "name", "arguments")
+_PIECE: Final = ("index", "id", "name", "arguments")
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 
 
@@ -71,15 +75,15 @@ class Answer:
     meta: dict[str, JsonValue] | None = None
 
     def response(self, asked_model: str) -> LlmResponse:
-        """The answer to a request for ``asked_model``."""
+        """The answer to a request for ``asked_model``; its JSON is the caller's own to change."""
         return LlmResponse(
             text=self.text,
-            parsed_json=self.parsed_json,
+            parsed_json=deepcopy(self.parsed_json),
             model=asked_model if self.model is None else self.model,
             usage=self.usage,
             raw_hash=blake3_hex(self.text.encode()),
             finish_reason=self.finish_reason,
-            tool_calls=self.tool_calls,
+            tool_calls=deepcopy(self.tool_calls),
             reasoning=self.reasoning,
         )
 
@@ -179,8 +183,11 @@ def _rendered_chunk(timed: TimedChunk) -> dict[str, Any]:
 def _request(value: JsonValue, key: FixtureKey) -> LlmRequest | None:
     if value is None:
         return None
+    request = _object(value, "request")
+    if not request.keys() <= REQUEST_FIELDS:
+        raise FixtureError("request: has a field that is no part of the key")
     try:
-        return LlmRequest.from_dict({"model": key.model, **_object(value, "request")})
+        return LlmRequest.from_dict({"model": key.model, **request})
     except InvalidRequest as error:
         raise FixtureError(f"request: {error.field}: {error.reason}") from None
 
@@ -205,14 +212,13 @@ def _answer(holder: Mapping[str, JsonValue], where: str) -> Answer:
 def _usage(value: JsonValue, where: str) -> TokenUsage | None:
     if value is None:
         return None
-    usage = _object(value, where)
-    return _made(TokenUsage, {name: usage[name] for name in _COUNTS if name in usage}, where)
+    return _made(TokenUsage, _known(value, _COUNTS, where), where)
 
 
 def _tool_calls(value: JsonValue, where: str) -> tuple[ToolCall, ...]:
     if value is None:
         return ()
-    return tuple(_made(ToolCall, _object(item, at), at) for item, at in _located(value, where))
+    return tuple(_made(ToolCall, _known(item, _CALL, at), at) for item, at in _located(value, where))
 
 
 def _stream(value: JsonValue, where: str) -> tuple[TimedChunk, ...]:
@@ -225,7 +231,7 @@ def _stream(value: JsonValue, where: str) -> tuple[TimedChunk, ...]:
         if not isinstance(at_ms, int | float) or isinstance(at_ms, bool) or at_ms < 0:
             raise FixtureError(f"{at}.at_ms: expected a time in milliseconds")
         pieces = tuple(
-            _made(ToolCallDelta, _object(piece, piece_at), piece_at)
+            _made(ToolCallDelta, _known(piece, _PIECE, piece_at), piece_at)
             for piece, piece_at in _located(chunk.get("tool_calls"), f"{at}.tool_calls")
         )
         chunks.append(
@@ -251,13 +257,19 @@ def _made(kind: Callable[..., _T], values: Mapping[str, JsonValue], where: str) 
     except InvalidRequest as error:
         raise FixtureError(f"{where}.{error.field}: {error.reason}") from None
     except TypeError:
-        raise FixtureError(f"{where}: lacks a field, or has an unknown one") from None
+        raise FixtureError(f"{where}: lacks a field") from None
 
 
 def _object(value: JsonValue, where: str) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise FixtureError(f"{where}: expected an object")
     return value
+
+
+def _known(value: JsonValue, names: tuple[str, ...], where: str) -> dict[str, JsonValue]:
+    """The fields we know; null counts as absent, and what is unknown is ignored."""
+    holder = _object(value, where)
+    return {name: holder[name] for name in names if holder.get(name) is not None}
 
 
 def _optional_object(value: JsonValue, where: str) -> dict[str, JsonValue] | None:

@@ -8,8 +8,19 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.fixture import FixtureError, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow
 
-__all__ = ["MISSING", "NO_INDEX", "STALE_INDEX", "UNLISTED", "UPGRADE", "for_index", "for_mismatch"]
+__all__ = [
+    "MISSING",
+    "MOST_BYTES",
+    "NO_INDEX",
+    "STALE_INDEX",
+    "UNLISTED",
+    "UPGRADE",
+    "for_index",
+    "for_mismatch",
+]
 
+MOST_BYTES: Final = 2**20
+"""How much of what nobody vouches for is read, only to find a hint."""
 NO_INDEX: Final = "is this the root of a store? `--store PATH` names another"
 UPGRADE: Final = "the store was written by a newer cortex-replay; upgrade this one"
 MISSING: Final = "was it deleted, or never committed? `git status --ignored` shows both"
@@ -56,6 +67,8 @@ def for_mismatch(row: FixtureRow | ExchangeRow, data: bytes) -> str | None:
         return "only the line ends differ: it was listed with CRLF and now has LF"
     if not data:
         return "the file is empty"
+    if len(data) > MOST_BYTES:
+        return None
     try:
         fixture = parse_fixture(data)
     except FixtureError:

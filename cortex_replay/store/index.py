@@ -75,7 +75,7 @@ class IndexSyntaxError(ValueError):
         self.line = line
 
 
-_STRING = r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\.)*)"'
+_STRING = r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\.)*+)"'
 # What stands between the quotes of rows as this project writes them.
 _BEFORE_PATH: Final = "[[fixture]]\npath = "
 _BETWEEN: Final = ("\nblake3 = ", "\nmodel = ", "\nprompt_hash = ")
@@ -83,7 +83,7 @@ _NOT_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x5C, 0x7F])
 _PAIR = re.compile(
     rf"[ \t]*([A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:{_STRING}|([+-]?(?:0|[1-9][0-9]*))|(true|false))[ \t]*"
 )
-_ANY_PAIR = re.compile(r"[ \t]*[A-Za-z0-9_.\"' \t-]+=")
+_ANY_PAIR = re.compile(r"[A-Za-z0-9_.\"' \t-]+=")
 _EMPTY_TABLE = re.compile(r"[ \t]*fixture[ \t]*=[ \t]*\[[ \t]*\][ \t]*")
 _COMMENT = re.compile(r"[ \t]*(?:#[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?")
@@ -98,7 +98,7 @@ def parse_index(text: str) -> Index:
         IndexSyntaxError: A line is outside the grammar.
     """
     parser = _Parser(text)
-    start = max(text.find("[[fixture]]\n"), 0)
+    start = 0 if text.startswith("[[fixture]]\n") else text.find("\n[[fixture]]\n") + 1
     end = text.find("\n[[exchange]]\n", start) + 1 or len(text)
     rows = _rows_as_written(text[start:end])
     if rows:

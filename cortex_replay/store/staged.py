@@ -7,24 +7,33 @@ because nobody added it or because an ignore rule hides it.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from cortex_replay.errors import Finding, StoreIo
-from cortex_replay.store.check import CheckReport, check_listing, check_store
+from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.index import ExchangeRow, FixtureRow
+from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
 from cortex_replay.store.source import Listing
+from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["check_staged"]
 
-_LINK_MODE = "120000"
+_FILE_MODE = "100"
+_LACKING = ("missing", "index-unreadable")
 
 
 def check_staged(root: Path) -> CheckReport:
     """Check what git has staged of the store, and that it has every file the index lists.
+
+    The index in the working tree counts too: what it lists and git does not have is about to be
+    forgotten, even if that index is not staged yet.
 
     Raises:
         StoreIo: ``root`` is not in a git repository, or git cannot be run.
@@ -33,25 +42,37 @@ def check_staged(root: Path) -> CheckReport:
     staged = _StagedSource(working.root)
     report = check_store(staged)
     known = {finding.path for finding in report.findings}
-    listed = {row.path for row in check_listing(working).index.rows}
-    untracked = sorted(listed - staged.tracked - known)
-    report.findings += [Finding("missing", path, "") for path in untracked]
-    ignored = staged.ignored([finding.path for finding in report.findings])
+    listed = {row.path for row in _working_rows(working) if path_problem(row.path) is None}
+    report.findings += [Finding("missing", path, "") for path in sorted(listed - staged.tracked - known)]
+    lacking = [
+        finding.path
+        for finding in report.findings
+        if finding.code in _LACKING and path_problem(finding.path) is None
+    ]
+    ignored = staged.ignored(lacking)
     report.findings = [_explained(finding, staged, ignored) for finding in report.findings]
     return report
 
 
+def _working_rows(working: DirectorySource) -> Iterable[FixtureRow | ExchangeRow]:
+    data = working.read(INDEX_NAME, MAX_INDEX_BYTES)
+    with suppress(Untrusted):
+        return trust_index(data).rows if isinstance(data, bytes) else ()
+    return ()
+
+
 def _explained(finding: Finding, staged: _StagedSource, ignored: dict[str, str]) -> Finding:
-    if finding.path in staged.tracked or finding.code not in ("missing", "index-unreadable"):
+    if finding.path in staged.tracked or finding.code not in _LACKING:
         return finding
-    what = "INDEX.toml" if finding.path == INDEX_NAME else "is listed, but"
+    what = "" if finding.path == INDEX_NAME else "is listed, but "
+    name = shlex.quote(staged.name_in_repository(finding.path))
     if rule := ignored.get(finding.path):
-        reason = f"{what} git ignores it ({rule}), so a clone will lack it"
+        reason = f"{what}git ignores it ({rule}), so a clone will lack it"
         return replace(
-            finding, code="ignored", reason=reason, hint=f"git add --force {finding.path}, or drop the rule"
+            finding, code="ignored", reason=reason, hint=f"git add --force {name}, or drop the rule"
         )
-    reason = f"{what} git does not track it, so a clone will lack it"
-    return replace(finding, code="untracked", reason=reason, hint=f"git add {finding.path}")
+    reason = f"{what}git does not track it, so a clone will lack it"
+    return replace(finding, code="untracked", reason=reason, hint=f"git add {name}")
 
 
 class _StagedSource:
@@ -59,8 +80,8 @@ class _StagedSource:
 
     def __init__(self, root: Path) -> None:
         # A hook runs with GIT_DIR and relative paths in its environment, which hold at the top only.
-        start = Path.cwd() if "GIT_DIR" in os.environ else root
-        self._top = Path(self._git("rev-parse", "--show-toplevel", cwd=start).decode().rstrip("\n"))
+        start = Path() if "GIT_DIR" in os.environ else root
+        self._top = Path(os.fsdecode(self._git("rev-parse", "--show-toplevel", cwd=start)).rstrip("\n"))
         try:
             prefix = PurePosixPath(root.relative_to(self._top.resolve()).as_posix())
         except ValueError:
@@ -68,7 +89,7 @@ class _StagedSource:
         self._prefix = "" if prefix == PurePosixPath(".") else f"{prefix}/"
         self._entries: dict[str, tuple[str, str]] = {}
         self._unmerged: set[str] = set()
-        listing = self._git("ls-files", "--stage", "-z", "--", self._prefix or ".")
+        listing = self._git("--literal-pathspecs", "ls-files", "--stage", "-z", "--", self._prefix or ".")
         for line in os.fsdecode(listing).split("\0"):
             head, _, path = line.partition("\t")
             if path:
@@ -82,14 +103,20 @@ class _StagedSource:
     def tracked(self) -> set[str]:
         return set(self._entries)
 
+    def name_in_repository(self, path: str) -> str:
+        """A path of the store as git knows it from the top of its repository."""
+        return f"{self._prefix}{path}"
+
     def ignored(self, paths: Iterable[str]) -> dict[str, str]:
-        """Those of ``paths`` that an ignore rule hides, with the rule."""
+        """Those of ``paths`` that an ignore rule hides, with the rule; git may know of none."""
         asked = "".join(f"{self._prefix}{path}\0" for path in paths).encode(errors="surrogateescape")
-        answer = self._git("check-ignore", "--verbose", "-z", "--stdin", given=asked, accept=(0, 1))
+        # 1 says that none is ignored, 128 that one of them stands beyond a link or a submodule.
+        answer = self._git("check-ignore", "--verbose", "-z", "--stdin", given=asked, accept=(0, 1, 128))
         fields = os.fsdecode(answer).split("\0")
         return {
             path.removeprefix(self._prefix): f"{origin}:{line}: {pattern}"
             for origin, line, pattern, path in zip(*[iter(fields)] * 4, strict=False)
+            if not pattern.startswith("!")  # a rule that says not to ignore it
         }
 
     def has_folder(self, name: str) -> bool:
@@ -103,9 +130,11 @@ class _StagedSource:
             if folder and not path.startswith(f"{folder}/"):
                 continue
             if path in self._unmerged:
-                listing.findings.append(Finding("not-a-file", path, "has an unresolved merge conflict"))
-            elif mode == _LINK_MODE or not mode.startswith("100"):
-                listing.findings.append(Finding("not-a-file", path, "is a link or a submodule"))
+                listing.findings.append(
+                    Finding("not-a-file", shown(path), "has an unresolved merge conflict")
+                )
+            elif not mode.startswith(_FILE_MODE):
+                listing.findings.append(Finding("not-a-file", shown(path), "is a link or a submodule"))
             else:
                 listing.files.add(path)
         return listing
@@ -123,16 +152,17 @@ class _StagedSource:
             if process.stdin is None or process.stdout is None:
                 raise StoreIo("git cat-file has no pipes")  # never: for the type checker
             for path in paths:
-                if path not in self._entries:
-                    yield path, Finding("missing", path, "is listed but not staged")
-                    continue
-                process.stdin.write(f"{self._entries[path][1]}\n".encode())
-                process.stdin.flush()
-                size = int(process.stdout.readline().split()[2])
-                data = process.stdout.read(size)
-                process.stdout.read(1)
-                too_large = Finding("too-large", path, f"larger than {max_bytes} bytes")
-                yield path, data if size <= max_bytes else too_large
+                mode, blob = self._entries.get(path, ("", ""))
+                if not mode:
+                    yield path, Finding("missing", shown(path), "is listed but not staged")
+                elif path in self._unmerged:
+                    yield path, Finding("not-a-file", shown(path), "has an unresolved merge conflict")
+                elif not mode.startswith(_FILE_MODE):
+                    yield path, Finding("not-a-file", shown(path), "is a link or a submodule")
+                else:
+                    process.stdin.write(f"{blob}\n".encode())
+                    process.stdin.flush()
+                    yield path, _answer(process.stdout, path, max_bytes)
             process.stdin.close()
 
     def _git(
@@ -140,10 +170,33 @@ class _StagedSource:
     ) -> bytes:
         try:
             done = subprocess.run(
-                ["git", *arguments], cwd=cwd or self._top, input=given, capture_output=True, check=False
+                ["git", *arguments],
+                cwd=cwd or self._top,
+                input=given,
+                capture_output=True,
+                check=False,
             )
         except OSError as error:
             raise StoreIo(f"git cannot be run: {error.strerror}") from None
         if done.returncode not in accept:
-            raise StoreIo(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
+            raise StoreIo(f"git: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
+
+
+def _answer(pipe: IO[bytes], path: str, max_bytes: int) -> bytes | Finding:
+    """What ``git cat-file --batch`` says next."""
+    head = pipe.readline().split()
+    if len(head) != 3:  # "<name> missing"
+        return Finding("unreadable", shown(path), "git has no content for what is staged")
+    left = size = int(head[2])
+    blocks = []
+    while left > 0 and (block := pipe.read(min(left, 2**20))):
+        left -= len(block)
+        if size <= max_bytes:
+            blocks.append(block)
+    pipe.read(1)
+    return (
+        b"".join(blocks)
+        if size <= max_bytes
+        else Finding("too-large", shown(path), f"larger than {max_bytes} bytes")
+    )

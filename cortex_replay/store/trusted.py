@@ -144,7 +144,7 @@ def trust_rows(index: Index, layout: Layout) -> list[Finding]:
         if not is_digest(row.blake3):
             reason = "its blake3 in the index is not 64 lower-case hex digits"
             findings.append(Finding("hash-spelling", shown(path), reason))
-        if any(key):
+        if set(key) != {None}:
             if problem := _key_problem(row):
                 findings.append(Finding("key-spelling", shown(path), problem))
             # The tables cannot collide: only in one of them is there an `n` or a `key`.
@@ -264,7 +264,7 @@ def trust_exchange(row: ExchangeRow, data: bytes) -> None:
 
 
 def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]:
-    """T7 where rows carry no key: two files under one key."""
+    """T7 where some rows carry no key, so that the index alone cannot tell: one key in two files."""
     findings: list[Finding] = []
     paths: dict[FixtureKey, str] = {}
     for row, fixture in found:

@@ -27,8 +27,7 @@ class LlmRole(StrEnum):
 
 _ROLES: Final = {role.value: role for role in LlmRole}
 
-_BARE: Final = ((), (), None, None)
-"""What a message of text alone has in its optional fields."""
+_NOTHING: Final = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,15 @@ class LlmMessage:
     def __post_init__(self) -> None:
         check.keep(self, "role", _role(self.role))
         check.keep(self, "content", check.text(self.content, "content"))
-        if self.is_error is False and (self.parts, self.tool_calls, self.tool_call_id, self.id) == _BARE:
+        # By identity: a value of the caller's may have any notion of equality.
+        is_bare = self.parts is _NOTHING and self.tool_calls is _NOTHING and self.is_error is False
+        if is_bare and self.tool_call_id is None and self.id is None:
             return  # most messages
         check.keep(self, "parts", check.free_tuple(self.parts, "parts"))
         check.keep(self, "tool_calls", check.values(ToolCall, self.tool_calls, "tool_calls"))
         check.keep(self, "tool_call_id", check.optional_text(self.tool_call_id, "tool_call_id"))
-        check.keep(self, "is_error", check.flag(self.is_error, "is_error"))
+        is_error: object = self.is_error
+        check.keep(self, "is_error", is_error is not None and check.flag(is_error, "is_error"))
         check.keep(self, "id", check.optional_text(self.id, "id"))
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -111,5 +113,5 @@ def _role(value: object) -> LlmRole:
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
         known = ", ".join(_ROLES)
-        raise InvalidRequest("role", f"expected one of {known}, not {check.shown(value)}")
+        raise InvalidRequest("role", f"expected one of {known}")
     return role

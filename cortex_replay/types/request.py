@@ -32,12 +32,30 @@ class PromptCachePlan:
         check.flag(self.cache_system, "cache_system")
         ids = check.texts(self.breakpoint_message_ids, "breakpoint_message_ids")
         check.keep(self, "breakpoint_message_ids", ids)
-        if self.ttl not in (None, "5m", "1h"):
+        ttl: object = self.ttl
+        if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
             raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.shown(self.ttl)}')
 
 
-_NO_ADDITIONS: Final[tuple[object, ...]] = ((), None, (), None, None, None, {})
-"""What a plain request has in the fields that ``crtx-llm`` does not know."""
+_NOTHING: Final = ()
+
+REQUEST_FIELDS: Final = frozenset(
+    [
+        "system",
+        "messages",
+        "temperature",
+        "max_tokens",
+        "json_schema",
+        "tools",
+        "tool_choice",
+        "stop",
+        "top_p",
+        "top_k",
+        "seed",
+        "extra",
+    ]
+)
+"""What is hashed, and so what a stored request may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +117,12 @@ class LlmRequest:
             check.keep(self, "json_schema", check.free(self.json_schema, "json_schema"))
         if not isinstance(self.cache, PromptCachePlan | None):
             raise InvalidRequest("cache", f"expected a PromptCachePlan, not {check.kind_of(self.cache)}")
-        if self._has_additions():
+        extra: object = self.extra
+        # A new one even if it is empty: the caller's own may grow.
+        check.keep(self, "extra", {} if extra is None else check.free_object(extra, "extra"))
+        # By identity: a value of the caller's may have any notion of equality.
+        is_bare = self.tools is _NOTHING and self.stop is _NOTHING and self.tool_choice is None
+        if not is_bare or not (self.top_p is None and self.top_k is None and self.seed is None):
             self._check_additions()
 
     def _check_additions(self) -> None:
@@ -111,8 +134,6 @@ class LlmRequest:
         check.keep(self, "top_p", check.optional_number(self.top_p, "top_p"))
         check.optional_whole(self.top_k, "top_k", check.MAX_U64)
         check.optional_integer(self.seed, "seed")
-        extra: object = self.extra
-        check.keep(self, "extra", {} if extra is None else check.free_object(extra, "extra"))
 
     def canonical_bytes(self) -> bytes:
         """The exact bytes that :meth:`prompt_hash` hashes; ``docs/key.md`` describes them."""
@@ -147,6 +168,8 @@ class LlmRequest:
         Raises:
             InvalidRequest: A field is unknown, missing or of the wrong kind.
         """
+        if not isinstance(data, Mapping):
+            raise InvalidRequest("request", f"expected an object, not {check.kind_of(data)}")
         try:
             return check.from_mapping(cls, data)
         except InvalidRequest as error:
@@ -159,6 +182,8 @@ class LlmRequest:
         Raises:
             InvalidRequest: The text is not JSON, or not a request.
         """
+        if not isinstance(text, str | bytes):
+            raise InvalidRequest("request", f"expected JSON text, not {check.kind_of(text)}")
         try:
             data = loads(text.encode() if isinstance(text, str) else text)
         except JsonError as error:
@@ -169,16 +194,10 @@ class LlmRequest:
             raise InvalidRequest("request", f"expected an object, not {check.kind_of(data)}")
         return cls.from_dict(data)
 
-    def _has_additions(self) -> bool:
-        additions = (self.tools, self.tool_choice, self.stop, self.top_p, self.top_k, self.seed, self.extra)
-        return additions != _NO_ADDITIONS
-
     def _additional_fields(self) -> Iterator[tuple[str, JsonValue]]:
         """What stands after ``max_tokens`` in the canonical form, in order, when present."""
         if self.json_schema is not None:
             yield "json_schema", self.json_schema
-        if not self._has_additions():
-            return
         if self.tools:
             yield "tools", list(self.tools)
         if self.tool_choice is not None:
@@ -198,6 +217,8 @@ class LlmRequest:
 def _messages(value: object) -> tuple[LlmMessage, ...]:
     if isinstance(value, str):
         return (LlmMessage(LlmRole.USER, value),)
+    if value is None:
+        raise InvalidRequest("messages", "expected a list, not null")
     messages = check.values(LlmMessage, value, "messages")
     if messages and messages[0].role is LlmRole.SYSTEM:
         raise InvalidRequest(

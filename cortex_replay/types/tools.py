@@ -21,7 +21,7 @@ class ToolCall:
     id: str | None = None
     """The provider's name for this call, opaque; ``None`` where a provider gives none."""
     name: str
-    arguments: JsonValue
+    arguments: JsonValue = None
     """The parsed arguments, or the raw text where the model wrote something that is no JSON."""
 
     def __post_init__(self) -> None:
@@ -65,19 +65,26 @@ class ToolCallDelta:
     @classmethod
     def whole(cls, index: int, call: ToolCall) -> Self:
         """A whole call as one piece."""
-        text = call.arguments if isinstance(call.arguments, str) else canonical.compact(call.arguments)
+        text = call.arguments
+        if not isinstance(text, str) or _arguments_value(text) != text:
+            text = canonical.compact(text)  # also a text that would be read as something else
         return cls(index, call.id, call.name, text)
 
     @staticmethod
     def join(pieces: Iterable[ToolCallDelta]) -> tuple[ToolCall, ...]:
         """The whole calls that ``pieces``, in stream order, add up to."""
-        calls: dict[int, tuple[str | None, str, list[str]]] = {}
+        ids: dict[int, str | None] = {}
+        names: dict[int, str] = {}
+        texts: dict[int, list[str]] = {}
         for piece in pieces:
-            call_id, name, texts = calls.get(piece.index, (None, "", []))
-            calls[piece.index] = (piece.id or call_id, piece.name or name, [*texts, piece.arguments])
+            texts.setdefault(piece.index, []).append(piece.arguments)
+            if piece.id is not None:
+                ids[piece.index] = piece.id
+            if piece.name is not None:
+                names[piece.index] = piece.name
         return tuple(
-            ToolCall(id=call_id, name=name, arguments=_arguments_value("".join(texts)))
-            for _, (call_id, name, texts) in sorted(calls.items())
+            ToolCall(id=ids.get(i), name=names.get(i, ""), arguments=_arguments_value("".join(texts[i])))
+            for i in sorted(texts)
         )
 
 

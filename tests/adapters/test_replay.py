@@ -1,13 +1,25 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cortex_replay import LlmAdapter, LlmRequest, LlmResponse, NoFixture, ReplayAdapter, Store, StreamChunk
+from cortex_replay import (
+    LlmAdapter,
+    LlmRequest,
+    LlmResponse,
+    NoFixture,
+    ReplayAdapter,
+    Store,
+    StreamChunk,
+    Timeout,
+)
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.types import ToolCall
 from tests.builder import StoreBuilder, ask, fixture_of
@@ -261,3 +273,101 @@ def test_a_sync_stream_that_is_left_early_is_closed(adapter: ReplayAdapter) -> N
     stream.close()  # type: ignore[attr-defined]
 
     assert adapter.sync.complete(DIE).text == "two"
+
+
+def test_what_a_caller_does_to_an_answer_stays_with_the_caller(tmp_path: Path) -> None:
+    """The next call gets what the index vouches for."""
+    builder = StoreBuilder(tmp_path)
+    call = ToolCall(name="f", arguments={"x": [1]})
+    builder.add_fixture(fixture_of(DIE, Answer("{}", parsed_json={"ok": [True]}, tool_calls=(call,))))
+    builder.write()
+    adapter = ReplayAdapter(tmp_path)
+    spoiled = adapter.sync.complete(DIE)
+    spoiled.parsed_json["ok"].append(False)  # type: ignore[index, call-overload, union-attr]
+    spoiled.tool_calls[0].arguments["x"] = 2  # type: ignore[index, call-overload]
+    fresh = adapter.sync.complete(DIE)
+
+    assert fresh.parsed_json == {"ok": [True]}
+    assert fresh.tool_calls == (call,)
+
+
+def test_waiting_for_oneself_ends_with_the_request_s_timeout(adapter: ReplayAdapter) -> None:
+    """A stream that is not finished holds its turn; asking the same again inside it cannot go on for ever."""
+    hasty = dataclasses.replace(DIE, timeout_ms=50)
+
+    async def run() -> None:
+        stream = adapter.stream(DIE)
+        await adapter.complete(ask("What is one?"))
+        await anext(stream)
+        second = adapter.stream(hasty)
+        with pytest.raises(Timeout):
+            await anext(second)
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert (await adapter.complete(hasty)).text == "two"
+
+    asyncio.run(run())
+
+
+def test_a_waiter_that_is_lost_with_its_loop_does_not_keep_the_turn(adapter: ReplayAdapter) -> None:
+    """The next one gets it."""
+
+    async def run() -> None:
+        await adapter.complete(DIE)
+        stream = adapter.stream(DIE)
+        await anext(stream)
+
+        def doomed() -> None:
+            loop = asyncio.new_event_loop()
+            task = loop.create_task(adapter.complete(DIE))
+            loop.run_until_complete(asyncio.sleep(0.01))
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            loop.close()
+            lost.append(task)
+
+        lost: list[object] = []
+        thread = threading.Thread(target=doomed)
+        thread.start()
+        thread.join(10)
+        await texts(stream)
+        assert (await asyncio.wait_for(adapter.complete(DIE), 5)).text == "three"
+
+    asyncio.run(run())
+
+
+def run_script(root: Path, script: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys\nfrom cortex_replay import *\nadapter = ReplayAdapter(sys.argv[1])\n" + script
+    return subprocess.run(
+        [sys.executable, "-c", code, str(root)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+ONE = 'LlmRequest("test-model", messages="What is one?", max_tokens=16)'
+
+
+def test_a_script_that_ends_inside_a_stream_ends(builder: StoreBuilder) -> None:
+    """The thread behind it is gone by then."""
+    done = run_script(builder.root, f"stream = adapter.sync.stream({ONE})\nprint(next(stream).delta)\n")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "One.\n", "")
+
+
+def test_a_forked_child_has_a_loop_of_its_own(builder: StoreBuilder) -> None:
+    """The parent's thread does not exist there."""
+    script = (
+        f"import os\nadapter.sync.complete({ONE})\n"
+        f"if os.fork() == 0:\n    print(adapter.sync.complete({ONE}).text, flush=True)\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    done = run_script(builder.root, script)
+
+    assert (done.returncode, done.stdout) == (0, "One.\n"), done.stderr
+
+
+def test_many_adapters_share_one_thread(builder: StoreBuilder) -> None:
+    """A suite that makes an adapter per test does not run out of descriptors."""
+    before = threading.active_count()
+    store = Store.open(builder.root)
+    for _ in range(500):
+        assert ReplayAdapter(store).sync.complete(ask("What is one?")).text == "One."
+
+    assert threading.active_count() <= before + 1

@@ -82,6 +82,7 @@ def test_the_store_can_be_named_everywhere(builder: StoreBuilder, monkeypatch: p
     for arguments in ways:
         assert run(*arguments).exit_code == (5 if "verify" in arguments else 0)
     assert run("verify", builder.root, "--store", "elsewhere").exit_code == 2
+    assert run("--store", "elsewhere", "verify", builder.root).exit_code == 2
 
     monkeypatch.setenv("CORTEX_REPLAY_STORE", str(builder.root))
     assert run("verify").exit_code == 5
@@ -222,6 +223,25 @@ def test_show(shown: StoreBuilder) -> None:
     assert "\x9b31mred" in run("show", row.path, "--raw", "--store", shown.root).stdout
 
 
+def test_nothing_that_a_fixture_says_can_start_a_line(tmp_path: Path) -> None:
+    """Line feeds in names, ids, reasons and meta are spelled out, so that no CI runner takes a command."""
+    builder = StoreBuilder(tmp_path)
+    evil = "x\n::error::forged"
+    request = ask(
+        "",
+        model=evil,
+        messages=[{"role": "user", "content": ""}, {"role": "tool", "content": "", "tool_call_id": evil}],
+    )
+    builder.add_fixture(fixture_of(request, Answer("", finish_reason=evil), meta={evil: evil}))
+    builder.write()
+    row = builder.fixtures[0]
+    for result in (run("list", "--store", tmp_path), run("show", row.path, "--store", tmp_path)):
+        assert result.exit_code == 0
+        assert "forged" in result.stdout
+        assert not re.search("^::", result.stdout, re.MULTILINE)
+    assert "\u202e" not in run("list", "--json", "--store", tmp_path).stdout
+
+
 def test_show_for_programs_is_the_file_itself(shown: StoreBuilder) -> None:
     """Byte for byte, once it is trusted."""
     row = shown.fixtures[0]
@@ -353,6 +373,53 @@ def test_long_work_shows_a_bar(tmp_path: Path) -> None:
 
     assert "verifying" in at_a_terminal("verify", tmp_path, TERM="xterm")
     assert run("verify", tmp_path).output == ""
+
+
+def at_a_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = f"{sys.executable} -m cortex_replay"
+    return subprocess.run(
+        ["bash", "-c", command.replace("cortex-replay", program)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def test_a_reader_that_stops_early_does_not_change_the_verdict(builder: StoreBuilder) -> None:
+    """``verify | head`` still says 5."""
+    spoil(builder)
+    done = at_a_shell(f"set -o pipefail; cortex-replay verify {builder.root} | true")
+
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+
+
+def test_streams_that_are_closed_full_or_narrow(builder: StoreBuilder) -> None:
+    """No traceback, and the right status."""
+    builder.add_fixture(fixture_of(ask("漢字"), Answer("漢字")))
+    builder.write()
+    path = builder.fixtures[-1].path
+    assert at_a_shell(f"cortex-replay verify {builder.root} 2>&-").returncode == 0
+    assert at_a_shell(f"cortex-replay list --store {builder.root} 2>&-").returncode == 0
+    full = at_a_shell(f"cortex-replay list --store {builder.root} > /dev/full")
+    assert full.returncode == 1
+    assert "error: " in full.stderr
+    assert "Traceback" not in full.stderr
+    narrow = at_a_shell(f"cortex-replay show {path} --store {builder.root}", PYTHONIOENCODING="latin-1")
+    assert narrow.returncode == 0
+    assert "\\u6f22" in narrow.stdout
+
+
+def test_a_locale_that_cannot_spell_a_name(tmp_path: Path) -> None:
+    """Is told, not shown as a traceback."""
+    builder = StoreBuilder(tmp_path)
+    builder.add_bytes(b"{}", fixture_of(ask("q"), Answer("")).key, "fixtures/é.json")
+    builder.write()
+    done = at_a_shell(f"cortex-replay verify {tmp_path}", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_stops_early_is_no_error(builder: StoreBuilder) -> None:

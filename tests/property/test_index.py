@@ -25,7 +25,13 @@ fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests)
 exchange_rows = st.builds(ExchangeRow, texts, digests, key=digests)
 indexes = st.builds(Index, st.lists(fixture_rows, max_size=5), st.lists(exchange_rows, max_size=3))
 
+WHOLE_ROW = f'[[fixture]]\npath = "a.json"\nblake3 = "{"0" * 64}"\nmodel = "m"\nprompt_hash = "{"1" * 64}"\n'
 PIECES = [
+    WHOLE_ROW,
+    f"{WHOLE_ROW}\n",
+    WHOLE_ROW.replace("a.json", "d.json"),
+    "# ",
+    "x ",
     "[[fixture]]\n",
     "[[exchange]]\n",
     "[fixture]\n",

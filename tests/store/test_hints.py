@@ -125,6 +125,16 @@ def test_an_index_outside_the_grammar(builder: StoreBuilder, change: object, wor
     assert word in hint(builder)
 
 
+def test_a_missing_exchange_is_no_re_record(builder: StoreBuilder) -> None:
+    """Nor is an unlisted file that is no fixture its new answer."""
+    builder.add_exchange(b"{}", "e.json", key="0" * 64)
+    builder.write()
+    (builder.root / "fixtures/exchanges/e.json").unlink()
+    (builder.root / "fixtures/junk.json").write_bytes(b"{}")
+
+    assert not any("re-record" in (finding.hint or "") for finding in builder.findings())
+
+
 def test_no_finding_quotes_what_a_fixture_says(builder: StoreBuilder) -> None:
     """A report may land in a public log."""
     path = first_file(builder)

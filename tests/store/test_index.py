@@ -150,6 +150,17 @@ def test_a_hostile_key_costs_no_more_than_its_length() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [" " * 200_000 + "!", '[[fixture]]\npath = "' + "a" * 4_000_000, "x" * 200_000, "\t" * 100_000 + "= ="],
+    ids=["spaces", "long string", "long name", "tabs"],
+)
+def test_long_lines_cost_no_more_than_their_length(text: str) -> None:
+    """Neither in time nor in memory; each of these was quadratic or worse in some draft."""
+    with pytest.raises(IndexSyntaxError):
+        parse_index(text)
+
+
+@pytest.mark.parametrize(
     "tail",
     [
         "",
@@ -163,7 +174,9 @@ def test_a_hostile_key_costs_no_more_than_its_length() -> None:
         f'\n[[exchange]]\npath = "e"\nblake3 = "{A}"\n\n[[fixture]]\npath = "f"\nblake3 = "{B}"\n',
     ],
 )
-@pytest.mark.parametrize("row", ["plain", "quote", "blank", "keyless", "newline", "closed", "header"])
+@pytest.mark.parametrize(
+    "row", ["plain", "quote", "blank", "keyless", "newline", "closed", "commented", "mid-line", "header"]
+)
 def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> None:
     """Rows as written are read by one expression; anything near them must not slip through it."""
     rows = [FixtureRow(f"fixtures/{i}.json", A, "m", B) for i in range(3)]
@@ -174,6 +187,8 @@ def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> N
         "blank": text.replace("\n\n[[", "\n\n\n[["),
         "newline": text.replace('model = "m"', 'model = "m\nx"', 1),
         "closed": "fixture = []\n" + text,
+        "commented": text.replace("[[fixture]]", "# [[fixture]]", 1),
+        "mid-line": text.replace("key = 1\n\n[[", "key = 1 [[", 1),
         "header": text.replace("format = 1", 'store_id = "x"\nformat = 1'),
         "keyless": text.replace(f'model = "m"\nprompt_hash = "{B}"\n', "", 1),
     }[row] + tail

@@ -54,7 +54,9 @@ def test_a_listed_file_that_git_does_not_track(repository: StoreBuilder) -> None
             git(repository.root, "add", "INDEX.toml")
         (finding,) = findings(repository)
         assert ("untracked", path) == (finding.code, finding.path)
-        assert f"git add {path}" == finding.hint
+        assert finding.hint is not None
+        assert finding.hint.startswith("git add ")
+        assert finding.hint.endswith(path)
     git(repository.root, "add", path)
     assert findings(repository) == []
 
@@ -108,6 +110,68 @@ def test_a_link_in_the_repository(repository: StoreBuilder) -> None:
     git(repository.root, "add", ".")
 
     assert [finding.code for finding in findings(repository)] == ["not-a-file"]
+
+
+def test_a_rule_that_says_not_to_ignore_is_no_rule(repository: StoreBuilder) -> None:
+    """Git lists the last rule that fits, also when it is a negation."""
+    (repository.root / ".gitignore").write_text("*.json\n!fixtures/**/*.json\n")
+    repository.add("What is three?", "Three.")
+    repository.write()
+    git(repository.root, "add", "INDEX.toml")
+
+    assert [finding.code for finding in findings(repository)] == ["untracked"]
+
+
+def test_an_unmerged_index(repository: StoreBuilder) -> None:
+    """Is refused, whichever of its stages git would show."""
+    blob = git(repository.root, "hash-object", "-w", "INDEX.toml").strip()
+    prefix = git(repository.root, "rev-parse", "--show-prefix").strip()
+    lines = "".join(f"100644 {blob} {stage}\t{prefix}INDEX.toml\n" for stage in (1, 2, 3))
+    git(repository.root, "rm", "--cached", "-q", "INDEX.toml")
+    subprocess.run(
+        ["git", "update-index", "--index-info"], cwd=repository.root, input=lines, text=True, check=True
+    )
+
+    assert "index-unreadable" in [finding.code for finding in findings(repository)]
+
+
+def test_a_submodule_in_the_place_of_a_fixture(repository: StoreBuilder) -> None:
+    """Is no file, and no traceback."""
+    prefix = git(repository.root, "rev-parse", "--show-prefix").strip()
+    path = next(iter(repository.files))
+    git(repository.root, "rm", "--cached", "-q", path)
+    entry = f"160000,{'1' * 40},{prefix}{path}"
+    git(repository.root, "update-index", "--add", "--cacheinfo", entry)
+
+    assert [finding.code for finding in findings(repository)] == ["not-a-file"]
+
+
+def test_content_that_git_has_lost(repository: StoreBuilder) -> None:
+    """A blob that is staged and not there."""
+    prefix = git(repository.root, "rev-parse", "--show-prefix").strip()
+    path = next(iter(repository.files))
+    entry = f"100644,{'1' * 40},{prefix}{path}"
+    git(repository.root, "update-index", "--add", "--cacheinfo", entry)
+
+    assert [finding.code for finding in findings(repository)] == ["unreadable"]
+
+
+def test_a_path_that_git_refuses_to_look_at_hides_no_finding(repository: StoreBuilder) -> None:
+    """The findings of the index come through."""
+    text = repository.index_text() + f'\n[[fixture]]\npath = "../x.json"\nblake3 = "{"0" * 64}"\n'
+    repository.write_index(text)
+    git(repository.root, "add", "INDEX.toml")
+
+    assert "path-unsafe" in [finding.code for finding in findings(repository)]
+
+
+def test_a_folder_with_a_magic_name(builder: StoreBuilder, tmp_path: Path) -> None:
+    """A store in ``:x`` is a store in ``:x``."""
+    builder.root.rename(tmp_path / ":x")
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+
+    assert check_staged(tmp_path / ":x").findings == []
 
 
 def test_outside_a_repository(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,23 @@ def test_a_key_twice(builder: StoreBuilder) -> None:
     assert only_finding(builder) == "key-duplicate"
 
 
+def test_a_key_twice_when_only_one_row_says_it(builder: StoreBuilder) -> None:
+    """A keyed row and one without a key: the files tell."""
+    builder.add_fixture(fixture_of(ask("What is one?"), Answer("Uno.")))
+    builder.fixtures[-1] = builder.fixtures[-1]._replace(model=None, prompt_hash=None)
+    builder.write()
+
+    assert only_finding(builder) == "key-duplicate"
+
+
+def test_an_empty_model_is_half_a_key(builder: StoreBuilder) -> None:
+    """Empty is not absent."""
+    builder.fixtures[0] = builder.fixtures[0]._replace(model="", prompt_hash=None)
+    builder.write()
+
+    assert only_finding(builder) == "key-spelling"
+
+
 def test_hashes_are_spelled_in_one_way(builder: StoreBuilder) -> None:
     """Upper-case hex in the index, in a key of the index, or in a fixture, is refused."""
     text = builder.index_text()
@@ -266,6 +283,15 @@ MALFORMED = {
     "a stream without times": (minimal(stream=[{"delta": "t"}]), "fixture-invalid"),
     "a stream with negative times": (minimal(stream=[{"at_ms": -1, "delta": "t"}]), "fixture-invalid"),
     "a request with an unknown field": (minimal(request={"messages": [], "topp": 1}), "fixture-invalid"),
+    "a request with a model of its own": (minimal(request={"messages": [], "model": "x"}), "fixture-invalid"),
+    "a request with a bad role": (
+        minimal(request={"messages": [{"role": "hunter2", "content": ""}]}),
+        "fixture-invalid",
+    ),
+    "an unknown field 300 levels deep": (
+        minimal()[:-1] + b', "x": ' + b"[" * 300 + b"]" * 300 + b"}",
+        "json-malformed",
+    ),
     "a request that is a text": (minimal(request="hi"), "fixture-invalid"),
     "meta a list": (minimal(meta=[]), "fixture-invalid"),
     "a wire of an unknown protocol": (
@@ -307,6 +333,20 @@ def test_nulls_and_unknown_fields_are_as_in_the_reference(tmp_path: Path) -> Non
 
     assert Answer("t", model="") == answer
     assert answer.response("asked").model == ""
+
+
+def test_null_and_unknown_fields_of_calls_and_lists(tmp_path: Path) -> None:
+    """Null is absent in a stored request too; a call may say more than we know."""
+    request = ask("q")
+    builder = StoreBuilder(tmp_path)
+    stored = request.to_dict() | {"tools": None, "stop": None, "seed": None}
+    response = {"text": "", "tool_calls": [{"id": None, "name": "f", "arguments": None, "type": "function"}]}
+    match = {"model": MODEL, "prompt_hash": request.prompt_hash()}
+    data = minimal(request_match=match, request=stored, response=response)
+    builder.add_bytes(data, FixtureKey(MODEL, request.prompt_hash()))
+    builder.write()
+
+    assert builder.open().get(*match.values()).answers[0].tool_calls == (ToolCall(name="f"),)
 
 
 def call(arguments: object = None) -> ToolCall:

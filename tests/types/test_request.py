@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -126,6 +127,47 @@ def test_a_request_does_not_change_when_the_caller_s_dict_does() -> None:
     schema["properties"]["x"] = {"type": "string"}
 
     assert before == request.prompt_hash()
+
+
+def test_an_empty_dict_of_the_caller_s_is_copied_too() -> None:
+    """It may grow later, without anyone looking."""
+    extra: dict[str, Any] = {}
+    request = LlmRequest("m", extra=extra)
+    extra["thinking"] = float("nan")
+
+    assert request.extra == {}
+
+
+class _Odd:
+    """Compares as numpy arrays do: no truth in it."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("name", ["tools", "tool_choice", "stop", "top_p", "top_k", "seed", "extra"])
+@pytest.mark.parametrize("value", [_Odd(), mock.ANY, 10**5000], ids=["odd", "any", "huge"])
+def test_values_with_ideas_of_their_own_are_refused(name: str, value: object) -> None:
+    """Whatever their notion of equality or of printing."""
+    with pytest.raises(InvalidRequest):
+        LlmRequest("m", **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest):
+        LlmMessage(value, "")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest):
+        LlmMessage("user", "", parts=value)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest):
+        PromptCachePlan(ttl=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [None, 5, {}, memoryview(b"{}")])
+def test_what_is_no_text_is_no_json(bad: Any) -> None:
+    """Nor is what is no mapping a request."""
+    with pytest.raises(InvalidRequest):
+        LlmRequest.from_json(bad)
+    with pytest.raises(InvalidRequest):
+        LlmRequest.from_dict(bad if bad != {} else [])
 
 
 def test_a_request_is_frozen() -> None:

@@ -22,7 +22,18 @@ def test_pieces_of_tool_calls_join_to_whole_ones() -> None:
     assert expected == ToolCallDelta.join(pieces)
 
 
-@pytest.mark.parametrize("arguments", [{"b": [1, None], "a": "é"}, {}, "not JSON", None])
+def test_many_pieces_join_in_linear_time() -> None:
+    """A long argument comes in thousands of pieces."""
+    pieces = [
+        ToolCallDelta(0, "", "f", '"'),
+        *[ToolCallDelta(0, arguments="x")] * 100_000,
+        ToolCallDelta(0, arguments='"'),
+    ]
+
+    assert ToolCallDelta.join(pieces) == (ToolCall(id="", name="f", arguments="x" * 100_000),)
+
+
+@pytest.mark.parametrize("arguments", [{"b": [1, None], "a": "é"}, {}, "not JSON", None, "123", '"x"', ""])
 def test_a_whole_call_as_one_piece_joins_to_itself(arguments: object) -> None:
     """What one chunk says of a call is all there is to know."""
     call = ToolCall(id="a", name="f", arguments=arguments)  # type: ignore[arg-type]
