@@ -13,8 +13,14 @@ import click
 import cortex_replay
 from cortex_replay.cli import output
 from cortex_replay.cli.completion import completion_command
+from cortex_replay.cli.export import export_command
+from cortex_replay.cli.index import index_command
+from cortex_replay.cli.init import init_command
 from cortex_replay.cli.list import list_command
+from cortex_replay.cli.merge_driver import merge_driver_command
 from cortex_replay.cli.options import ExampleCommand, settled, wants_json
+from cortex_replay.cli.prune import prune_command
+from cortex_replay.cli.rekey import rekey_command
 from cortex_replay.cli.show import show_command
 from cortex_replay.cli.verify import verify_command
 from cortex_replay.errors import LlmError
@@ -47,7 +53,8 @@ class _Group(click.Group):
     cls=_Group,
     epilog="""Examples:
 
-  cortex-replay verify                   check the store in this folder
+  cortex-replay init                     a store in this folder, with a first test
+  cortex-replay verify                   check it
   cortex-replay verify tests/llm --json  check another one, for a program
   cortex-replay list --model 'claude-*'  what is recorded
   cortex-replay show 3f2a91              one recording: prompt, answer, usage
@@ -74,5 +81,16 @@ def main(ctx: click.Context, store: Path | None) -> None:  # noqa: ARG001 - read
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (completion_command, list_command, show_command, verify_command):
+for command in (
+    completion_command,
+    export_command,
+    index_command,
+    init_command,
+    list_command,
+    merge_driver_command,
+    prune_command,
+    rekey_command,
+    show_command,
+    verify_command,
+):
     main.add_command(command)

@@ -13,6 +13,9 @@ from cortex_replay.cli.options import ExampleCommand, json_option, settle, store
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.git import index_at
+from cortex_replay.store.index import ExchangeRow, FixtureRow
+from cortex_replay.store.merge import Comparison, compare_indexes
 from cortex_replay.store.staged import check_staged
 
 __all__ = ["verify_command"]
@@ -26,6 +29,7 @@ __all__ = ["verify_command"]
   cortex-replay verify                    the store in this folder
   cortex-replay verify tests/llm --json   another one, for a program
   cortex-replay verify --staged           what git would commit (for a pre-commit hook)
+  cortex-replay verify --base main        and what changed since main, for a review
 
 Exit status:
   0  every byte is what INDEX.toml vouches for
@@ -40,6 +44,9 @@ Exit status:
 @click.option(
     "--strict", is_flag=True, help="Also refuse requests that cannot be checked (a secret was cut out)."
 )
+@click.option(
+    "--base", metavar="REF", help="Also list what was added, changed and removed since this commit."
+)
 @click.option("--staged", is_flag=True, help="Check what git has staged, and that it has every listed file.")
 @json_option
 @click.pass_context
@@ -49,6 +56,7 @@ def verify_command(
     store: Path | None,
     quick: bool,
     strict: bool,
+    base: str | None,
     staged: bool,
     as_json: bool,
 ) -> None:
@@ -71,15 +79,39 @@ def verify_command(
         ]
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
+    since = compare_indexes(index_at(root, base), report.index) if base else None
     if as_json:
-        output.print_json(_as_json(report))
+        output.print_json(_as_json(report, since))
     else:
+        if since:
+            _print_comparison(since)
         _print(report)
     ctx.exit(status)
 
 
-def _as_json(report: CheckReport) -> dict[str, object]:
-    return {
+def _print_comparison(since: Comparison) -> None:
+    for row in since.added:
+        click.echo(f"added    {_named(row)}")
+    for before, after in since.changed:
+        click.echo(f"changed  {_named(after)} (was {output.escaped(before.path)})")
+    for row in since.removed:
+        click.echo(f"removed  {_named(row)}")
+
+
+def _named(row: FixtureRow | ExchangeRow) -> str:
+    key = f"{row.model} {(row.prompt_hash or '')[:16]}  " if row.model is not None else ""
+    return output.escaped(f"{key}{row.path}")
+
+
+def _as_json(report: CheckReport, since: Comparison | None) -> dict[str, object]:
+    compared: dict[str, object] = {}
+    if since:
+        compared["since"] = {
+            "added": [row._asdict() for row in since.added],
+            "changed": [{"before": one._asdict(), "after": two._asdict()} for one, two in since.changed],
+            "removed": [row._asdict() for row in since.removed],
+        }
+    return compared | {
         "ok": report.is_trusted,
         "layout": report.layout.value,
         "fixtures": len(report.index.fixtures),

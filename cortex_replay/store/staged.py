@@ -12,12 +12,13 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.git import Repository
 from cortex_replay.store.index import ExchangeRow, FixtureRow
 from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
 from cortex_replay.store.source import Listing
@@ -79,17 +80,13 @@ class _StagedSource:
     """Git's own index (the staging area), read as a store."""
 
     def __init__(self, root: Path) -> None:
-        # A hook runs with GIT_DIR and relative paths in its environment, which hold at the top only.
-        start = Path() if "GIT_DIR" in os.environ else root
-        self._top = Path(os.fsdecode(self._git("rev-parse", "--show-toplevel", cwd=start)).rstrip("\n"))
-        try:
-            prefix = PurePosixPath(root.relative_to(self._top.resolve()).as_posix())
-        except ValueError:
-            raise StoreIo(f"the store {root} is not in the git repository {self._top}") from None
-        self._prefix = "" if prefix == PurePosixPath(".") else f"{prefix}/"
+        self._repository = Repository(root)
+        self._prefix = self._repository.prefix
         self._entries: dict[str, tuple[str, str]] = {}
         self._unmerged: set[str] = set()
-        listing = self._git("--literal-pathspecs", "ls-files", "--stage", "-z", "--", self._prefix or ".")
+        listing = self._repository.run(
+            "--literal-pathspecs", "ls-files", "--stage", "-z", "--", self._prefix or "."
+        )
         for line in os.fsdecode(listing).split("\0"):
             head, _, path = line.partition("\t")
             if path:
@@ -111,7 +108,9 @@ class _StagedSource:
         """Those of ``paths`` that an ignore rule hides, with the rule; git may know of none."""
         asked = "".join(f"{self._prefix}{path}\0" for path in paths).encode(errors="surrogateescape")
         # 1 says that none is ignored, 128 that one of them stands beyond a link or a submodule.
-        answer = self._git("check-ignore", "--verbose", "-z", "--stdin", given=asked, accept=(0, 1, 128))
+        answer = self._repository.run(
+            "check-ignore", "--verbose", "-z", "--stdin", given=asked, accept=(0, 1, 128)
+        )
         fields = os.fsdecode(answer).split("\0")
         return {
             path.removeprefix(self._prefix): f"{origin}:{line}: {pattern}"
@@ -147,7 +146,7 @@ class _StagedSource:
         """The staged content of many files, from one git process."""
         command = ["git", "cat-file", "--batch"]
         with subprocess.Popen(
-            command, cwd=self._top, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            command, cwd=self._repository.top, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as process:
             if process.stdin is None or process.stdout is None:
                 raise StoreIo("git cat-file has no pipes")  # never: for the type checker
@@ -164,23 +163,6 @@ class _StagedSource:
                     process.stdin.flush()
                     yield path, _answer(process.stdout, path, max_bytes)
             process.stdin.close()
-
-    def _git(
-        self, *arguments: str, cwd: Path | None = None, given: bytes = b"", accept: tuple[int, ...] = (0,)
-    ) -> bytes:
-        try:
-            done = subprocess.run(
-                ["git", *arguments],
-                cwd=cwd or self._top,
-                input=given,
-                capture_output=True,
-                check=False,
-            )
-        except OSError as error:
-            raise StoreIo(f"git cannot be run: {error.strerror}") from None
-        if done.returncode not in accept:
-            raise StoreIo(f"git: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout
 
 
 def _answer(pipe: IO[bytes], path: str, max_bytes: int) -> bytes | Finding:

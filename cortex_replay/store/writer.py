@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,6 +51,7 @@ except ImportError:  # Windows: reading works, writing says that it does not
 __all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
 
 _OWNER: Final = "owner"
+_DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 _STAGED: Final = re.compile(r"\d+\.(?:add|replace)")
 
 
@@ -128,6 +129,38 @@ class StoreWriter:
             [change.row.path for change in changes.added],
             [row.path for row in changes.removed],
         )
+
+    def put_index(self, index: Index, expected: bytes | None, mended: Mapping[str, bytes]) -> None:
+        """Put another index in place over the same files, some of them with their bytes put right.
+
+        Args:
+            index: The new index; every file it names is there.
+            expected: The index it was planned from, ``None`` for none.
+            mended: Files to be rewritten first, with the bytes that the index lists.
+
+        Raises:
+            StoreIo: The index is another one by now, or the disk refused.
+        """
+        with _told(), self._locked():
+            self._recover()
+            present = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+            if (present if isinstance(present, bytes) else None) != expected:
+                raise StoreIo("the store changed in the meantime; look again and then repeat the command")
+            for path, data in mended.items():
+                durable.replace_durably(self._root / path, data, self._state / "file.tmp")
+            vouched = set(_DIGEST.findall(expected or b""))
+            for row in index.rows:
+                if row.blake3.encode() not in vouched:
+                    durable.sync(self._root / row.path)  # nobody has promised yet that it is durable
+            new_index = render_index(index).encode()
+            if new_index == expected:
+                return
+            journal = Journal(
+                self._journal().counter + 1, True, blake3_hex(expected or b""), blake3_hex(new_index)
+            )
+            self._write_journal(journal)
+            durable.replace_durably(self._root / INDEX_NAME, new_index, self._state / "index.tmp")
+            self._close_journal(journal)
 
     def discard(self) -> None:
         """Forget the staged changes and remove their files."""

@@ -1,0 +1,53 @@
+"""``cortex-replay export``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.store import Store
+from cortex_replay.store.export import export_crtx
+
+__all__ = ["export_command"]
+
+
+@click.command(
+    "export",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay export --crtx build/crtx-fixtures
+
+Exit status:
+  0  written
+  1  the folder is not empty, or it could not be written
+  2  wrong usage
+  5  the store is not what its index says; nothing was written
+""",
+)
+@store_option
+@click.option(
+    "--crtx",
+    "target",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write a flat store for the Rust crate crtx-llm into this new or empty folder.",
+)
+@json_option
+@click.pass_context
+def export_command(ctx: click.Context, store: Path | None, target: Path, as_json: bool) -> None:
+    """Write a copy of the store for another program."""
+    with output.progress_bar("reading") as progress:
+        opened = Store.open(the_store(ctx, store), progress=progress)
+    exported = export_crtx(opened, target)
+    if as_json:
+        output.print_json({"folder": str(target), **asdict(exported)})
+        return
+    output.talk(f"wrote {exported.fixtures} fixtures to {target}")
+    if exported.with_more_answers:
+        output.talk(f"of {exported.with_more_answers} of them crtx-llm gives the first answer only")

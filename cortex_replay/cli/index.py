@@ -1,0 +1,122 @@
+"""``cortex-replay index``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.store import Store
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.reindex import ReindexPlan, apply_reindex, plan_reindex
+
+__all__ = ["index_command"]
+
+_DRIFT = 4
+
+
+@click.command(
+    "index",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay index                    adopt new files, follow moved ones, mend line ends
+  cortex-replay index --check            in CI: is the index what it should be?
+  cortex-replay index --accept-changed   also take answers that were changed by hand
+  cortex-replay index --adopt-staged     also commit what a run that died had recorded
+
+After a merge conflict in INDEX.toml it takes the rows of both sides.
+
+Exit status:
+  0  the index fits the files
+  1  the store could not be read or written
+  2  wrong usage
+  4  with --check: it does not, but the command without --check would make it fit
+  5  something is left that needs a person: each is printed
+""",
+)
+@store_option
+@click.option(
+    "--accept-changed", is_flag=True, help="List files whose bytes differ from the index as they are now."
+)
+@click.option("--drop-missing", is_flag=True, help="Drop rows whose file is gone.")
+@click.option("--adopt-staged", is_flag=True, help="Commit what runs that died had staged.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if something is to do.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; print what would be done.")
+@json_option
+@click.pass_context
+def index_command(
+    ctx: click.Context,
+    store: Path | None,
+    accept_changed: bool,
+    drop_missing: bool,
+    adopt_staged: bool,
+    only_check: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Rebuild INDEX.toml from the files, after showing what that changes.
+
+    New files are listed. A file that was changed needs --accept-changed, a row whose file is gone
+    --drop-missing: those are other answers, not other bookkeeping.
+    """
+    root = the_store(ctx, store)
+    source = DirectorySource(root)
+    plan = plan_reindex(source)
+    writes = not (only_check or dry_run)
+    open_ends = [*plan.refused]
+    left = bool(open_ends or (plan.changed and not accept_changed) or (plan.missing and not drop_missing))
+    status = FixtureIntegrityFailed.exit_code if left else 0
+    if only_check and not left and not plan.is_current():
+        status = _DRIFT
+    settle(ctx, status)
+    if as_json:
+        output.print_json(_as_json(plan, written=writes))
+    else:
+        _print(plan, accept_changed=accept_changed, drop_missing=drop_missing)
+    if writes:
+        # Before anything is committed on top: a commit wants a sound index below it.
+        apply_reindex(source, plan, accept_changed=accept_changed, drop_missing=drop_missing)
+        if adopt_staged and not left:
+            opened = Store.open(root, verify="on-read")
+            adopted = opened.adopt_leftovers()
+            opened.commit()
+            output.talk(f"committed {adopted} answers that a run which died had staged")
+    ctx.exit(status)
+
+
+def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> None:
+    if plan.unreadable:
+        output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
+    for row in plan.adopted:
+        click.echo(f"new       {output.escaped(row.path)}")
+    for before, moved in plan.moved:
+        click.echo(f"moved     {output.escaped(before)} -> {output.escaped(moved.path)}")
+    for path in plan.mended:
+        click.echo(f"mended    {output.escaped(path)} (line ends)")
+    for _, after in plan.changed:
+        note = "" if accept_changed else "  (--accept-changed takes it)"
+        click.echo(f"changed   {output.escaped(after.path)}{note}")
+    for row in plan.missing:
+        note = "" if drop_missing else "  (--drop-missing drops its row)"
+        click.echo(f"missing   {output.escaped(row.path)}{note}")
+    output.print_findings(plan.refused)
+
+
+def _as_json(plan: ReindexPlan, *, written: bool) -> dict[str, object]:
+    return {
+        "written": written,
+        "current": plan.is_current(),
+        "unreadable": plan.unreadable,
+        "kept": len(plan.kept),
+        "new": [row.path for row in plan.adopted],
+        "moved": [{"from": before, "to": row.path} for before, row in plan.moved],
+        "mended": list(plan.mended),
+        "changed": [after.path for _, after in plan.changed],
+        "missing": [row.path for row in plan.missing],
+        "refused": [asdict(finding) for finding in plan.refused],
+    }

@@ -1,0 +1,73 @@
+"""``cortex-replay merge-driver``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand
+from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.store import durable
+from cortex_replay.store.index import Index, render_index
+from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicted
+from cortex_replay.store.trusted import Untrusted, trust_index
+
+__all__ = ["merge_driver_command"]
+
+
+@click.command(
+    "merge-driver",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  git config merge.cortex-replay.driver 'cortex-replay merge-driver %O %A %B %P'
+  echo 'INDEX.toml -text merge=cortex-replay' >> .gitattributes
+
+`cortex-replay init` does both.
+
+Exit status:
+  0  merged
+  1  a key has different answers on the two sides: both are shown, and git reports a conflict
+  2  wrong usage
+  5  one of the three is not an index
+""",
+)
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("ours", type=click.Path(path_type=Path))
+@click.argument("theirs", type=click.Path(path_type=Path))
+@click.argument("name", default="INDEX.toml")
+@click.pass_context
+def merge_driver_command(ctx: click.Context, base: Path, ours: Path, theirs: Path, name: str) -> None:
+    """Merge three versions of INDEX.toml, as git calls it: by key, not by line.
+
+    The result takes the place of OURS.
+    """
+    indexes = [_read(path) for path in (base, ours, theirs)]
+    merged, conflicts = merge_indexes(*indexes)
+    text = render_conflicted(merged, conflicts) if conflicts else render_index(merged)
+    durable.replace_durably(ours.absolute(), text.encode(), ours.with_name(f"{ours.name}.tmp").absolute())
+    for conflict in conflicts:
+        _show(conflict, name)
+    ctx.exit(1 if conflicts else 0)
+
+
+def _read(path: Path) -> Index:
+    data = path.read_bytes()
+    if not data:
+        return Index()  # the index did not exist on that side
+    try:
+        return trust_index(data)
+    except Untrusted as error:
+        raise FixtureIntegrityFailed([error.finding]) from None
+
+
+def _show(conflict: Conflict, name: str) -> None:
+    row = conflict.ours or conflict.theirs
+    model = output.escaped(str(row.model)) if row else ""
+    digest = (row.prompt_hash or "")[:16] if row else ""
+    output.talk(f"conflict in {name}: {model} {digest} has different answers")
+    for side, one in (("ours", conflict.ours), ("theirs", conflict.theirs)):
+        output.talk(f"    {side}: {output.escaped(one.path) if one else '(removed)'}")
+    output.talk("    delete the file that is not wanted, then run: cortex-replay index --drop-missing")

@@ -1,0 +1,97 @@
+"""``cortex-replay prune``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.store import Store
+from cortex_replay.store.prune import PrunePlan, Wanted, parse_age, plan_prune, read_unused
+
+__all__ = ["prune_command"]
+
+
+@click.command(
+    "prune",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay prune --unused-from a.json --unused-from b.json --dry-run
+  cortex-replay prune --model 'claude-2*'
+  cortex-replay prune --older-than 90d --path 'fixtures/gpt-*'
+
+A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON
+object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}; with several, a fixture is
+unused when some report says so and none has used it.
+
+Exit status:
+  0  done, or with --dry-run: this is what would be done
+  1  the store could not be written
+  2  wrong usage: no criterion, or a report that is none
+  5  the store is not what its index says; nothing was removed
+""",
+)
+@store_option
+@click.option(
+    "--unused-from",
+    "reports",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A report of unused fixtures; several are merged.",
+)
+@click.option("--model", metavar="PATTERN", help="Models that match this pattern ('*' and '?').")
+@click.option("--path", "pattern", metavar="PATTERN", help="Files whose path matches this pattern.")
+@click.option("--older-than", "age", metavar="AGE", help="Recorded longer ago than this: 36h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
+@json_option
+@click.pass_context
+def prune_command(
+    ctx: click.Context,
+    store: Path | None,
+    reports: tuple[Path, ...],
+    model: str | None,
+    pattern: str | None,
+    age: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Remove fixtures: print the plan, then act. The index goes first, the files after it."""
+    try:
+        wanted = Wanted(
+            read_unused(report.read_bytes() for report in reports) if reports else None,
+            model,
+            pattern,
+            parse_age(age, datetime.now(UTC)) if age else None,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if wanted.is_empty:
+        raise click.UsageError("say what is to go: --unused-from, --model, --path or --older-than")
+    with output.progress_bar("reading") as progress:
+        opened = Store.open(the_store(ctx, store), progress=progress)
+    plan = plan_prune(opened, wanted)
+    if as_json:
+        output.print_json(_as_json(plan, dry_run=dry_run))
+    else:
+        for item in plan.going:
+            click.echo(f"remove  {output.escaped(item.path)}")
+    if not dry_run:
+        plan.apply(opened)
+    verb = "would be removed" if dry_run else "removed"
+    going = output.counted(plan.going, "fixture")
+    undated = f", {plan.undated} of them because nobody knows when they were recorded" if plan.undated else ""
+    output.talk(f"{going} ({plan.going_bytes:,} bytes) {verb}, {plan.staying} stay{undated}")
+
+
+def _as_json(plan: PrunePlan, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": dry_run,
+        "removed": [item._asdict() for item in plan.going],
+        "removed_bytes": plan.going_bytes,
+        "staying": plan.staying,
+        "undated": plan.undated,
+    }

@@ -1,0 +1,74 @@
+"""``cortex-replay rekey``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.store.rekey import plan_rekey
+
+__all__ = ["rekey_command"]
+
+
+@click.command(
+    "rekey",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay rekey --dry-run    which fixtures would get another key
+  cortex-replay rekey              give it to them, in one commit
+
+Exit status:
+  0  every stored request stands under its key now
+  1  the store could not be written, or two different answers would get one key
+  2  wrong usage
+  5  the store has other faults than keys that do not fit; nothing was changed
+""",
+)
+@store_option
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
+@json_option
+@click.pass_context
+def rekey_command(ctx: click.Context, store: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Compute keys anew from stored requests, without asking any model.
+
+    For after a change of what goes into the key, or of a stored request by hand. Fixtures that do
+    not hold their request keep their key and are listed.
+    """
+    source = DirectorySource(the_store(ctx, store))
+    plan = plan_rekey(source, lambda request: FixtureKey(request.model, request.prompt_hash()))
+    status = 1 if plan.colliding else 0
+    settle(ctx, status)
+    if as_json:
+        output.print_json(
+            {
+                "dry_run": dry_run,
+                "moving": [
+                    {"path": item.path, "old": item.old.prompt_hash, "new": item.fixture.key.prompt_hash}
+                    for item in plan.moving
+                ],
+                "unchanged": plan.unchanged,
+                "without_request": plan.without_request,
+                "colliding": plan.colliding,
+            }
+        )
+    else:
+        for item in plan.moving:
+            old, new = item.old.prompt_hash[:16], item.fixture.key.prompt_hash[:16]
+            click.echo(f"rekey      {old} -> {new}  {output.escaped(item.path)}")
+        for path in plan.without_request:
+            click.echo(f"no request {output.escaped(path)}")
+        for one, other in plan.colliding:
+            click.echo(f"collision  {output.escaped(one)} and {output.escaped(other)} answer differently")
+    if plan.colliding:
+        output.talk("error: two different answers would get one key; delete one of each pair first")
+    elif plan.moving and not dry_run:
+        plan.apply(source)
+    verb = "would get" if dry_run or plan.colliding else "got"
+    output.talk(f"{output.counted(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
+    ctx.exit(status)

@@ -1,0 +1,213 @@
+"""Making the index fit the files again: what could be done, as a value, and then doing it.
+
+The index is the only thing that is trusted, so nothing is done in silence. New files are adopted,
+moved ones followed, line ends that git changed are put back: none of that changes what a listed
+answer says. A file with other bytes than its row, or one that takes another's key, is another
+answer: that needs the word of a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store import trusted
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import parse_exchange
+from cortex_replay.store.fixture import FixtureError
+from cortex_replay.store.index import (
+    ExchangeRow,
+    FixtureRow,
+    Index,
+    IndexSyntaxError,
+    parse_index,
+    render_index,
+)
+from cortex_replay.store.merge import read_conflicted, sides_of_conflict
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
+from cortex_replay.store.trusted import Layout, Untrusted
+from cortex_replay.store.writer import StoreWriter
+
+__all__ = ["ReindexPlan", "apply_reindex", "plan_reindex"]
+
+Row = FixtureRow | ExchangeRow
+
+
+@dataclass(slots=True)
+class ReindexPlan:
+    """What rebuilding the index would do."""
+
+    layout: Layout
+    old_text: bytes | None
+    """The index as it is now; ``None`` if there is none."""
+    unreadable: str | None = None
+    """Why the present index says nothing, if so: then every file counts as changed."""
+    header: dict[str, str | int | bool] = field(default_factory=dict)
+    kept: list[Row] = field(default_factory=list)
+    adopted: list[Row] = field(default_factory=list)
+    moved: list[tuple[str, Row]] = field(default_factory=list)
+    changed: list[tuple[Row | None, Row]] = field(default_factory=list)
+    """The row as it is, and as it would be."""
+    missing: list[Row] = field(default_factory=list)
+    mended: dict[str, bytes] = field(default_factory=dict)
+    """Files whose line ends differ from what is listed, with the bytes that are listed."""
+    refused: list[Finding] = field(default_factory=list)
+
+    def new_index(self, *, accept_changed: bool, drop_missing: bool) -> Index:
+        """The index that would be written."""
+        rows = [*self.kept, *self.adopted, *(row for _, row in self.moved)]
+        rows += (
+            [after for _, after in self.changed]
+            if accept_changed
+            else [before for before, _ in self.changed if before is not None]
+        )
+        rows += [] if drop_missing else self.missing
+        return Index(
+            sorted(row for row in rows if isinstance(row, FixtureRow)),
+            sorted(row for row in rows if isinstance(row, ExchangeRow)),
+            self.header,
+        )
+
+    def is_current(self) -> bool:
+        """Whether the index is what rebuilding it would give."""
+        text = render_index(self.new_index(accept_changed=False, drop_missing=False)).encode()
+        return self.old_text == text and not (self.changed or self.missing or self.mended or self.refused)
+
+
+def plan_reindex(source: DirectorySource) -> ReindexPlan:
+    """Look at every file and say what the index should be."""
+    data = source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+    plan = ReindexPlan(Layout.NESTED, data if isinstance(data, bytes) else None)
+    index = _known_rows(plan, data)
+    plan.layout = trusted.layout_of(index, source.has_folder(NESTED_FOLDER))
+    plan.header = index.header
+    listing = source.list_files(NESTED_FOLDER if plan.layout is Layout.NESTED else "")
+    plan.refused += listing.findings
+    schema = f"{NESTED_FOLDER}/schema.json" if plan.layout is Layout.NESTED else "schema.json"
+    listed: dict[str, list[Row]] = {}
+    for row in index.rows:
+        if path_problem(row.path) is None and row.path != schema:
+            listed.setdefault(row.path, []).append(row)
+    unlisted: list[Row] = []
+    for path in sorted(listing.files & listed.keys()):
+        _look_at_listed(source, plan, path, listed[path])
+    for path in sorted(
+        path for path in listing.files - listed.keys() if is_fixture_name(path) and path != schema
+    ):
+        found = _row_of(source.read(path, trusted.MAX_FIXTURE_BYTES), path)
+        if isinstance(found, Finding):
+            plan.refused.append(found)
+        else:
+            unlisted.append(found)
+    gone = [row for path in sorted(listed.keys() - listing.files) for row in listed[path]]
+    _place_unlisted(plan, unlisted, gone)
+    _refuse_duplicate_keys(plan)
+    return plan
+
+
+def apply_reindex(
+    source: DirectorySource, plan: ReindexPlan, *, accept_changed: bool = False, drop_missing: bool = False
+) -> Index:
+    """Write what the plan says, if the index is still the one it was made from.
+
+    Raises:
+        StoreIo: Somebody committed in the meantime, or the disk refused.
+    """
+    index = plan.new_index(accept_changed=accept_changed, drop_missing=drop_missing)
+    StoreWriter(source, plan.layout).put_index(index, plan.old_text, plan.mended)
+    return index
+
+
+def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
+    if isinstance(data, Finding):
+        if data.code != "missing":
+            raise StoreIo(f"{INDEX_NAME} {data.reason}")
+        return Index()
+    try:
+        text = data.decode()
+        merged = read_conflicted(text)
+        return parse_index(text) if merged is None else merged
+    except (UnicodeDecodeError, IndexSyntaxError) as error:
+        plan.unreadable = str(error)
+        return Index()
+
+
+def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows: list[Row]) -> None:
+    data = source.read(path, trusted.MAX_FIXTURE_BYTES)
+    now = _row_of(data, path)
+    digests = {row.blake3 for row in rows}
+    if isinstance(data, bytes):
+        for mended in _likely_originals(data):
+            if mended != data and blake3_hex(mended) in digests:
+                plan.mended[path] = mended
+                now = _row_of(mended, path)
+    if isinstance(now, Finding):
+        plan.refused.append(now)
+        plan.kept.append(rows[0])  # it stays as it is: broken, and known to be
+    elif now.blake3 in digests:
+        plan.kept.append(now)
+    else:
+        plan.changed.append((rows[0], now))
+
+
+def _likely_originals(data: bytes) -> Iterator[bytes]:
+    """What a file may have been before git changed its line ends, or merged two answers into one."""
+    yield data.replace(b"\r\n", b"\n")
+    yield data.replace(b"\n", b"\r\n")
+    with suppress(UnicodeDecodeError):
+        for side in sides_of_conflict(data.decode()) or ():
+            yield side.encode()
+
+
+def _place_unlisted(plan: ReindexPlan, unlisted: list[Row], gone: list[Row]) -> None:
+    """A file that is not listed is new, or a listed one that was moved, or another answer to its key."""
+    by_digest = {row.blake3: row for row in gone}
+    by_key = {row[2:]: row for row in gone if any(row[2:])}
+    for row in unlisted:
+        if before := by_digest.pop(row.blake3, None):
+            plan.moved.append((before.path, row))
+        elif before := by_key.get(row[2:]):
+            by_digest.pop(before.blake3, None)
+            plan.changed.append((before, row))
+        elif plan.unreadable is not None:
+            plan.changed.append((None, row))
+        else:
+            plan.adopted.append(row)
+    plan.missing = [row for row in gone if row.blake3 in by_digest]
+
+
+def _refuse_duplicate_keys(plan: ReindexPlan) -> None:
+    """Of two files under one key, the one that is listed stays; of two new ones, neither is chosen."""
+    taken = {row[2:]: row.path for row in [*plan.kept, *(row for _, row in plan.moved)]}
+    for row in plan.kept:
+        if taken[row[2:]] != row.path:
+            reason = f"has the key of {taken[row[2:]]}; delete the one that is not wanted"
+            plan.refused.append(Finding("key-duplicate", row.path, reason))
+    for row in list(plan.adopted):
+        if row[2:] in taken:
+            reason = f"has the key of {taken[row[2:]]}; delete the one that is not wanted"
+            plan.refused.append(Finding("key-duplicate", row.path, reason))
+            plan.adopted.remove(row)
+        else:
+            taken[row[2:]] = row.path
+
+
+def _row_of(data: bytes | Finding, path: str) -> Row | Finding:
+    """The row that a file deserves, or why it deserves none."""
+    if isinstance(data, Finding):
+        return data
+    digest = blake3_hex(data)
+    try:
+        return FixtureRow(path, digest, *trusted.trust_fixture(FixtureRow(path, digest), data).key)
+    except Untrusted as error:
+        finding = error.finding
+    try:
+        exchange = parse_exchange(data)
+    except FixtureError:
+        return finding
+    if exchange.match is not None:
+        return ExchangeRow(path, digest, *exchange.match, str(exchange.n))
+    return ExchangeRow(path, digest, key=exchange.key)

@@ -1,0 +1,88 @@
+"""Computing keys anew from stored requests, after a change of what the key is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store import trusted
+from cortex_replay.store.changes import Add, Remove, fixture_path, same_answers
+from cortex_replay.store.check import check_store
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.index import FixtureRow
+from cortex_replay.store.trusted import Layout
+from cortex_replay.store.writer import StoreWriter
+from cortex_replay.types import LlmRequest
+
+__all__ = ["RekeyPlan", "Rekeying", "plan_rekey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rekeying:
+    """One fixture that moves to another key."""
+
+    path: str
+    old: FixtureKey
+    fixture: Fixture
+    """As it will be written."""
+
+
+@dataclass(slots=True)
+class RekeyPlan:
+    """Which fixtures get another key, which keep theirs, and which cannot be told."""
+
+    layout: Layout
+    moving: list[Rekeying] = field(default_factory=list)
+    unchanged: int = 0
+    without_request: list[str] = field(default_factory=list)
+    """The fixture does not hold its request, or a secret was cut out of it."""
+    colliding: list[tuple[str, str]] = field(default_factory=list)
+    """Two files whose requests have one key now, with different answers."""
+
+    def apply(self, source: DirectorySource) -> None:
+        """Write the fixtures under their new keys, in one commit."""
+        writer = StoreWriter(source, self.layout)
+        for item in self.moving:
+            writer.stage(Remove(item.old))
+        for item in self.moving:
+            data = render_fixture(item.fixture)
+            digest = blake3_hex(data)
+            row = FixtureRow(fixture_path(self.layout, item.fixture.key, digest), digest, *item.fixture.key)
+            writer.stage(Add(row, item.fixture), data)
+        writer.commit()
+
+
+def plan_rekey(source: DirectorySource, key_of: Callable[[LlmRequest], FixtureKey]) -> RekeyPlan:
+    """Compare every stored request's key with the key it stands under.
+
+    Raises:
+        FixtureIntegrityFailed: The store has other faults than keys that do not fit their requests.
+    """
+    report = check_store(source)
+    faults = [finding for finding in report.findings if finding.code != "request-mismatch"]
+    if faults:
+        raise FixtureIntegrityFailed(faults)
+    plan = RekeyPlan(report.layout)
+    taken: dict[FixtureKey, tuple[str, Fixture]] = {}
+    paths = [row.path for row in report.index.fixtures]
+    for path, data in source.read_many(paths, trusted.MAX_FIXTURE_BYTES):
+        if not isinstance(data, bytes):
+            raise FixtureIntegrityFailed([data])
+        fixture = parse_fixture(data)
+        request = fixture.request
+        if request is None or fixture.is_request_redacted:
+            plan.without_request.append(path)
+            new = fixture.key
+        else:
+            new = key_of(request)
+        if new in taken and not same_answers(taken[new][1], fixture):
+            plan.colliding.append((taken[new][0], path))
+        taken.setdefault(new, (path, fixture))
+        if new == fixture.key:
+            plan.unchanged += request is not None and path not in plan.without_request
+        else:
+            plan.moving.append(Rekeying(path, fixture.key, replace(fixture, key=new)))
+    return plan
