@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture bench clean
+.PHONY: help demo test lint format torture integration bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-torture: $(VENV)/.dev ## The randomised tests, a hundred times as long
-	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property
+torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
+	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture
+
+integration: $(VENV)/.dev ## Both ways with the real Rust crate crtx-llm (needs cargo)
+	$(BIN)/pytest integration
 
 bench: $(VENV)/.dev ## Speed, as ratios against peers in the same run
 	$(BIN)/python benchmarks/run.py

@@ -23,19 +23,24 @@ MOST_BYTES: Final = 2**20
 """How much of what nobody vouches for is read, only to find a hint."""
 NO_INDEX: Final = "is this the root of a store? `--store PATH` names another"
 UPGRADE: Final = "the store was written by a newer cortex-replay; upgrade this one"
-MISSING: Final = "was it deleted, or never committed? `git status --ignored` shows both"
-UNLISTED: Final = "only listed files are replayed; remove it, or restore the INDEX.toml that lists it"
+MISSING: Final = (
+    "was it deleted, or never committed? `git status --ignored` shows both; "
+    "`cortex-replay index --drop-missing` drops its row"
+)
+UNLISTED: Final = "only listed files are replayed: `cortex-replay index` lists it, or remove it"
 STALE_INDEX: Final = (
     "INDEX.toml is from before a re-record of this answer (or the answer was edited by hand): "
-    "bring index and file from the same commit"
+    "bring index and file from the same commit, or run `cortex-replay index --accept-changed`"
 )
 _LFS: Final = "this is a Git LFS pointer, not the file: run `git lfs pull`, and keep fixtures out of LFS"
-_CONFLICT: Final = "this file has unresolved merge conflict markers"
+_CONFLICT: Final = (
+    "it has unresolved merge conflict markers: `cortex-replay index` takes both sides where it can"
+)
 _CRLF: Final = (
     "only the line ends differ (CRLF): git changed them on checkout. Put `fixtures/** -text` and "
-    "`INDEX.toml -text` into .gitattributes, then check the files out again"
+    "`INDEX.toml -text` into .gitattributes (`cortex-replay init` does), then run `cortex-replay index`"
 )
-_RESTORE: Final = "restore it from version control; INDEX.toml is written by programs, not by hand"
+_RESTORE: Final = "restore it from version control, or rebuild it: `cortex-replay index --accept-changed`"
 
 
 def _common(data: bytes) -> str | None:

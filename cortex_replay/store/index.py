@@ -8,7 +8,6 @@ reader needs 13 times as long for 100,000 rows, and quadratic time for a hostile
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
@@ -249,13 +248,19 @@ def render_index(index: Index) -> str:
     """The text of an index: header, then the rows of each table sorted by path."""
     header = {"format": FORMAT_VERSION, "key": KEY_VERSION, **index.header}
     blocks = [tomli_w.dumps(header)]
-    tables: list[tuple[str, Sequence[FixtureRow | ExchangeRow]]] = [
-        ("fixture", sorted(index.fixtures, key=itemgetter(0))),
-        ("exchange", sorted(index.exchanges, key=itemgetter(0))),
-    ]
-    for table, rows in tables:
-        for row in rows:
-            values = {name: value for name, value in row._asdict().items() if value is not None}
-            # One table at a time: a whole list would be written inline where it is short.
-            blocks.append(f"[[{table}]]\n{tomli_w.dumps(values)}")
+    blocks += [_rendered("fixture", row) for row in sorted(index.fixtures, key=itemgetter(0))]
+    blocks += [_rendered("exchange", row) for row in sorted(index.exchanges, key=itemgetter(0))]
     return "\n".join(blocks)
+
+
+def _rendered(table: str, row: FixtureRow | ExchangeRow) -> str:
+    """One row as a table; a whole list would be written inline where it is short."""
+    values = "".join(value for value in row if value)
+    if values.isascii() and values.isprintable() and '"' not in values and "\\" not in values:
+        # What tomli-w would write, in a tenth of the time; nearly every row is like this.
+        lines = [
+            f'{name} = "{value}"\n' for name, value in zip(row._fields, row, strict=True) if value is not None
+        ]
+        return f"[[{table}]]\n{''.join(lines)}"
+    present = {name: value for name, value in row._asdict().items() if value is not None}
+    return f"[[{table}]]\n{tomli_w.dumps(present)}"

@@ -6,6 +6,7 @@ import random
 import tomllib
 from typing import Any
 
+import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
+    _rendered,
     parse_index,
     render_index,
 )
@@ -107,6 +109,16 @@ def test_what_is_written_is_read_back(index: Index) -> None:
     assert sorted(index.fixtures, key=lambda row: row.path) == read.fixtures
     assert sorted(index.exchanges, key=lambda row: row.path) == read.exchanges
     assert check(text)
+
+
+@given(fixture_rows | exchange_rows)
+@effort(300)
+def test_a_row_is_written_as_tomli_w_writes_it(row: FixtureRow | ExchangeRow) -> None:
+    """Whichever road it takes."""
+    table = "fixture" if isinstance(row, FixtureRow) else "exchange"
+    values = {name: value for name, value in row._asdict().items() if value is not None}
+
+    assert _rendered(table, row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=16).map("".join))

@@ -128,15 +128,17 @@ def test_the_same_key_with_different_answers_is_a_conflict(project: Project) -> 
 def test_without_the_driver_git_s_conflict_is_resolved_by_index(project: Project) -> None:
     """As in a clone where nobody ran init."""
     project.git("config", "--remove-section", "merge.cortex-replay")
-    project.record("theirs", "theirs")
+    for i in range(8):  # so many that some rows stand next to each other
+        project.record(f"theirs {i}", f"theirs {i}")
     project.git("checkout", "-q", "main")
-    project.record("ours", "ours")
+    for i in range(8):
+        project.record(f"ours {i}", f"ours {i}")
     project.git("merge", "other", fails=True)
     done = CliRunner().invoke(main, ["index", "--store", str(project.root)])
 
     assert done.exit_code == 0, done.output
     project.commit("merged")
-    assert project.answers() == {"Hello!", "before", "ours", "theirs"}
+    assert len(project.answers()) == 18
 
 
 def test_what_changed_since_a_commit(project: Project) -> None:
