@@ -17,6 +17,7 @@ from cortex_replay.store.git import index_at
 from cortex_replay.store.index import ExchangeRow, FixtureRow
 from cortex_replay.store.merge import Comparison, compare_indexes
 from cortex_replay.store.staged import check_staged
+from cortex_replay.store.writer import Leftovers, StoreWriter
 
 __all__ = ["verify_command"]
 
@@ -80,12 +81,14 @@ def verify_command(
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
+    left = StoreWriter(DirectorySource(root), report.layout).leftovers()
     if as_json:
-        output.print_json(_as_json(report, since))
+        output.print_json(_as_json(report, since, left))
     else:
         if since:
             _print_comparison(since)
         _print(report)
+        _explain_leftovers(report, left)
     ctx.exit(status)
 
 
@@ -103,7 +106,18 @@ def _named(row: FixtureRow | ExchangeRow) -> str:
     return output.escaped(f"{key}{row.path}")
 
 
-def _as_json(report: CheckReport, since: Comparison | None) -> dict[str, object]:
+def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
+    """What a crash left is no finding, but somebody should know."""
+    if report.journal.is_open:
+        output.talk("a commit is under way or was cut short; the next one brings it to its end")
+    if left.answers:
+        output.talk(
+            f"a run that died left {left.answers} recorded answers in staging; "
+            "`cortex-replay index --adopt-staged` commits them"
+        )
+
+
+def _as_json(report: CheckReport, since: Comparison | None, left: Leftovers) -> dict[str, object]:
     compared: dict[str, object] = {}
     if since:
         compared["since"] = {
@@ -119,6 +133,8 @@ def _as_json(report: CheckReport, since: Comparison | None) -> dict[str, object]
         "files_checked": report.files_checked,
         "bytes_checked": report.bytes_checked,
         "redacted_requests": report.redacted_requests,
+        "open_journal": report.journal.is_open,
+        "leftovers": asdict(left),
         "findings": [asdict(finding) for finding in report.findings],
     }
 

@@ -113,6 +113,8 @@ class StoreWriter:
 
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
+        if not self._wanted:
+            return CommitSummary(self._present_index()[0])
         with _told():
             for _, staged in self._wanted:
                 if staged is not None:

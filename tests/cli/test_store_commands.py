@@ -396,3 +396,29 @@ def test_export(builder: StoreBuilder, tmp_path: Path) -> None:
     empty.mkdir()
     counts = json.loads(run("export", "--crtx", empty, "--json", "--store", builder.root).stdout)
     assert (counts["fixtures"], counts["with_more_answers"]) == (3, 1)
+
+
+def test_what_a_run_that_died_left_is_explained_and_taken_over(builder: StoreBuilder) -> None:
+    """verify tells, index --adopt-staged commits, and then there is nothing more to tell."""
+    script = (
+        "import os, sys\n"
+        "from cortex_replay import Store\n"
+        "from cortex_replay.store.fixture import Answer\n"
+        "from tests.builder import ask, fixture_of\n"
+        "store = Store.open(sys.argv[1])\n"
+        "store.add(fixture_of(ask('What is three?'), Answer('Three.')))\n"
+        "os._exit(1)\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", script, builder.root], cwd=root, check=False)
+    told = run("verify", builder.root)
+    assert told.exit_code == 0
+    assert "left 1 recorded answers" in told.stderr
+    assert json.loads(run("verify", "--json", builder.root).stdout)["leftovers"] == {
+        "sessions": 1,
+        "answers": 1,
+    }
+
+    assert "committed 1 answer" in index(builder, "--adopt-staged").stderr
+    assert len(Store.open(builder.root)) == 3
+    assert run("verify", builder.root).output == ""
