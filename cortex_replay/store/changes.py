@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from blake3 import blake3
+
 from cortex_replay.errors import FixtureConflict
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import FixtureRow, Index
 from cortex_replay.store.trusted import Layout
 from cortex_replay.types import LlmMessage, LlmRequest
 
-__all__ = ["Add", "Changes", "Remove", "fixture_path", "plan_changes", "same_answers"]
+__all__ = ["Add", "Changes", "Remove", "essence_of", "fixture_path", "plan_changes"]
 
 _SLUG_LENGTH: Final = 64
 # Names that mean a device on Windows, with any suffix.
@@ -25,12 +27,13 @@ class Add:
     """A fixture to be listed; its bytes wait in a staged file."""
 
     row: FixtureRow
-    fixture: Fixture
+    essence: bytes
+    """What its answers say, as :func:`essence_of` gives it; the fixture itself is not kept in memory."""
     overwrite: bool = False
 
     @property
     def key(self) -> FixtureKey:
-        return self.fixture.key
+        return FixtureKey(self.row.model or "", self.row.prompt_hash or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +79,32 @@ def plan_changes(
         elif row is None:
             after[change.key], added[change.row.path] = change.row, change
         else:
-            there = added[row.path].fixture if row.path in added else recorded(row)
-            if same_answers(there, change.fixture):
+            there = added[row.path].essence if row.path in added else essence_of(recorded(row))
+            if there == change.essence:
                 continue  # whatever times, ids and usage say: the file stays untouched
             if not change.overwrite:
                 raise FixtureConflict(*change.key)
             after[change.key], added[change.row.path] = change.row, change
     listed = {row.path for row in after.values()}
-    was_listed = {row.path for row in before.values()}
+    new = listed - {row.path for row in before.values()}
     return Changes(
         Index(sorted(after.values()), index.exchanges, index.header),
-        [change for path, change in added.items() if path in listed - was_listed],
+        [change for path, change in added.items() if path in new],
         [row for row in before.values() if row.path not in listed],
     )
 
 
-def same_answers(one: Fixture, other: Fixture) -> bool:
-    """Whether two recordings of a key say the same; times, call ids and usage do not count."""
-    return [_essence(answer) for answer in one.answers] == [_essence(answer) for answer in other.answers]
+def essence_of(fixture: Fixture) -> bytes:
+    """A hash of what a recording says. Two recordings of a key are the same when theirs are equal,
+    whatever times, call ids and usage say."""
+    return blake3(b"\n".join(map(_essence, fixture.answers))).digest()
 
 
-def _essence(answer: Answer) -> tuple[object, ...]:
-    # A request's canonical form numbers the ids of its calls, which is just what is wanted here.
-    calls = LlmRequest("", messages=[LlmMessage("assistant", "", tool_calls=answer.tool_calls)])
-    return answer.text, answer.parsed_json, answer.finish_reason, calls.canonical_bytes()
+def _essence(answer: Answer) -> bytes:
+    # The canonical form of a request numbers the ids of its calls, which is just what is wanted here.
+    said = LlmMessage("assistant", answer.text, tool_calls=answer.tool_calls)
+    reason = () if answer.finish_reason is None else (answer.finish_reason,)
+    return LlmRequest("", messages=(said,), json_schema=answer.parsed_json, stop=reason).canonical_bytes()
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:

@@ -19,7 +19,7 @@ _CREATE: Final = (
 )
 
 
-def create(path: Path, data: bytes, *, durable: bool = False) -> None:
+def create(path: Path | str, data: bytes, *, durable: bool = False) -> None:
     """Write a new file, whole or not at all as far as this process can see."""
     descriptor = os.open(path, _CREATE, 0o644)
     try:
@@ -33,11 +33,11 @@ def create(path: Path, data: bytes, *, durable: bool = False) -> None:
             os.close(descriptor)
     except BaseException:
         with suppress(OSError):
-            path.unlink()
+            Path(path).unlink()
         raise
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     """Make a file's content durable, whoever wrote it."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:

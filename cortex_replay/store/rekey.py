@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
-from cortex_replay.store.changes import Add, Remove, fixture_path, same_answers
+from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
@@ -51,7 +51,7 @@ class RekeyPlan:
             data = render_fixture(item.fixture)
             digest = blake3_hex(data)
             row = FixtureRow(fixture_path(self.layout, item.fixture.key, digest), digest, *item.fixture.key)
-            writer.stage(Add(row, item.fixture), data)
+            writer.stage(Add(row, essence_of(item.fixture)), data)
         writer.commit()
 
 
@@ -78,7 +78,7 @@ def plan_rekey(source: DirectorySource, key_of: Callable[[LlmRequest], FixtureKe
             new = fixture.key
         else:
             new = key_of(request)
-        if new in taken and not same_answers(taken[new][1], fixture):
+        if new in taken and essence_of(taken[new][1]) != essence_of(fixture):
             plan.colliding.append((taken[new][0], path))
         taken.setdefault(new, (path, fixture))
         if new == fixture.key:

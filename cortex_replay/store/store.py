@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import Add, Remove, fixture_path
+from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
 from cortex_replay.store.check import CheckReport, Progress, check_listing, check_store, read_fixture
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
@@ -195,10 +195,10 @@ class Store:
         row = FixtureRow(fixture_path(self.layout, fixture.key, digest), digest, *fixture.key)
         try:
             # Whatever is written must be readable, by the same rules.
-            readable = trust_fixture(row, data)
+            essence = essence_of(trust_fixture(row, data))
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
-        self._writer.stage(Add(row, readable, overwrite), data)
+        self._writer.stage(Add(row, essence, overwrite), data)
         return row.path
 
     def _trusted(self, key: FixtureKey) -> tuple[Fixture, bytes]:

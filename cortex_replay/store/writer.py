@@ -27,7 +27,7 @@ from typing import Final
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import durable, trusted
-from cortex_replay.store.changes import Add, Changes, Remove, fixture_path, plan_changes
+from cortex_replay.store.changes import Add, Changes, Remove, essence_of, fixture_path, plan_changes
 from cortex_replay.store.check import read_fixture
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture
@@ -96,14 +96,14 @@ class StoreWriter:
         self._state = source.root / STATE_FOLDER
         self._pid = os.getpid()
         self._session: _Session | None = None
-        self._wanted: list[tuple[Add | Remove, Path | None]] = []
+        self._wanted: list[tuple[Add | Remove, str]] = []
 
     def stage(self, change: Add | Remove, data: bytes = b"") -> None:
         """Remember a change, and put the bytes of a new fixture where they survive this process."""
         with _told():
             if self._pid != os.getpid():  # a fork: what was staged is the parent's
                 self._pid, self._session, self._wanted = os.getpid(), None, []
-            staged: Path | None = None
+            staged = ""
             if isinstance(change, Add):
                 if self._session is None:
                     with self._locked():
@@ -117,7 +117,7 @@ class StoreWriter:
             return CommitSummary(self._present_index()[0])
         with _told():
             for _, staged in self._wanted:
-                if staged is not None:
+                if staged:
                     durable.sync(staged)  # before the lock, so that nobody waits for our disk
             with self._locked():
                 self._recover()
@@ -201,7 +201,7 @@ class StoreWriter:
         except Untrusted:
             return  # a write that was cut short
         row = FixtureRow(fixture_path(self._layout, fixture.key, digest), digest, *fixture.key)
-        self.stage(Add(row, fixture, path.suffix == ".replace"), data)
+        self.stage(Add(row, essence_of(fixture), path.suffix == ".replace"), data)
 
     # The commit and its recovery, all under the lock.
 
@@ -215,15 +215,17 @@ class StoreWriter:
             tuple(change.row.path for change in changes.added),
             tuple(row.path for row in changes.removed),
         )
-        staged = {change.row.path: path for change, path in self._wanted if isinstance(change, Add) and path}
+        staged = {change.row.path: path for change, path in self._wanted if isinstance(change, Add)}
         self._write_journal(journal)
         try:
             folders: set[Path] = set()
             for change in changes.added:
-                target = self._root / change.row.path
-                durable.make_folder(target.parent)
-                staged[change.row.path].replace(target)
-                folders.add(target.parent)
+                path = change.row.path
+                folder = self._root / path.rpartition("/")[0]
+                if folder not in folders:
+                    durable.make_folder(folder)
+                    folders.add(folder)
+                os.replace(staged[path], f"{self._root}{os.sep}{path}")  # noqa: PTH105 - thousands of times
             for folder in folders:
                 durable.sync_folder(folder)
             durable.replace_durably(self._root / INDEX_NAME, new_index, self._state / "index.tmp")
@@ -236,14 +238,14 @@ class StoreWriter:
         with suppress(OSError):
             self._finish(journal)
 
-    def _take_back(self, journal: Journal, staged: dict[str, Path], old_index: bytes) -> None:
+    def _take_back(self, journal: Journal, staged: dict[str, str], old_index: bytes) -> None:
         """Make a commit undone that failed before it was durable; its answers stay staged here."""
         present = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
         if isinstance(present, bytes) and blake3_hex(present) == journal.new_index:
             durable.replace_durably(self._root / INDEX_NAME, old_index, self._state / "index.tmp")
         folders: set[Path] = set()
         for path in journal.added:
-            if not staged[path].exists():
+            if not Path(staged[path]).exists():
                 (self._root / path).replace(staged[path])
                 folders.add((self._root / path).parent)
         for folder in folders:
@@ -396,7 +398,7 @@ class _Session:
             raise
         return cls(folder, owner)
 
-    def write(self, data: bytes, kind: str) -> Path:
+    def write(self, data: bytes, kind: str) -> str:
         path = self._next(kind)
         durable.create(path, data)
         return path
@@ -409,9 +411,9 @@ class _Session:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.abandon()
 
-    def _next(self, kind: str) -> Path:
+    def _next(self, kind: str) -> str:
         self._count += 1
-        return self.folder / f"{self._count}.{kind}"
+        return f"{self.folder}{os.sep}{self._count}.{kind}"
 
 
 def _staged_files(session: Path) -> list[Path]:
