@@ -66,10 +66,11 @@ def index_command(
     """
     root = the_store(ctx, store)
     source = DirectorySource(root)
-    plan = plan_reindex(source)
-    writes = not (only_check or dry_run)
-    open_ends = [*plan.refused]
-    left = bool(open_ends or (plan.changed and not accept_changed) or (plan.missing and not drop_missing))
+    with output.progress_bar("reading") as progress:
+        plan = plan_reindex(source, progress)
+    # An index that says nothing is only replaced when somebody says so: it may still be mended by hand.
+    writes = not (only_check or dry_run or (plan.unreadable and not accept_changed))
+    left = bool(plan.refused or (plan.changed and not accept_changed) or (plan.missing and not drop_missing))
     status = FixtureIntegrityFailed.exit_code if left else 0
     if only_check and not left and not plan.is_current():
         status = _DRIFT

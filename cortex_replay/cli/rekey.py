@@ -41,7 +41,8 @@ def rekey_command(ctx: click.Context, store: Path | None, dry_run: bool, as_json
     not hold their request keep their key and are listed.
     """
     source = DirectorySource(the_store(ctx, store))
-    plan = plan_rekey(source, lambda request: FixtureKey(request.model, request.prompt_hash()))
+    with output.progress_bar("reading") as progress:
+        plan = plan_rekey(source, lambda r: FixtureKey(r.model, r.prompt_hash()), progress)
     status = 1 if plan.colliding else 0
     settle(ctx, status)
     if as_json:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
+from cortex_replay.store.check import Progress
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture import FixtureError
@@ -26,6 +27,7 @@ from cortex_replay.store.index import (
     parse_index,
     render_index,
 )
+from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, parse_journal
 from cortex_replay.store.merge import read_conflicted, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trusted import Layout, Untrusted
@@ -77,7 +79,7 @@ class ReindexPlan:
         return self.old_text == text and not (self.changed or self.missing or self.mended or self.refused)
 
 
-def plan_reindex(source: DirectorySource) -> ReindexPlan:
+def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> ReindexPlan:
     """Look at every file and say what the index should be."""
     data = source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
     plan = ReindexPlan(Layout.NESTED, data if isinstance(data, bytes) else None)
@@ -92,11 +94,20 @@ def plan_reindex(source: DirectorySource) -> ReindexPlan:
         if path_problem(row.path) is None and row.path != schema:
             listed.setdefault(row.path, []).append(row)
     unlisted: list[Row] = []
-    for path in sorted(listing.files & listed.keys()):
-        _look_at_listed(source, plan, path, listed[path])
-    for path in sorted(
-        path for path in listing.files - listed.keys() if is_fixture_name(path) and path != schema
-    ):
+    # What a commit is moving is that commit's, and the next writer's, to bring to an end.
+    journal = source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
+    moving = parse_journal(journal).moving if isinstance(journal, bytes) else frozenset()
+    names = sorted(
+        path
+        for path in listing.files
+        if path in listed or (is_fixture_name(path) and path != schema and path not in moving)
+    )
+    for count, path in enumerate(names):
+        if progress:
+            progress(count, len(names))
+        if path in listed:
+            _look_at_listed(source, plan, path, listed[path])
+            continue
         found = _row_of(source.read(path, trusted.MAX_FIXTURE_BYTES), path)
         if isinstance(found, Finding):
             plan.refused.append(found)

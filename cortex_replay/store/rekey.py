@@ -9,7 +9,7 @@ from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
 from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
-from cortex_replay.store.check import check_store
+from cortex_replay.store.check import Progress, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.index import FixtureRow
@@ -55,13 +55,15 @@ class RekeyPlan:
         writer.commit()
 
 
-def plan_rekey(source: DirectorySource, key_of: Callable[[LlmRequest], FixtureKey]) -> RekeyPlan:
+def plan_rekey(
+    source: DirectorySource, key_of: Callable[[LlmRequest], FixtureKey], progress: Progress | None = None
+) -> RekeyPlan:
     """Compare every stored request's key with the key it stands under.
 
     Raises:
         FixtureIntegrityFailed: The store has other faults than keys that do not fit their requests.
     """
-    report = check_store(source)
+    report = check_store(source, progress=progress)
     faults = [finding for finding in report.findings if finding.code != "request-mismatch"]
     if faults:
         raise FixtureIntegrityFailed(faults)
