@@ -15,7 +15,7 @@ from cortex_replay.errors import (
     Upstream,
 )
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import Store
+from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
 from cortex_replay.types import (
     LlmMessage,
     LlmRequest,
@@ -29,9 +29,12 @@ from cortex_replay.types import (
 )
 
 __all__ = [
+    "Answer",
     "Finding",
+    "Fixture",
     "FixtureConflict",
     "FixtureIntegrityFailed",
+    "FixtureKey",
     "InvalidRequest",
     "LlmAdapter",
     "LlmError",
@@ -46,6 +49,7 @@ __all__ = [
     "Store",
     "StoreIo",
     "StreamChunk",
+    "TimedChunk",
     "Timeout",
     "TokenUsage",
     "ToolCall",

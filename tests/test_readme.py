@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cortex_replay import Store
 from cortex_replay.cli.main import main
 from cortex_replay.store import trusted
 
@@ -24,6 +25,15 @@ def test_the_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert blocks
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_python_in_the_guide_to_writing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/writing.md").read_text(), re.DOTALL)
+    exec(compile(block, "writing.md", "exec"), {})
+
+    assert len(Store.open(tmp_path / "tests/llm")) == 2
 
 
 def test_the_commands_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ Exit status:
 )
 @click.option("--drop-missing", is_flag=True, help="Drop rows whose file is gone.")
 @click.option("--adopt-staged", is_flag=True, help="Commit what runs that died had staged.")
+@click.option("--discard-staged", is_flag=True, help="Drop what runs that died had staged.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if something is to do.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; print what would be done.")
 @json_option
@@ -55,6 +56,7 @@ def index_command(
     accept_changed: bool,
     drop_missing: bool,
     adopt_staged: bool,
+    discard_staged: bool,
     only_check: bool,
     dry_run: bool,
     as_json: bool,
@@ -64,6 +66,8 @@ def index_command(
     New files are listed. A file that was changed needs --accept-changed, a row whose file is gone
     --drop-missing: those are other answers, not other bookkeeping.
     """
+    if adopt_staged and discard_staged:
+        raise click.UsageError("--adopt-staged and --discard-staged exclude each other")
     root = the_store(ctx, store)
     source = DirectorySource(root)
     with output.progress_bar("reading") as progress:
@@ -75,22 +79,33 @@ def index_command(
     if only_check and not left and not plan.is_current():
         status = _DRIFT
     settle(ctx, status)
-    if as_json:
-        output.print_json(_as_json(plan, written=writes))
-    else:
-        _print(plan, accept_changed=accept_changed, drop_missing=drop_missing)
+    with output.even_if_nobody_reads():
+        if as_json:
+            output.print_json(_as_json(plan, written=writes))
+        else:
+            _print(plan, accept_changed=accept_changed, drop_missing=drop_missing)
     if writes:
         # Before anything is committed on top: a commit wants a sound index below it.
         apply_reindex(source, plan, accept_changed=accept_changed, drop_missing=drop_missing)
-        if adopt_staged and not left:
-            opened = Store.open(root, verify="on-read")
-            adopted = opened.adopt_leftovers()
-            opened.commit()
-            output.talk(f"committed {adopted} answers that a run which died had staged")
+        if (adopt_staged or discard_staged) and not left:
+            _settle_staged(root, adopt=adopt_staged)
     ctx.exit(status)
 
 
+def _settle_staged(root: Path, *, adopt: bool) -> None:
+    opened = Store.open(root, verify="on-read")
+    count = opened.adopt_leftovers()
+    if adopt:
+        opened.commit()
+    else:
+        opened.discard()
+    answers = "1 answer" if count == 1 else f"{count} answers"
+    output.talk(f"{'committed' if adopt else 'dropped'} {answers} of a run that died")
+
+
 def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> None:
+    if plan.has_conflict:
+        output.talk("INDEX.toml has conflict markers: the rows of both sides are taken")
     if plan.unreadable:
         output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
     for row in plan.adopted:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shlex
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -103,6 +106,10 @@ def init_command(
     if driver_only:
         if not _install_driver(root):
             raise StoreIo(f"{root} is not in a git repository")
+        if as_json:
+            output.print_json({"merge_driver": True})
+        else:
+            output.talk("told git, in this clone, how to merge the index")
         return
     top, below = _project(root)
     framework = framework or ("pytest" if _uses_pytest(top) else "unittest")
@@ -113,7 +120,7 @@ def init_command(
     opened = Store.create(root)
     opened.add(_example_fixture())
     opened.commit()
-    written = [root / INDEX_NAME, example]
+    written = [root / INDEX_NAME, *(root / item.path for item in opened.list()), example]
     example.write_text(_example(framework), encoding="utf-8")
     for path, lines in ((root / ".gitattributes", _ATTRIBUTES), (root / ".gitignore", _IGNORED)):
         if _add_lines(path, lines):
@@ -141,6 +148,9 @@ def _print(made: dict[str, Any], pre_commit: Path, example: Path) -> None:
         click.echo(f"wrote {path}")
     if made["pre_commit"]:
         output.talk(f"{pre_commit} is there already; add to it:\n{made['pre_commit']}")
+    if made["merge_driver"]:
+        output.talk("told git, in this clone, how to merge the index")
+    output.talk("for the hook: pip install pre-commit && pre-commit install")
     run = "pytest" if made["framework"] == "pytest" else "python -m unittest"
     output.talk(f"try: {run} {example}")
     if not made["merge_driver"]:
@@ -160,6 +170,8 @@ def _project(root: Path) -> tuple[Path, str]:
 
 
 def _uses_pytest(top: Path) -> bool:
+    if importlib.util.find_spec("pytest") is not None:
+        return True  # it runs unittest's tests too
     if any((top / name).exists() for name in ("pytest.ini", "conftest.py", "tests/conftest.py")):
         return True
     for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt"):
@@ -203,7 +215,9 @@ def _install_driver(root: Path) -> bool:
     try:
         repository = Repository(root)
         repository.run("config", "merge.cortex-replay.name", "cortex-replay index")
-        repository.run("config", "merge.cortex-replay.driver", "cortex-replay merge-driver %O %A %B %P")
+        # By the interpreter's own path: git runs it outside any virtual environment. It stays in this clone.
+        driver = f"{shlex.quote(sys.executable)} -m cortex_replay merge-driver %O %A %B %P"
+        repository.run("config", "merge.cortex-replay.driver", driver)
     except StoreIo:
         return False
     return True

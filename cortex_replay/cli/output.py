@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sized
@@ -14,10 +15,12 @@ import click
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError
 from cortex_replay.store.check import Progress
+from cortex_replay.store.paths import UNPRINTABLE
 
 __all__ = [
     "counted",
     "escaped",
+    "even_if_nobody_reads",
     "is_terminal",
     "print_error",
     "print_findings",
@@ -28,12 +31,6 @@ __all__ = [
 ]
 
 _WORTH_A_BAR = 2000
-# C0 and C1 controls, the characters that reorder or hide text, line separators, and stray halves
-# of surrogate pairs. Line feed and tab stay.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -46,8 +43,14 @@ def escaped(text: str) -> str:
     return _escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def _spelled_out(match: re.Match[str]) -> str:
+    if match[0] in "\n\t":
+        return match[0]
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
+
+
 def _escaped_lines(text: str) -> str:
-    text = _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    text = UNPRINTABLE.sub(_spelled_out, text)
     return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
 
 
@@ -62,6 +65,16 @@ def quoted(text: str, *, raw: bool = False) -> str:
 def counted(things: Sized, name: str) -> str:
     """How many there are, in words that fit the number."""
     return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
+
+
+@contextmanager
+def even_if_nobody_reads() -> Iterator[None]:
+    """Print a plan that is to be carried out in any case: a reader that left changes nothing."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def talk(text: str) -> None:

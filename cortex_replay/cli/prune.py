@@ -74,11 +74,12 @@ def prune_command(
     with output.progress_bar("reading") as progress:
         opened = Store.open(the_store(ctx, store), progress=progress)
     plan = plan_prune(opened, wanted)
-    if as_json:
-        output.print_json(_as_json(plan, dry_run=dry_run))
-    else:
-        for item in plan.going:
-            click.echo(f"remove  {output.escaped(item.path)}")
+    with output.even_if_nobody_reads():
+        if as_json:
+            output.print_json(_as_json(plan, dry_run=dry_run))
+        else:
+            for item in plan.going:
+                click.echo(f"remove  {output.escaped(item.path)}")
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"

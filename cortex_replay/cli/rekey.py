@@ -10,7 +10,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import FixtureKey
-from cortex_replay.store.rekey import plan_rekey
+from cortex_replay.store.rekey import RekeyPlan, plan_rekey
 
 __all__ = ["rekey_command"]
 
@@ -22,6 +22,7 @@ __all__ = ["rekey_command"]
 
   cortex-replay rekey --dry-run    which fixtures would get another key
   cortex-replay rekey              give it to them, in one commit
+  cortex-replay rekey --accept-changed   after editing stored requests by hand
 
 Exit status:
   0  every stored request stands under its key now
@@ -31,20 +32,43 @@ Exit status:
 """,
 )
 @store_option
+@click.option(
+    "--accept-changed", is_flag=True, help="Also take files that were edited since they were listed."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @json_option
 @click.pass_context
-def rekey_command(ctx: click.Context, store: Path | None, dry_run: bool, as_json: bool) -> None:
+def rekey_command(
+    ctx: click.Context, store: Path | None, accept_changed: bool, dry_run: bool, as_json: bool
+) -> None:
     """Compute keys anew from stored requests, without asking any model.
 
-    For after a change of what goes into the key, or of a stored request by hand. Fixtures that do
+    For after a change of what goes into the key. A stored request that was edited by hand needs
+    --accept-changed too, since its file is not what the index vouches for. Fixtures that do
     not hold their request keep their key and are listed.
     """
     source = DirectorySource(the_store(ctx, store))
     with output.progress_bar("reading") as progress:
-        plan = plan_rekey(source, lambda r: FixtureKey(r.model, r.prompt_hash()), progress)
+        plan = plan_rekey(
+            source,
+            lambda request: FixtureKey(request.model, request.prompt_hash()),
+            accept_changed=accept_changed,
+            progress=progress,
+        )
     status = 1 if plan.colliding else 0
     settle(ctx, status)
+    with output.even_if_nobody_reads():
+        _print(plan, dry_run=dry_run, as_json=as_json)
+    if plan.colliding:
+        output.talk("error: two different answers would get one key; delete one of each pair first")
+    elif plan.moving and not dry_run:
+        plan.apply(source)
+    verb = "would get" if dry_run or plan.colliding else "got"
+    output.talk(f"{output.counted(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
+    ctx.exit(status)
+
+
+def _print(plan: RekeyPlan, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         output.print_json(
             {
@@ -66,10 +90,3 @@ def rekey_command(ctx: click.Context, store: Path | None, dry_run: bool, as_json
             click.echo(f"no request {output.escaped(path)}")
         for one, other in plan.colliding:
             click.echo(f"collision  {output.escaped(one)} and {output.escaped(other)} answer differently")
-    if plan.colliding:
-        output.talk("error: two different answers would get one key; delete one of each pair first")
-    elif plan.moving and not dry_run:
-        plan.apply(source)
-    verb = "would get" if dry_run or plan.colliding else "got"
-    output.talk(f"{output.counted(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
-    ctx.exit(status)

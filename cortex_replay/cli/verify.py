@@ -112,8 +112,8 @@ def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
         output.talk("a commit is under way or was cut short; the next one brings it to its end")
     if left.answers:
         output.talk(
-            f"a run that died left {left.answers} recorded answers in staging; "
-            "`cortex-replay index --adopt-staged` commits them"
+            f"a run that died left {left.answers} recorded answer{'s' * (left.answers > 1)} in staging: "
+            "`cortex-replay index --adopt-staged` commits, --discard-staged drops"
         )
 
 

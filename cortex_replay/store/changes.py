@@ -9,11 +9,11 @@ from typing import Final
 
 from blake3 import blake3
 
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import FixtureConflict
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import FixtureRow, Index
 from cortex_replay.store.trusted import Layout
-from cortex_replay.types import LlmMessage, LlmRequest
 
 __all__ = ["Add", "Changes", "Remove", "essence_of", "fixture_path", "plan_changes"]
 
@@ -101,15 +101,17 @@ def essence_of(fixture: Fixture) -> bytes:
 
 
 def _essence(answer: Answer) -> bytes:
-    # The canonical form of a request numbers the ids of its calls, which is just what is wanted here.
-    said = LlmMessage("assistant", answer.text, tool_calls=answer.tool_calls)
-    reason = () if answer.finish_reason is None else (answer.finish_reason,)
-    return LlmRequest("", messages=(said,), json_schema=answer.parsed_json, stop=reason).canonical_bytes()
+    numbers: dict[str | None, int] = {}
+    calls: list[JsonValue] = [
+        [numbers.setdefault(call.id, len(numbers)), call.name, call.arguments] for call in answer.tool_calls
+    ]
+    return compact([answer.text, answer.parsed_json, answer.finish_reason, calls]).encode()
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:
     """Where a new fixture goes: a plain name that carries its key and its content."""
     slug = re.sub(r"[^a-z0-9._-]+", "-", key.model.lower()).strip(".-")[:_SLUG_LENGTH].rstrip(".-") or "model"
+    slug = re.sub(r"\.json$", "-json", slug)  # a folder of that name would pass for a fixture
     if _RESERVED.fullmatch(slug):
         slug = f"{slug.partition('.')[0]}-model"
     name = f"{key.prompt_hash[:16]}-{digest[:8]}.json"

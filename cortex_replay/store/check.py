@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Final, TypeVar
@@ -13,6 +11,7 @@ from typing import Final, TypeVar
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trusted
+from cortex_replay.store.collector import without_collector
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, Journal, parse_journal
@@ -86,28 +85,13 @@ def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckRep
     raise StoreIo(f"the store changed during each of {_MOST_LOOKS} attempts to read it")
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep the cycle collector from walking over a hundred thousand new values again and again.
-
-    None of them is garbage, and on a large index those walks cost a third of the whole time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_without_collector()
+@without_collector()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
     return _settled(source, lambda moment: _look_at_listing(source, moment))
 
 
-@_without_collector()
+@without_collector()
 def check_store(
     source: Source, *, content: bool = True, keep: bool = False, progress: Progress | None = None
 ) -> CheckReport:

@@ -30,6 +30,8 @@ _FILE_FLAGS: Final = (
     | getattr(os, "O_BINARY", 0)
 )
 _FOLDER_FLAGS: Final = _FILE_FLAGS | getattr(os, "O_DIRECTORY", 0)
+_NOT_OURS: Final = frozenset({".git", ".cortex-replay"})
+"""At the root of a flat store, what belongs to git and to writers is no part of it."""
 _FIRST_READ: Final = 32 * 1024
 _MAX_FOLDER_DEPTH: Final = 64
 
@@ -165,6 +167,8 @@ def _walk(folder: _Folder, prefix: str, listing: Listing, depth: int) -> None:
     files, findings = listing.files, listing.findings
     for entry in folder.entries():
         path = prefix + entry.name
+        if path in _NOT_OURS:
+            continue
         if entry.is_file(follow_symlinks=False):
             if entry.name.isascii() or _is_text(entry.name):
                 files.add(path)

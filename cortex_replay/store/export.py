@@ -39,6 +39,8 @@ def export_crtx(store: Store, target: Path) -> Exported:
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StoreIo(f"{target} exists already; export writes into a new or an empty folder")
+    if target.resolve().is_relative_to(store.root / ("fixtures" if store.layout is Layout.NESTED else ".")):
+        raise StoreIo(f"{target} is inside the store itself, which would then have unlisted files")
     was_there = target.exists()
     blocks: list[str] = []
     several = 0

@@ -98,6 +98,32 @@ class Fixture:
     """What was asked, where the fixture says so (one written by ``crtx-llm`` does not)."""
     meta: dict[str, JsonValue] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", FixtureKey(*self.key))  # a plain pair will do
+        if not self.answers or not all(isinstance(answer, Answer) for answer in self.answers):
+            raise InvalidRequest("answers", "expected at least one Answer, and nothing else")
+        if self.request is not None and self.request.model != self.key.model:
+            raise InvalidRequest("key.model", "is not the model of the request")
+
+    @classmethod
+    def of(
+        cls,
+        request: LlmRequest,
+        *answers: str | Answer | LlmResponse,
+        meta: dict[str, JsonValue] | None = None,
+    ) -> Fixture:
+        """A fixture for a request, with its answers in the order of the calls that get them.
+
+        Args:
+            request: What was asked; its key is the fixture's.
+            answers: A text, a whole :class:`Answer`, or a response as an adapter gave it.
+            meta: For people and reports, such as ``recorded_at``.
+        """
+        made = tuple(
+            Answer(answer) if isinstance(answer, str) else _as_answer(answer, request) for answer in answers
+        )
+        return cls(FixtureKey(request.model, request.prompt_hash()), made, request, meta)
+
     @property
     def is_request_redacted(self) -> bool:
         """Whether a secret was cut out of the stored request, so that it cannot hash to the key."""
@@ -106,6 +132,20 @@ class Fixture:
             isinstance(item, dict) and item.get("kind") == "value" and item.get("where") == "request"
             for item in redactions
         )
+
+
+def _as_answer(answer: Answer | LlmResponse, request: LlmRequest) -> Answer:
+    if isinstance(answer, Answer):
+        return answer
+    return Answer(
+        answer.text,
+        answer.parsed_json,
+        None if answer.model == request.model else answer.model,
+        answer.usage,
+        answer.finish_reason,
+        answer.tool_calls,
+        answer.reasoning,
+    )
 
 
 def parse_fixture(data: bytes) -> Fixture:

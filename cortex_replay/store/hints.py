@@ -12,6 +12,7 @@ __all__ = [
     "MISSING",
     "MOST_BYTES",
     "NO_INDEX",
+    "REKEY",
     "STALE_INDEX",
     "UNLISTED",
     "UPGRADE",
@@ -22,6 +23,7 @@ __all__ = [
 MOST_BYTES: Final = 2**20
 """How much of what nobody vouches for is read, only to find a hint."""
 NO_INDEX: Final = "is this the root of a store? `--store PATH` names another"
+REKEY: Final = "`cortex-replay rekey --accept-changed` gives it the key of its request"
 UPGRADE: Final = "the store was written by a newer cortex-replay; upgrade this one"
 MISSING: Final = (
     "was it deleted, or never committed? `git status --ignored` shows both; "

@@ -203,9 +203,9 @@ class _Parser:
         if text is not None:
             value = self._unescaped(text, position) if "\\" in text else text
         elif integer is not None:
-            if len(integer) > 20:
-                self._fail(position, "a number of more than 20 digits")
-            value = int(integer)
+            value = int(integer) if len(integer) <= 20 else 2**63
+            if not -(2**63) <= value < 2**63:
+                self._fail(position, "a number that does not fit 64 bits")
         else:
             value = boolean == "true"
         if self.row is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 __all__ = [
     "INDEX_NAME",
     "NESTED_FOLDER",
+    "UNPRINTABLE",
     "are_plain_paths",
     "folded",
     "is_fixture_name",
@@ -18,6 +20,13 @@ __all__ = [
 
 INDEX_NAME: Final = "INDEX.toml"
 NESTED_FOLDER: Final = "fixtures"
+
+UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls, what reorders or hides text, line separators, halves of surrogate pairs. A fixed list,
+because Python's own idea of what can be printed changes with its version of Unicode."""
 
 # Control characters but the line feed, backslash, colon, DEL.
 _NEVER_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x3A, 0x5C, 0x7F])
@@ -30,7 +39,7 @@ def path_problem(path: str) -> str | None:
     names another file (a folder, a drive, a stream) on Windows, and a fixture set must mean the
     same everywhere.
     """
-    if not path.isprintable():
+    if UNPRINTABLE.search(path):
         return "holds a character that cannot be printed"
     if "\\" in path or ":" in path:
         return "holds a backslash or a colon"
@@ -76,4 +85,4 @@ def is_fixture_name(name: str) -> bool:
 
 def shown(path: str) -> str:
     """A path as it may be printed: what is not text is escaped."""
-    return path if path.isprintable() else path.encode("unicode_escape", "surrogatepass").decode()
+    return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), path)

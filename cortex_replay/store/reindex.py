@@ -47,6 +47,8 @@ class ReindexPlan:
     """The index as it is now; ``None`` if there is none."""
     unreadable: str | None = None
     """Why the present index says nothing, if so: then every file counts as changed."""
+    has_conflict: bool = False
+    """Whether the present index has conflict markers, of which both sides are taken."""
     header: dict[str, str | int | bool] = field(default_factory=dict)
     kept: list[Row] = field(default_factory=list)
     adopted: list[Row] = field(default_factory=list)
@@ -138,8 +140,10 @@ def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
             raise StoreIo(f"{INDEX_NAME} {data.reason}")
         return Index()
     try:
-        text = data.decode()
+        # Line ends that git or an editor changed say nothing about what was trusted.
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
         merged = read_conflicted(text)
+        plan.has_conflict = merged is not None
         return parse_index(text) if merged is None else merged
     except (UnicodeDecodeError, IndexSyntaxError) as error:
         plan.unreadable = str(error)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
 from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
 from cortex_replay.store.check import Progress, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.index import FixtureRow
 from cortex_replay.store.trusted import Layout
 from cortex_replay.store.writer import StoreWriter
@@ -56,35 +56,53 @@ class RekeyPlan:
 
 
 def plan_rekey(
-    source: DirectorySource, key_of: Callable[[LlmRequest], FixtureKey], progress: Progress | None = None
+    source: DirectorySource,
+    key_of: Callable[[LlmRequest], FixtureKey],
+    *,
+    accept_changed: bool = False,
+    progress: Progress | None = None,
 ) -> RekeyPlan:
     """Compare every stored request's key with the key it stands under.
+
+    Args:
+        source: Where the store is.
+        key_of: What a request is found by now.
+        accept_changed: Whether files whose bytes are not the listed ones may be taken as they are.
+        progress: Called now and then with the number of files checked so far, and of all.
 
     Raises:
         FixtureIntegrityFailed: The store has other faults than keys that do not fit their requests.
     """
     report = check_store(source, progress=progress)
-    faults = [finding for finding in report.findings if finding.code != "request-mismatch"]
+    ours = {"request-mismatch", "mismatch"} if accept_changed else {"request-mismatch"}
+    faults = [finding for finding in report.findings if finding.code not in ours]
     if faults:
         raise FixtureIntegrityFailed(faults)
     plan = RekeyPlan(report.layout)
     taken: dict[FixtureKey, tuple[str, Fixture]] = {}
-    paths = [row.path for row in report.index.fixtures]
-    for path, data in source.read_many(paths, trusted.MAX_FIXTURE_BYTES):
-        if not isinstance(data, bytes):
-            raise FixtureIntegrityFailed([data])
-        fixture = parse_fixture(data)
+    contents = source.read_many([row.path for row in report.index.fixtures], trusted.MAX_FIXTURE_BYTES)
+    for row, (path, data) in zip(report.index.fixtures, contents, strict=True):
+        fixture = _parsed(path, data)
+        old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
         request = fixture.request
-        if request is None or fixture.is_request_redacted:
-            plan.without_request.append(path)
-            new = fixture.key
-        else:
-            new = key_of(request)
+        is_known = request is not None and not fixture.is_request_redacted
+        new = key_of(request) if request is not None and is_known else old
         if new in taken and essence_of(taken[new][1]) != essence_of(fixture):
             plan.colliding.append((taken[new][0], path))
         taken.setdefault(new, (path, fixture))
-        if new == fixture.key:
-            plan.unchanged += request is not None and path not in plan.without_request
+        if not is_known:
+            plan.without_request.append(path)
+        elif new == old == fixture.key and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
+            plan.unchanged += 1
         else:
-            plan.moving.append(Rekeying(path, fixture.key, replace(fixture, key=new)))
+            plan.moving.append(Rekeying(path, old, replace(fixture, key=new)))
     return plan
+
+
+def _parsed(path: str, data: bytes | Finding) -> Fixture:
+    if isinstance(data, Finding):
+        raise FixtureIntegrityFailed([data])
+    try:
+        return parse_fixture(data)
+    except FixtureError as error:
+        raise FixtureIntegrityFailed([Finding(error.code, path, str(error))]) from None

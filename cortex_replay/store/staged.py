@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.store import hints
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import Repository
@@ -73,7 +74,8 @@ def _explained(finding: Finding, staged: _StagedSource, ignored: dict[str, str])
             finding, code="ignored", reason=reason, hint=f"git add --force {name}, or drop the rule"
         )
     reason = f"{what}git does not track it, so a clone will lack it"
-    return replace(finding, code="untracked", reason=reason, hint=f"git add {name}")
+    hint = f"git add {name}" if staged.is_in_working_tree(finding.path) else hints.MISSING
+    return replace(finding, code="untracked", reason=reason, hint=hint)
 
 
 class _StagedSource:
@@ -103,6 +105,10 @@ class _StagedSource:
     def name_in_repository(self, path: str) -> str:
         """A path of the store as git knows it from the top of its repository."""
         return f"{self._prefix}{path}"
+
+    def is_in_working_tree(self, path: str) -> bool:
+        """Whether the file is there to be added."""
+        return (self._repository.top / self.name_in_repository(path)).exists()
 
     def ignored(self, paths: Iterable[str]) -> dict[str, str]:
         """Those of ``paths`` that an ignore rule hides, with the rule; git may know of none."""

@@ -142,7 +142,11 @@ class Store:
         return self._stage(fixture, overwrite=False)
 
     def replace(self, fixture: Fixture) -> str:
-        """Stage a fixture that takes the place of whatever its key has; gives its path."""
+        """Stage a fixture that takes the place of whatever its key has; gives its path.
+
+        If that says the same already (text, parsed JSON, tool calls, finish reason), the stored file
+        stays as it is, whatever usage, times, ids and the rest say: a diff shows real changes only.
+        """
         return self._stage(fixture, overwrite=True)
 
     def remove(self, model: str, prompt_hash: str) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Final
 
-from cortex_replay.canonical import KEY_VERSION
+from cortex_replay.canonical import KEY_VERSION, compact
 from cortex_replay.errors import Finding
 from cortex_replay.hashing import are_digests, blake3_hex, is_digest
 from cortex_replay.store import hints
@@ -235,7 +235,7 @@ def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
         actual = request.prompt_hash()
         if actual != fixture.key.prompt_hash:
             reason = f"its stored request hashes to {actual}, not to its key {fixture.key.prompt_hash}"
-            raise Untrusted(Finding("request-mismatch", row.path, reason))
+            raise Untrusted(Finding("request-mismatch", row.path, reason, hints.REKEY))
     for number, answer in enumerate(fixture.answers, start=1):
         problem = _answer_problem(answer)
         if problem:
@@ -289,7 +289,10 @@ def _answer_problem(answer: Answer) -> tuple[str, str] | None:
     if "".join(chunk.delta for chunk in chunks) != answer.text:
         return "stream-mismatch", "the deltas of its stream are not its text"
     pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
-    if ToolCallDelta.join(pieces) != answer.tool_calls:
+    # As text, because Python takes 1, 1.0 and true for equal.
+    if [compact(call.to_dict()) for call in ToolCallDelta.join(pieces)] != [
+        compact(call.to_dict()) for call in answer.tool_calls
+    ]:
         return "stream-mismatch", "the tool calls of its stream are not those of its response"
     if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
         return "stream-mismatch", "the reasoning in its stream is not that of its response"

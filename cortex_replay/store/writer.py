@@ -29,6 +29,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import durable, trusted
 from cortex_replay.store.changes import Add, Changes, Remove, essence_of, fixture_path, plan_changes
 from cortex_replay.store.check import read_fixture
+from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.index import FixtureRow, Index, render_index
@@ -111,6 +112,7 @@ class StoreWriter:
                 staged = self._session.write(data, "replace" if change.overwrite else "add")
             self._wanted.append((change, staged))
 
+    @without_collector()
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
         if not self._wanted:
@@ -154,7 +156,7 @@ class StoreWriter:
             for row in index.rows:
                 if row.blake3.encode() not in vouched:
                     durable.sync(self._root / row.path)  # nobody has promised yet that it is durable
-            new_index = render_index(index).encode()
+            new_index = _within_bounds(render_index(index).encode())
             if new_index == expected:
                 return
             journal = Journal(
@@ -206,7 +208,7 @@ class StoreWriter:
     # The commit and its recovery, all under the lock.
 
     def _apply(self, changes: Changes, old_index: bytes) -> None:
-        new_index = render_index(changes.index).encode()
+        new_index = _within_bounds(render_index(changes.index).encode())
         journal = Journal(
             self._journal().counter + 1,
             True,
@@ -254,8 +256,9 @@ class StoreWriter:
 
     def _finish(self, journal: Journal) -> None:
         """The index of this commit is in place: what it dropped may go."""
-        listed = {row.path for row in self._present_index()[0].rows}
-        self._clear(path for path in journal.removed if path not in listed)
+        if journal.removed:
+            listed = {row.path for row in self._present_index()[0].rows}
+            self._clear(path for path in journal.removed if path not in listed)
         self._close_journal(journal)
 
     def _recover(self) -> None:
@@ -351,6 +354,9 @@ class StoreWriter:
         if fcntl is None:
             raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
         durable.make_folder(self._state)
+        with suppress(FileExistsError):
+            # It ignores itself, so that nobody can commit it by accident.
+            durable.create(self._state / ".gitignore", b"*\n")
         with (self._state / "lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -414,6 +420,14 @@ class _Session:
     def _next(self, kind: str) -> str:
         self._count += 1
         return f"{self.folder}{os.sep}{self._count}.{kind}"
+
+
+def _within_bounds(index: bytes) -> bytes:
+    if len(index) > trusted.MAX_INDEX_BYTES:
+        raise StoreIo(
+            f"the index would be larger than {trusted.MAX_INDEX_BYTES} bytes, which no reader takes"
+        )
+    return index
 
 
 def _staged_files(session: Path) -> list[Path]:

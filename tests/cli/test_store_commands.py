@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -113,6 +114,34 @@ def test_index_puts_line_ends_back(builder: StoreBuilder) -> None:
     assert (result.exit_code, builder.findings()) == (0, [])
     assert "line ends" in result.stdout
     assert path.read_bytes() == before
+
+
+def test_index_mends_its_own_line_ends(builder: StoreBuilder) -> None:
+    """A clone with autocrlf and no .gitattributes: nothing that was trusted is forgotten."""
+    text = builder.index_text()
+    spoiled = "\ufeff" + text.replace("\n", "\r\n")
+    builder.write_index(spoiled)
+    path = first_file(builder)
+    path.write_bytes(path.read_bytes().replace(b"One.", b"Bad."))
+
+    assert index(builder).exit_code == 5  # the forged answer is still noticed
+    builder.write()
+    builder.write_index(spoiled)
+    assert index(builder).exit_code == 0
+    assert builder.index_text() == text
+
+
+@pytest.mark.parametrize(
+    "command", ["index --drop-missing", "prune --model '*'", "index --drop-missing --json"]
+)
+def test_a_reader_that_leaves_early_does_not_stop_the_work(builder: StoreBuilder, command: str) -> None:
+    """The plan is carried out whoever reads it."""
+    first_file(builder).unlink() if "index" in command else None
+    line = f"{sys.executable} -m cortex_replay {command} --store {builder.root} | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    assert "Traceback" not in done.stderr
+    assert len(Store.open(builder.root)) == (1 if "index" in command else 0)
 
 
 def test_index_never_adopts_what_is_no_fixture(builder: StoreBuilder) -> None:
@@ -293,10 +322,9 @@ def example(root: Path, framework: str) -> subprocess.CompletedProcess[str]:
 def test_init(tmp_path: Path, framework: str, place: str) -> None:
     """A sound store, git settings, a hook, the merge driver, and an example that passes."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    if framework == "pytest":
-        (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     root = tmp_path / place
-    result = run("init", "--store", root)
+    chosen = [] if framework == "pytest" else ["--framework", framework]  # pytest is installed here
+    result = run("init", "--store", root, *chosen)
 
     assert result.exit_code == 0, result.output
     assert StoreBuilder(root).findings() == []
@@ -310,7 +338,7 @@ def test_init(tmp_path: Path, framework: str, place: str) -> None:
         text=True,
         check=True,
     )
-    assert driver.stdout == "cortex-replay merge-driver %O %A %B %P\n"
+    assert driver.stdout.endswith(" -m cortex_replay merge-driver %O %A %B %P\n")
     done = example(root, framework)
     assert done.returncode == 0, done.stdout + done.stderr
     tracked = subprocess.run(
@@ -365,6 +393,19 @@ def test_rekey_gives_edited_requests_their_key(builder: StoreBuilder) -> None:
     assert key in builder.fixtures
 
 
+def test_rekey_takes_a_request_that_was_edited_in_place_only_when_told(builder: StoreBuilder) -> None:
+    """The way out of every hint that leads here."""
+    path = first_file(builder)
+    path.write_bytes(path.read_bytes().replace(b"What is one?", b"What is uno?"))
+    assert run("rekey", "--store", builder.root).exit_code == 5
+    refused = index(builder, "--accept-changed")
+    assert refused.exit_code == 5
+    assert "rekey --accept-changed" in refused.stdout
+    assert run("rekey", "--accept-changed", "--store", builder.root).exit_code == 0
+    assert builder.findings() == []
+    assert Store.open(builder.root).get(*_key("What is uno?")).answers[0].text == "One."
+
+
 def test_rekey_of_a_sound_store_changes_nothing(builder: StoreBuilder) -> None:
     """And says how many keep theirs; what has no request is listed."""
     before = builder.index_text()
@@ -412,6 +453,8 @@ def test_export(builder: StoreBuilder, tmp_path: Path) -> None:
     assert exported.get(*_key("What is one?")) == builder.open().get(*_key("What is one?"))
     assert "model = " not in (target / "INDEX.toml").read_text()
     assert run("export", "--crtx", target, "--store", builder.root).exit_code == 1
+    assert run("export", "--crtx", builder.root / "fixtures/out", "--store", builder.root).exit_code == 1
+    assert builder.findings() == []
     empty = tmp_path / "empty"
     empty.mkdir()
     counts = json.loads(run("export", "--crtx", empty, "--json", "--store", builder.root).stdout)
@@ -433,12 +476,24 @@ def test_what_a_run_that_died_left_is_explained_and_taken_over(builder: StoreBui
     subprocess.run([sys.executable, "-c", script, builder.root], cwd=root, check=False)
     told = run("verify", builder.root)
     assert told.exit_code == 0
-    assert "left 1 recorded answers" in told.stderr
+    assert "left 1 recorded answer in staging" in told.stderr
     assert json.loads(run("verify", "--json", builder.root).stdout)["leftovers"] == {
         "sessions": 1,
         "answers": 1,
     }
 
+    assert run("index", "--adopt-staged", "--discard-staged").exit_code == 2
     assert "committed 1 answer" in index(builder, "--adopt-staged").stderr
     assert len(Store.open(builder.root)) == 3
+    assert run("verify", builder.root).output == ""
+
+
+def test_what_a_run_that_died_left_can_be_dropped(builder: StoreBuilder) -> None:
+    """Another answer to a key that is taken could never be committed."""
+    store = Store.open(builder.root)
+    store.add(fixture_of(ask("What is one?"), Answer("Uno.")))
+    del store
+    gc.collect()
+    assert index(builder, "--adopt-staged").exit_code == 1
+    assert "dropped 1 answer" in index(builder, "--discard-staged").stderr
     assert run("verify", builder.root).output == ""

@@ -124,6 +124,7 @@ REFUSED = {
     "text": "hello\n",
     "a float": "version = 1.5\n",
     "a date": "made = 2026-01-01\n",
+    "an integer beyond 64 bits": "x = 9223372036854775808\n",
     "an integer of 5,000 digits": f"x = {'9' * 5000}\n",
 }
 

@@ -12,6 +12,8 @@ GOOD = [
     "z with space.json",
     "é/漢字.json",
     "...",
+    "🫨.json",
+    "a\u00a0b",
 ]
 BAD = [
     "",

@@ -363,6 +363,11 @@ STREAMS = {
         tool_calls=(call(1),),
         stream=(TimedChunk(0, StreamChunk("", "stop", (ToolCallDelta(0, "a", "f", "2"),))),),
     ),
+    "arguments that only Python takes for equal": Answer(
+        "",
+        tool_calls=(call({"a": True}),),
+        stream=(TimedChunk(0, StreamChunk("", "stop", (ToolCallDelta(0, "a", "f", '{"a": 1}'),))),),
+    ),
     "an early end": Answer(
         "ab", stream=(TimedChunk(0, StreamChunk("a", "stop")), TimedChunk(1, StreamChunk("b")))
     ),
@@ -453,6 +458,19 @@ def test_layouts(tmp_path: Path) -> None:
         if folder:
             (root / "fixtures").mkdir()
         assert layout == Store.open(root).layout
+
+
+def test_a_flat_root_may_be_the_top_of_a_repository(tmp_path: Path) -> None:
+    """What belongs to git and to writers is no part of it, whatever it is called."""
+    builder = StoreBuilder(tmp_path, is_flat=True)
+    builder.add("q", "a")
+    builder.write()
+    for folder in (".git/refs/heads", ".cortex-replay"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "x.json").write_bytes(b"{}")
+        (tmp_path / folder / "link").symlink_to("nowhere")
+
+    assert builder.findings() == []
 
 
 def test_an_index_without_keys_is_checked_in_full(tmp_path: Path) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay import FixtureConflict, FixtureIntegrityFailed, NoFixture, Store, StoreIo, TokenUsage
+from cortex_replay import (
+    FixtureConflict,
+    FixtureIntegrityFailed,
+    InvalidRequest,
+    LlmResponse,
+    NoFixture,
+    Store,
+    StoreIo,
+    TokenUsage,
+)
 from cortex_replay.store import writer
 from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
@@ -74,7 +83,12 @@ def test_nothing_is_left_behind_by_a_commit(store: Store) -> None:
     store.commit()
     state = store.root / ".cortex-replay"
 
-    assert {path.relative_to(state).as_posix() for path in state.rglob("*")} == {"lock", "journal", "staging"}
+    assert {path.relative_to(state).as_posix() for path in state.rglob("*")} == {
+        ".gitignore",
+        "lock",
+        "journal",
+        "staging",
+    }
     assert not parse_journal((state / "journal").read_bytes()).is_open
     assert parse_journal((state / "journal").read_bytes()).counter == 2
 
@@ -249,6 +263,7 @@ def test_a_flat_store_stays_flat_and_gets_keys(tmp_path: Path) -> None:
         ("漢字", "model"),
         ("CON", "con-model"),
         ("nul.txt", "nul-model"),
+        ("weights.JSON", "weights-json"),
         ("x" * 200, "x" * 64),
         ("a\x00\n/b", "a-b"),
     ],
@@ -362,3 +377,32 @@ def test_readers_during_writes_see_one_set_or_the_other(store: Store) -> None:
 
     assert len(seen) > 1
     assert StoreBuilder(store.root).findings() == []
+
+
+def test_a_fixture_is_made_of_a_request_and_its_answers(store: Store) -> None:
+    """A text, an answer, or what an adapter gave; nonsense is refused when it is made."""
+    request = ask("q")
+    response = LlmResponse("three", None, "other", TokenUsage(1, 2), "0" * 64, "stop")
+    made = Fixture.of(request, "one", Answer("two"), response, meta={"adapter": "test"})
+    store.add(made)
+    store.commit()
+
+    assert store.get(*store.key(request)) == made
+    assert [answer.text for answer in made.answers] == ["one", "two", "three"]
+    assert made.answers[2].model == "other"
+    for bad in ((), ("text",)):
+        with pytest.raises(InvalidRequest, match="answers"):
+            Fixture(made.key, bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="model"):
+        Fixture(FixtureKey("another", made.key.prompt_hash), made.answers, request)
+
+
+def test_an_index_that_no_reader_would_take_is_not_written(store: Store) -> None:
+    """Two names of 17 MB each: refused before anything moves."""
+    for letter in "ab":
+        store.add(Fixture.of(ask("q", model=letter * 17_000_000), "x"))
+    with pytest.raises(StoreIo, match="no reader takes"):
+        store.commit()
+
+    assert files(store.root) == {"INDEX.toml"}
+    assert len(Store.open(store.root)) == 0
