@@ -15,7 +15,19 @@ from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, render_fixt
 from cortex_replay.store.index import FixtureRow, Index, render_index
 from cortex_replay.store.paths import INDEX_NAME
 
-__all__ = ["MODEL", "Script", "Texts", "fixture_of", "flat_copy", "work_folder", "write_store"]
+__all__ = [
+    "MODEL",
+    "Script",
+    "Texts",
+    "disk_folder",
+    "fixture_of",
+    "flat_copy",
+    "is_in_memory",
+    "small_fixtures",
+    "usual_fixtures",
+    "work_folder",
+    "write_store",
+]
 
 MODEL = "bench-model-1"
 Script = Literal["ascii", "mixed", "japanese"]
@@ -23,7 +35,9 @@ Script = Literal["ascii", "mixed", "japanese"]
 
 META = {"recorded_at": "2026-11-15T00:00:00Z", "adapter": "benchmark", "version": "0.1.0"}
 
+_SYSTEM = "You are a terse assistant in a test suite."
 _MEMORY = Path("/dev/shm")
+_DISK = Path(__file__).resolve().parent.parent / ".bench"
 _ROOM_NEEDED = 2**30
 _POOL_WORDS = 100_000
 _WORDS = (
@@ -71,6 +85,22 @@ def fixture_of(request: LlmRequest, answer: str) -> Fixture:
     return Fixture(key, answers, request, dict(META))
 
 
+def usual_fixtures(count: int) -> Iterator[Fixture]:
+    """Fixtures of about 4 KiB; every tenth holds more than ASCII."""
+    texts = Texts(seed=1)
+    for number in range(count):
+        script: Script = "mixed" if number % 10 == 0 else "ascii"
+        prompt = f"{number}: {texts.between(2200, 3000, script)}"
+        request = LlmRequest(MODEL, _SYSTEM, prompt, 0.0, 1024)
+        yield fixture_of(request, texts.between(600, 1000, script))
+
+
+def small_fixtures(count: int) -> Iterator[Fixture]:
+    """As small as fixtures get, for where only their number counts and none of them is opened."""
+    for number in range(count):
+        yield fixture_of(LlmRequest(MODEL, "", str(number)), "Yes.")
+
+
 def write_store(root: Path, fixtures: Iterable[Fixture]) -> Index:
     """Write fixtures and their index in this project's own layout."""
     folder = root / "fixtures" / MODEL
@@ -103,6 +133,18 @@ def work_folder() -> Iterator[Path]:
     """A folder that is gone afterwards, in memory where possible: no disk is to be measured."""
     with tempfile.TemporaryDirectory(prefix="cortex-replay-bench-", dir=_roomy_memory()) as name:
         yield Path(name).resolve()
+
+
+@contextmanager
+def disk_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards, on the disk that this project lies on."""
+    _DISK.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="cortex-replay-bench-", dir=_DISK) as name:
+        yield Path(name)
+
+
+def is_in_memory(folder: Path) -> bool:
+    return folder.is_relative_to(_MEMORY)
 
 
 def _roomy_memory() -> Path | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import prompt_hash, replay_call, store_check, store_open
+from benchmarks import prompt_hash, replay_call, store_check, store_commit, store_open, store_write
 from benchmarks.data import work_folder
 from benchmarks.table import Row, as_json, as_text
 
@@ -26,6 +26,8 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("open",): store_open.run,
     ("complete",): replay_call.run,
     ("hash",): prompt_hash.run,
+    ("write",): store_write.run,
+    ("commit",): store_commit.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 
@@ -47,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     about = _surroundings()
     print(", ".join(f"{name} {value}" for name, value in about.items()))
-    print("CPU time, the smallest of several runs; a ratio is ours / peer, faster is peer / ours\n")
+    print("CPU time unless it says otherwise, the smallest of several runs")
+    print("a ratio is ours / peer, faster is peer / ours\n")
     print(as_text(rows))
     if options.json:
         document = {"surroundings": about, "rows": [as_json(row) for row in rows]}

@@ -7,30 +7,27 @@ opening the same files is the reference that this project follows.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from benchmarks import programs
-from benchmarks.data import MODEL, Script, Texts, fixture_of, flat_copy, write_store
+from benchmarks.data import flat_copy, usual_fixtures, write_store
 from benchmarks.measure import cpu_of, cpu_of_child, say, smallest
 from benchmarks.table import Goal, Row
-from cortex_replay import LlmRequest
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.index import Index
 
 __all__ = ["run"]
 
 _COUNT = 10_000
 _ROUNDS = 9
-_SYSTEM = "You are a terse assistant in a test suite."
 
 
 def run(folder: Path, wanted: Collection[str]) -> list[Row]:
     say(f"writing a store of {_COUNT:,} fixtures")
     root = folder / "store"
-    index = write_store(root, _fixtures())
+    index = write_store(root, usual_fixtures(_COUNT))
     size = sum((root / row.path).stat().st_size for row in index.fixtures)
     say(f"measuring the check of {_COUNT:,} files of {size / _COUNT:.0f} bytes on average")
 
@@ -53,16 +50,6 @@ def run(folder: Path, wanted: Collection[str]) -> list[Row]:
         rows.append(Row("full", what, taken["full"], "b3sum", taken.get("b3sum"), Goal("slower", 6)))
         rows.append(Row("full", what, taken["full"], "crtx-llm 0.1.1, open", taken.get("crtx")))
     return rows
-
-
-def _fixtures() -> Iterator[Fixture]:
-    """Fixtures of about 4 KiB; every tenth holds more than ASCII."""
-    texts = Texts(seed=1)
-    for number in range(_COUNT):
-        script: Script = "mixed" if number % 10 == 0 else "ascii"
-        prompt = f"{number}: {texts.between(2200, 3000, script)}"
-        request = LlmRequest(MODEL, _SYSTEM, prompt, 0.0, 1024)
-        yield fixture_of(request, texts.between(600, 1000, script))
 
 
 def _checked(root: Path, *, content: bool) -> object:

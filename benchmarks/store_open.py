@@ -7,14 +7,13 @@ whoever reads the index with ``tomllib`` has paid the peer's time before doing a
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
-from benchmarks.data import MODEL, fixture_of, write_store
+from benchmarks.data import small_fixtures, write_store
 from benchmarks.measure import cpu_of, say, smallest
 from benchmarks.table import Goal, Row
-from cortex_replay import LlmRequest, Store
-from cortex_replay.store.fixture import Fixture
+from cortex_replay import Store
 from cortex_replay.store.paths import INDEX_NAME
 
 __all__ = ["run"]
@@ -26,7 +25,7 @@ _ROUNDS = 5
 def run(folder: Path, _wanted: Collection[str]) -> list[Row]:
     say(f"writing a store of {_COUNT:,} fixtures")
     root = folder / "store"
-    write_store(root, _fixtures())
+    write_store(root, small_fixtures(_COUNT))
     size = (root / INDEX_NAME).stat().st_size
     say(f"measuring the opening of that store; its index has {size / 1e6:.1f} MB")
     taken = smallest(
@@ -38,12 +37,6 @@ def run(folder: Path, _wanted: Collection[str]) -> list[Row]:
     )
     what = f'Store.open(verify="on-read"), {_COUNT:,} rows'
     return [Row("open", what, taken["ours"], "tomllib.load", taken["tomllib"], Goal("faster", 5))]
-
-
-def _fixtures() -> Iterator[Fixture]:
-    """As small as fixtures get: only their number counts here, none of them is opened."""
-    for number in range(_COUNT):
-        yield fixture_of(LlmRequest(MODEL, "", str(number)), "Yes.")
 
 
 def _opened(root: Path) -> Store:

@@ -16,7 +16,7 @@ class Goal:
     """What is promised about one measurement.
 
     "slower" and "faster" bound a ratio to the peer: at most so many times its time, or at least
-    so many times as fast. "seconds" bounds the CPU time itself.
+    so many times as fast. "seconds" bounds the time itself.
     """
 
     kind: Literal["slower", "faster", "seconds"]
@@ -38,7 +38,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement. Times are CPU seconds per ``unit``."""
+    """One measurement. Times are seconds per ``unit``, by the clock of ``clock``."""
 
     bench: str
     what: str
@@ -46,7 +46,8 @@ class Row:
     peer_name: str = ""
     peer: float | None = None
     goal: Goal | None = None
-    unit: Literal["run", "call"] = "run"
+    unit: Literal["run", "call", "row"] = "run"
+    clock: Literal["CPU", "wall"] = "CPU"
 
     @property
     def ratio(self) -> float | None:
@@ -64,9 +65,10 @@ def as_json(row: Row) -> dict[str, str | float | bool | None]:
         "bench": row.bench,
         "what": row.what,
         "unit": row.unit,
-        "ours_cpu_seconds": row.ours,
+        "clock": row.clock,
+        "ours_seconds": row.ours,
         "peer": row.peer_name or None,
-        "peer_cpu_seconds": row.peer,
+        "peer_seconds": row.peer,
         "ratio": row.ratio,
         "goal": None if row.goal is None else str(row.goal),
         "met": row.is_met,
@@ -86,7 +88,7 @@ def as_text(rows: Sequence[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.bench,
-        row.what,
+        row.what if row.clock == "CPU" else f"{row.what}, wall clock",
         _time(row.ours),
         row.peer_name,
         "" if row.peer is None else _time(row.peer),

@@ -1,4 +1,4 @@
-"""vcrpy replaying chat completions over httpx, from a cassette that is loaded already."""
+"""vcrpy with chat completions: replaying over httpx what is loaded already, and writing a cassette."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import json
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from vcr.serialize import serialize
 from vcr.serializers import jsonserializer
 
 from benchmarks.data import MODEL
+from cortex_replay import LlmRequest
 
-__all__ = ["INTERACTIONS", "cassette_of"]
+__all__ = ["INTERACTIONS", "Interaction", "cassette_of", "interaction", "write_cassette"]
+
+Interaction = tuple[Request, dict[str, Any]]
 
 INTERACTIONS = 1000
 _CALLS = 20
@@ -53,23 +56,52 @@ def cassette_of(folder: Path, prompts: Sequence[str]) -> Iterator[Callable[[], C
         yield cpu_per_call
 
 
+def write_cassette(path: Path, interactions: Iterable[Interaction]) -> None:
+    """Record interactions into a new cassette, which vcrpy saves once, at the end.
+
+    As JSON: its default, YAML, takes twice as long.
+    """
+    with vcr.VCR(serializer="json").use_cassette(str(path)) as cassette:
+        for request, response in interactions:
+            cassette.append(request, response)
+
+
+def interaction(request: LlmRequest, answer: str) -> Interaction:
+    """What goes over the wire for one call."""
+    messages = [{"role": "system", "content": request.system}] if request.system else []
+    messages += [{"role": str(message.role), "content": message.content} for message in request.messages]
+    body = {
+        "model": request.model,
+        "messages": messages,
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+    }
+    return _recorded(body), _response(answer)
+
+
 def _body(prompt: str) -> dict[str, Any]:
     messages = [{"role": "user", "content": prompt}]
     return {"model": MODEL, "messages": messages, "temperature": 0.0, "max_tokens": 1024}
 
 
-def _cassette(prompts: Sequence[str]) -> str:
-    """A cassette as vcrpy writes it after recording these prompts."""
-    requests = []
-    for prompt in prompts:
-        sent = httpx.Request("POST", _URL, json=_body(prompt))
-        requests.append(Request(sent.method, str(sent.url), sent.content, dict(sent.headers)))
-    answer = {"role": "assistant", "content": "A short answer. " * 25}
-    body = json.dumps({"model": MODEL, "choices": [{"index": 0, "message": answer}]}).encode()
-    response = {
+def _recorded(body: dict[str, Any]) -> Request:
+    sent = httpx.Request("POST", _URL, json=body)
+    return Request(sent.method, str(sent.url), sent.content, dict(sent.headers))
+
+
+def _response(answer: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": answer}
+    body = json.dumps({"model": MODEL, "choices": [{"index": 0, "message": message}]}).encode()
+    return {
         "status": {"code": 200, "message": "OK"},
         "headers": {"content-type": ["application/json"]},
         "body": {"string": body},
     }
-    text: str = serialize({"requests": requests, "responses": [response] * len(prompts)}, jsonserializer)
+
+
+def _cassette(prompts: Sequence[str]) -> str:
+    """A cassette as vcrpy writes it after recording these prompts."""
+    requests = [_recorded(_body(prompt)) for prompt in prompts]
+    responses = [_response("A short answer. " * 25)] * len(prompts)
+    text: str = serialize({"requests": requests, "responses": responses}, jsonserializer)
     return text

@@ -1,0 +1,185 @@
+"""Both ways with ``crtx-llm`` 0.1.1: what either side writes, the other opens and answers from."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import FixtureIntegrityFailed, LlmRequest, ReplayAdapter, Store
+from cortex_replay.store.fixture import Fixture, render_fixture
+from cortex_replay.store.store import Verify
+from integration.peer import Crtx, said_here
+from integration.samples import plain_fixtures, unrecorded_requests
+
+COUNT = 300
+BOTH_WAYS: tuple[Verify, ...] = ("full", "on-read")
+
+
+@pytest.fixture(scope="module")
+def fixtures() -> list[Fixture]:
+    return plain_fixtures(COUNT, seed=1)
+
+
+def requests_of(fixtures: Sequence[Fixture]) -> list[LlmRequest]:
+    """What was recorded, and some that were not: their refusals are compared too."""
+    return [f.request for f in fixtures if f.request is not None] + unrecorded_requests(20, seed=2)
+
+
+def written_here(root: Path, fixtures: Sequence[Fixture]) -> Path:
+    store = Store.create(root)
+    for fixture in fixtures:
+        store.add(fixture)
+    store.commit()
+    return root
+
+
+def unsigned_folder(root: Path, fixtures: Sequence[Fixture]) -> Path:
+    """Fixtures as people keep them for the crate: any names, half of them in its own smaller form."""
+    root.mkdir()
+    for number, fixture in enumerate(fixtures):
+        data = render_fixture(fixture)
+        if number % 2:
+            whole = json.loads(data)
+            theirs = {"request_match": whole["request_match"], "response": whole["response"]}
+            data = json.dumps(theirs, ensure_ascii=False, indent=2).encode()
+        (root / f"{number:03} naïve.json").write_bytes(data)
+    (root / "schema.json").write_text("{}")
+    (root / "README.txt").write_text("not a fixture\n")
+    return root
+
+
+def signed_there(program: str, root: Path, count: int) -> Path:
+    done = subprocess.run([program, root], capture_output=True, text=True, check=True)
+    assert done.stderr == f"signed {count} fixture(s)\n"
+    return root
+
+
+def assert_same_answers(crtx: Crtx, root: Path, fixtures: Sequence[Fixture]) -> None:
+    requests = requests_of(fixtures)
+    theirs = crtx.said(root, requests)
+    assert theirs.fixture_count == len(fixtures), theirs.answers
+    assert sum(answer.startswith('{"ok"') for answer in theirs.answers) == len(fixtures)
+    for verify in BOTH_WAYS:
+        assert said_here(ReplayAdapter(root, verify=verify), requests) == theirs
+
+
+def test_the_samples_hold_what_they_promise(fixtures: list[Fixture]) -> None:
+    """Dice that never fell on a hard case would make every other test an easy one."""
+    requests = [f.request for f in fixtures if f.request is not None]
+    schemas = [request.json_schema for request in requests]
+    objects = [schema for schema in schemas if isinstance(schema, dict)]
+    names = [required for schema in objects if isinstance(required := schema.get("required"), list)]
+
+    assert len(requests) == len({fixture.key for fixture in fixtures}) == COUNT
+    assert {str(message.role) for r in requests for message in r.messages} == {"user", "assistant", "tool"}
+    assert any(not request.system for request in requests)
+    assert any(not request.messages for request in requests)
+    assert "1e+16" in json.dumps(schemas)
+    assert any(required != sorted(map(str, required)) for required in names)
+    assert len({f.key.prompt_hash for f in fixtures}) < COUNT  # one question to two models
+
+
+def test_prompt_hashes_are_equal(crtx: Crtx) -> None:
+    requests = requests_of(plain_fixtures(2000, seed=3))
+
+    assert crtx.prompt_hashes(requests) == [request.prompt_hash() for request in requests]
+
+
+def test_a_store_written_here_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
+    """In our own layout: the crate takes rows from sub-folders as they are."""
+    root = written_here(tmp_path / "store", fixtures)
+
+    assert_same_answers(crtx, root, fixtures)
+
+
+def test_a_store_that_has_lived_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
+    """Several commits, answers replaced and removed, something staged and never committed."""
+    root = written_here(tmp_path / "store", fixtures[:200])
+    store = Store.open(root)
+    newer = {fixture.key: fixture for fixture in fixtures[:200]}
+    for old, other in zip(fixtures[:50], fixtures[200:250], strict=True):
+        newer[old.key] = Fixture(old.key, other.answers, old.request)
+        store.replace(newer[old.key])
+    store.commit()
+    for gone in fixtures[50:100]:
+        store.remove(*gone.key)
+        del newer[gone.key]
+    store.commit()
+    store.add(fixtures[299])
+
+    assert_same_answers(crtx, root, list(newer.values()))
+
+
+def test_an_exported_store_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
+    command = [sys.executable, "-m", "cortex_replay", "export"]
+    if subprocess.run([*command, "--help"], capture_output=True, check=False).returncode:
+        pytest.skip("this version has no `cortex-replay export`")
+    root = written_here(tmp_path / "store", fixtures)
+    flat = tmp_path / "flat"
+
+    subprocess.run([*command, "--crtx", flat, "--store", root], capture_output=True, check=True)
+
+    assert_same_answers(crtx, flat, fixtures)
+    assert len(list(flat.glob("*.json"))) == COUNT
+    assert not [path for path in flat.iterdir() if path.is_dir()]
+
+
+def test_a_folder_signed_there_opens_here(
+    crtx: Crtx, sign_fixtures: str, tmp_path: Path, fixtures: list[Fixture]
+) -> None:
+    root = signed_there(sign_fixtures, unsigned_folder(tmp_path / "flat", fixtures), COUNT)
+
+    assert Store.open(root).layout == "flat"
+    assert_same_answers(crtx, root, fixtures)
+
+
+def test_a_folder_signed_there_and_added_to_here_opens_there(
+    crtx: Crtx, sign_fixtures: str, tmp_path: Path, fixtures: list[Fixture]
+) -> None:
+    """And again after the crate has signed what was added."""
+    *before, new = fixtures
+    root = signed_there(sign_fixtures, unsigned_folder(tmp_path / "flat", before), COUNT - 1)
+    store = Store.open(root)
+    store.add(new)
+    store.commit()
+
+    assert Store.open(root).layout == "flat"
+    assert_same_answers(crtx, root, fixtures)
+    signed_there(sign_fixtures, root, COUNT)
+    assert_same_answers(crtx, root, fixtures)
+
+
+@pytest.mark.parametrize("layout", ["nested", "flat"])
+def test_both_refuse_a_flipped_bit(
+    crtx: Crtx, sign_fixtures: str, tmp_path: Path, fixtures: list[Fixture], layout: str
+) -> None:
+    few = fixtures[:20]
+    make: dict[str, Callable[[], Path]] = {
+        "nested": lambda: written_here(tmp_path / "store", few),
+        "flat": lambda: signed_there(sign_fixtures, unsigned_folder(tmp_path / "flat", few), len(few)),
+    }
+    root = make[layout]()
+    requests = requests_of(few)
+    sound = crtx.said(root, requests)
+    dice = random.Random(4)
+    for row in dice.sample(Store.open(root).list(), 10):
+        file = root / row.path
+        data = file.read_bytes()
+        place = dice.randrange(len(data))
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :])
+
+        theirs = crtx.said(root, requests)
+        assert theirs.fixture_count is None
+        assert "hash mismatch" in theirs.answers[0]
+        with pytest.raises(FixtureIntegrityFailed) as refused:
+            Store.open(root)
+        assert [(issue.code, issue.path) for issue in refused.value.issues] == [("mismatch", row.path)]
+
+        file.write_bytes(data)
+    assert crtx.said(root, requests) == sound == said_here(ReplayAdapter(root), requests)
