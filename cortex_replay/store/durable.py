@@ -52,12 +52,14 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, each durable in its parent."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    with suppress(FileExistsError):
-        path.mkdir()
+    """Make a folder and those above it, each durable in its parent.
+
+    Also when it is there: whoever made it may have died before it was durable.
+    """
+    if not path.is_dir():
+        make_folder(path.parent)
+        with suppress(FileExistsError):
+            path.mkdir()
     sync_folder(path.parent)
 
 

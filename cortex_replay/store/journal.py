@@ -34,6 +34,8 @@ class Journal:
     """Digest of the index that the commit puts in its place."""
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    overwriting: tuple[str, ...] = ()
+    """Those of ``added`` that were meant to replace another answer."""
 
     @property
     def moving(self) -> frozenset[str]:
@@ -57,16 +59,22 @@ def parse_journal(data: bytes) -> Journal:
                 "new_index": str() as new_index,
                 "added": list() as added,
                 "removed": list() as removed,
+                **rest,
             }:
                 return Journal(
                     counter,
                     is_open,
                     old_index,
                     new_index,
-                    tuple(path for path in added if isinstance(path, str)),
-                    tuple(path for path in removed if isinstance(path, str)),
+                    _texts(added),
+                    _texts(removed),
+                    _texts(rest.get("overwriting")),
                 )
             case _:
                 return Journal()
     except JsonError:
         return Journal()
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

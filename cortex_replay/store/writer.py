@@ -97,6 +97,10 @@ class StoreWriter:
         self._state = source.root / STATE_FOLDER
         self._pid = os.getpid()
         self._session: _Session | None = None
+        self._retreat: tuple[Journal, dict[str, str], bytes] | None = None
+        """A commit of ours that failed and could not be taken back yet."""
+        self._doubtful: set[str] = set()
+        """Staged files whose last ``fsync`` is not known to have succeeded."""
         self._wanted: list[tuple[Add | Remove, str]] = []
 
     def stage(self, change: Add | Remove, data: bytes = b"") -> None:
@@ -116,13 +120,16 @@ class StoreWriter:
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
         if not self._wanted:
+            self.discard()
             return CommitSummary(self._present_index()[0])
         with _told():
-            for _, staged in self._wanted:
-                if staged:
-                    durable.sync(staged)  # before the lock, so that nobody waits for our disk
+            if self._retreat is not None:
+                with self._locked():
+                    self._resume_retreat(*self._retreat)
+            self._sync_staged()  # before the lock, so that nobody waits for our disk
             with self._locked():
                 self._recover()
+                self._clean_staging()
                 index, index_bytes = self._present_index()
                 changes = plan_changes(index, [change for change, _ in self._wanted], self._recorded)
                 if not changes.is_empty:
@@ -133,6 +140,31 @@ class StoreWriter:
             [change.row.path for change in changes.added],
             [row.path for row in changes.removed],
         )
+
+    def _sync_staged(self) -> None:
+        """Make every staged file durable.
+
+        A file whose ``fsync`` failed is written anew at the next attempt: the system may have dropped
+        its pages and would call a second ``fsync`` of it a success.
+        """
+        for position, (change, staged) in enumerate(self._wanted):
+            if not isinstance(change, Add):
+                continue
+            if staged in self._doubtful:
+                staged = self._written_anew(change, staged)  # noqa: PLW2901
+                self._wanted[position] = (change, staged)
+            self._doubtful.add(staged)
+            durable.sync(staged)
+            self._doubtful.discard(staged)
+
+    def _written_anew(self, change: Add, staged: str) -> str:
+        data = Path(staged).read_bytes()
+        if self._session is None or blake3_hex(data) != change.row.blake3:
+            raise StoreIo("the disk lost a staged answer; record it again")
+        path = self._session.write(data, Path(staged).suffix[1:])
+        Path(staged).unlink()
+        self._doubtful.discard(staged)
+        return path
 
     def put_index(self, index: Index, expected: bytes | None, mended: Mapping[str, bytes]) -> None:
         """Put another index in place over the same files, some of them with their bytes put right.
@@ -147,8 +179,7 @@ class StoreWriter:
         """
         with _told(), self._locked():
             self._recover()
-            present = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
-            if (present if isinstance(present, bytes) else None) != expected:
+            if self._read(INDEX_NAME, trusted.MAX_INDEX_BYTES) != expected:
                 raise StoreIo("the store changed in the meantime; look again and then repeat the command")
             for path, data in mended.items():
                 durable.replace_durably(self._root / path, data, self._state / "file.tmp")
@@ -184,11 +215,11 @@ class StoreWriter:
         adopted = 0
         with _told(), self._locked():
             self._recover()
-            if self._session is None:
+            self._clean_staging()
+            dead = [session for session in self._sessions() if not _is_alive(session)]
+            if dead and self._session is None:
                 self._session = self._open_session()
-            for session in self._sessions():
-                if _is_alive(session):
-                    continue
+            for session in dead:
                 for path in _staged_files(session):
                     self._adopt(path)
                     adopted += 1
@@ -216,6 +247,7 @@ class StoreWriter:
             blake3_hex(new_index),
             tuple(change.row.path for change in changes.added),
             tuple(row.path for row in changes.removed),
+            tuple(change.row.path for change in changes.added if change.overwrite),
         )
         staged = {change.row.path: path for change, path in self._wanted if isinstance(change, Add)}
         self._write_journal(journal)
@@ -233,17 +265,28 @@ class StoreWriter:
             durable.replace_durably(self._root / INDEX_NAME, new_index, self._state / "index.tmp")
         except BaseException:
             # The old set, at once if the disk lets us, else when the next writer comes.
-            with suppress(OSError):
-                self._take_back(journal, staged, old_index)
+            self._retreat = (journal, staged, old_index)
+            with suppress(OSError, StoreIo):
+                self._resume_retreat(*self._retreat)
             raise
         # From here on it is committed. What cannot be cleaned up now, the next writer cleans up.
-        with suppress(OSError):
+        with suppress(OSError, StoreIo):
             self._finish(journal)
+
+    def _resume_retreat(self, journal: Journal, staged: dict[str, str], old_index: bytes) -> None:
+        """Take a failed commit back, or see that another writer has done so."""
+        if self._journal() == journal:
+            self._take_back(journal, staged, old_index)
+        self._retreat = None
+        gone = {path for path in staged.values() if not Path(path).exists()}
+        if gone:  # the other writer cannot know that we live, and left them to whoever adopts them
+            self._wanted = [(change, path) for change, path in self._wanted if path not in gone]
+            raise StoreIo("another writer undid the commit that failed; adopt_leftovers() has its answers")
 
     def _take_back(self, journal: Journal, staged: dict[str, str], old_index: bytes) -> None:
         """Make a commit undone that failed before it was durable; its answers stay staged here."""
-        present = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
-        if isinstance(present, bytes) and blake3_hex(present) == journal.new_index:
+        present = self._read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        if present is not None and blake3_hex(present) == journal.new_index:
             durable.replace_durably(self._root / INDEX_NAME, old_index, self._state / "index.tmp")
         folders: set[Path] = set()
         for path in journal.added:
@@ -266,8 +309,15 @@ class StoreWriter:
         journal = self._journal()
         if not journal.is_open:
             return
-        data = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
-        if isinstance(data, bytes) and blake3_hex(data) == journal.new_index:
+        # What is read here may be what a dead writer did and never made durable. Nothing may be built
+        # on it before it is, or a loss of power could take back what a decision was based on.
+        durable.sync_folder(self._state)
+        durable.sync_folder(self._root)
+        for path in (*journal.added, *journal.removed):
+            if path_problem(path) is None and (folder := (self._root / path).parent).is_dir():
+                durable.sync_folder(folder)
+        data = self._read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        if data is not None and blake3_hex(data) == journal.new_index:
             self._finish(journal)
             return
         journal = replace(journal, counter=journal.counter + 1)
@@ -275,10 +325,10 @@ class StoreWriter:
         self._undo(journal, data)
         self._close_journal(journal)
 
-    def _undo(self, journal: Journal, index: bytes | Finding) -> None:
+    def _undo(self, journal: Journal, index: bytes | None) -> None:
         """Take back the files that came, unless the present index, whatever it is, names them."""
         listed: set[str] = set()
-        if isinstance(index, bytes):
+        if index is not None:
             with suppress(Untrusted):
                 listed = {row.path for row in trusted.trust_index(index).rows}
         unlisted = [path for path in journal.added if path not in listed and path_problem(path) is None]
@@ -288,7 +338,7 @@ class StoreWriter:
         session = self._open_session()
         try:
             for path in present:
-                session.take(self._root / path)
+                session.take(self._root / path, "replace" if path in journal.overwriting else "add")
             durable.sync_folder(session.folder)
             for folder in {(self._root / path).parent for path in present}:
                 durable.sync_folder(folder)
@@ -303,6 +353,8 @@ class StoreWriter:
                     (self._root / path).unlink()
                 folders.add((self._root / path).parent)
         for folder in folders:
+            while not folder.is_dir():
+                folder = folder.parent  # noqa: PLW2901 - an earlier attempt removed it when it was empty
             durable.sync_folder(folder)  # gone for good before the journal stops excusing them
         for folder in folders:
             if folder.name and folder.parent.name == "fixtures":
@@ -317,14 +369,23 @@ class StoreWriter:
             self._root / JOURNAL_PATH, render_journal(journal), self._state / "journal.tmp"
         )
 
+    def _read(self, path: str, max_bytes: int) -> bytes | None:
+        """A file's content, or ``None`` if it is not there. What cannot be read is not absent."""
+        data = self._source.read(path, max_bytes)
+        if isinstance(data, bytes):
+            return data
+        if data.code == "missing":
+            return None
+        raise _refusal(data)
+
     def _journal(self) -> Journal:
-        data = self._source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
-        return parse_journal(data) if isinstance(data, bytes) else Journal()
+        data = self._read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
+        return Journal() if data is None else parse_journal(data)
 
     def _present_index(self) -> tuple[Index, bytes]:
         data = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
         if isinstance(data, Finding):
-            raise FixtureIntegrityFailed([data])
+            raise _refusal(data)
         try:
             index = trusted.trust_index(data)
         except Untrusted as error:
@@ -344,7 +405,7 @@ class StoreWriter:
         try:
             return read_fixture(self._source, row)[0]
         except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
+            raise _refusal(error.finding) from None
 
     # The lock and the sessions.
 
@@ -365,10 +426,14 @@ class StoreWriter:
         """A folder of our own in staging; under the lock, so that nobody takes it for a dead one's."""
         staging = self._state / "staging"
         durable.make_folder(staging)
+        self._clean_staging()
+        return _Session.create(staging)
+
+    def _clean_staging(self) -> None:
+        """Remove the folders of runs that died with nothing to lose."""
         for session in self._sessions():
             if not _is_alive(session) and not _staged_files(session):
-                shutil.rmtree(session, ignore_errors=True)  # of a run that died with nothing to lose
-        return _Session.create(staging)
+                shutil.rmtree(session, ignore_errors=True)
 
     def _sessions(self) -> list[Path]:
         try:
@@ -398,7 +463,11 @@ class _Session:
                 number += 1
         try:
             owner = os.open(folder / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC)
-            fcntl.flock(owner, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(owner, fcntl.LOCK_EX)
+            except BaseException:
+                os.close(owner)
+                raise
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -409,8 +478,8 @@ class _Session:
         durable.create(path, data)
         return path
 
-    def take(self, path: Path) -> None:
-        path.replace(self._next("add"))
+    def take(self, path: Path, kind: str) -> None:
+        path.replace(self._next(kind))
 
     def close(self) -> None:
         """Remove everything; nothing of it is wanted any more."""
@@ -420,6 +489,13 @@ class _Session:
     def _next(self, kind: str) -> str:
         self._count += 1
         return f"{self.folder}{os.sep}{self._count}.{kind}"
+
+
+def _refusal(finding: Finding) -> FixtureIntegrityFailed | StoreIo:
+    """What a writer says of a file: a disk that fails is no sign of a changed store."""
+    if finding.code == "unreadable":
+        return StoreIo(f"{finding.path} {finding.reason}")
+    return FixtureIntegrityFailed([finding])
 
 
 def _within_bounds(index: bytes) -> bytes:
