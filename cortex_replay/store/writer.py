@@ -105,9 +105,8 @@ class StoreWriter:
 
     def stage(self, change: Add | Remove, data: bytes = b"") -> None:
         """Remember a change, and put the bytes of a new fixture where they survive this process."""
+        self._start_anew_after_fork()
         with _told():
-            if self._pid != os.getpid():  # a fork: what was staged is the parent's
-                self._pid, self._session, self._wanted = os.getpid(), None, []
             staged = ""
             if isinstance(change, Add):
                 if self._session is None:
@@ -119,6 +118,7 @@ class StoreWriter:
     @without_collector()
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
+        self._start_anew_after_fork()
         if not self._wanted:
             self.discard()
             return CommitSummary(self._present_index()[0])
@@ -199,10 +199,17 @@ class StoreWriter:
 
     def discard(self) -> None:
         """Forget the staged changes and remove their files."""
+        self._start_anew_after_fork()
         self._wanted.clear()
         if self._session is not None:
             self._session.close()
             self._session = None
+
+    def _start_anew_after_fork(self) -> None:
+        """What was staged before a fork is the parent's, in a folder of the parent's."""
+        if self._pid != os.getpid():
+            self._pid, self._session, self._wanted, self._retreat = os.getpid(), None, [], None
+            self._doubtful = set()
 
     def leftovers(self) -> Leftovers:
         """What dead sessions hold; takes no lock and changes nothing."""
@@ -212,6 +219,7 @@ class StoreWriter:
 
     def adopt_leftovers(self) -> int:
         """Stage what dead sessions hold, and clean up after them."""
+        self._start_anew_after_fork()
         adopted = 0
         with _told(), self._locked():
             self._recover()

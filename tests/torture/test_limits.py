@@ -17,6 +17,8 @@ from click.testing import CliRunner
 
 from cortex_replay import ReplayAdapter, Store, StoreIo
 from cortex_replay.cli.main import main
+from cortex_replay.errors import LlmError
+from cortex_replay.store import trusted
 from tests.torture.doomed import Run, Say
 from tests.torture.plans import (
     BASE,
@@ -147,6 +149,20 @@ def test_a_disk_with_hardly_any_space(small: Path, free_pages: int) -> None:
     assert (free_pages > 0) or refusal
     assert sound_answers(store.root) == after(BASE, NEW)
     assert_tidy(store.root)
+
+
+def test_an_index_that_no_reader_would_take_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store can get too large for its readers; the commit that would do it is refused."""
+    store = Store.open(make_store(tmp_path / "store"))
+    monkeypatch.setattr(trusted, "MAX_INDEX_BYTES", 2000)
+    for i in range(20):
+        store.add(fixture(f"a many {i}", "5"))
+    with pytest.raises(LlmError):
+        store.commit()
+
+    assert sound_answers(store.root) == BASE
 
 
 def everything(root: Path) -> dict[Path, tuple[int, ...]]:
