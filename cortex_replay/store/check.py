@@ -53,7 +53,10 @@ class CheckReport:
     @property
     def has_keys(self) -> bool:
         """Whether every row carries its key, so that the index alone can answer a lookup."""
-        return not any(set(row[2:]) == {None} for row in self.index.rows)
+        # Half a key is a finding of its own, so one half tells.
+        return None not in map(itemgetter(3), self.index.fixtures) and all(
+            row.prompt_hash is not None or row.key is not None for row in self.index.exchanges
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
 from cortex_replay.store.check import CheckReport, Progress, check_listing, check_store, read_fixture
+from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.index import FixtureRow, Index
@@ -55,6 +58,7 @@ class Store:
         self._writer = StoreWriter(source, report.layout)
 
     @classmethod
+    @without_collector()
     def open(
         cls,
         path: str | os.PathLike[str],
@@ -236,8 +240,6 @@ class Store:
 
 
 def _rows_by_key(index: Index) -> dict[FixtureKey, FixtureRow]:
-    return {
-        FixtureKey(row.model, row.prompt_hash): row
-        for row in index.fixtures
-        if row.model is not None and row.prompt_hash is not None
-    }
+    """Every row has its key here. A plain pair finds what a :class:`FixtureKey` would."""
+    pairs = cast("Iterable[FixtureKey]", map(itemgetter(2, 3), index.fixtures))
+    return dict(zip(pairs, index.fixtures, strict=True))

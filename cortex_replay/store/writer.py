@@ -184,9 +184,12 @@ class StoreWriter:
             for path, data in mended.items():
                 durable.replace_durably(self._root / path, data, self._state / "file.tmp")
             vouched = set(_DIGEST.findall(expected or b""))
-            for row in index.rows:
-                if row.blake3.encode() not in vouched:
-                    durable.sync(self._root / row.path)  # nobody has promised yet that it is durable
+            # Of files that nobody vouched for, nobody has promised yet that they are durable.
+            new = [self._root / row.path for row in index.rows if row.blake3.encode() not in vouched]
+            for file in new:
+                durable.sync(file)
+            for folder in {file.parent for file in new}:
+                durable.sync_folder(folder)
             new_index = _within_bounds(render_index(index).encode())
             if new_index == expected:
                 return
@@ -200,6 +203,12 @@ class StoreWriter:
     def discard(self) -> None:
         """Forget the staged changes and remove their files."""
         self._start_anew_after_fork()
+        if self._retreat is not None:
+            # If the disk still refuses, the next writer undoes it and keeps the answers as leftovers.
+            with suppress(OSError, StoreIo), self._locked():
+                self._resume_retreat(*self._retreat)
+            self._retreat = None
+        self._doubtful.clear()
         self._wanted.clear()
         if self._session is not None:
             self._session.close()
@@ -213,8 +222,9 @@ class StoreWriter:
 
     def leftovers(self) -> Leftovers:
         """What dead sessions hold; takes no lock and changes nothing."""
-        dead = [session for session in self._sessions() if not _is_alive(session)]
-        counts = [len(_staged_files(session)) for session in dead]
+        with _told():
+            dead = [session for session in self._sessions() if not _is_alive(session)]
+            counts = [len(_staged_files(session)) for session in dead]
         return Leftovers(sum(map(bool, counts)), sum(counts))
 
     def adopt_leftovers(self) -> int:
@@ -321,8 +331,9 @@ class StoreWriter:
         # on it before it is, or a loss of power could take back what a decision was based on.
         durable.sync_folder(self._state)
         durable.sync_folder(self._root)
-        for path in (*journal.added, *journal.removed):
-            if path_problem(path) is None and (folder := (self._root / path).parent).is_dir():
+        paths = [path for path in (*journal.added, *journal.removed) if path_problem(path) is None]
+        for folder in {(self._root / path).parent for path in paths}:
+            if folder.is_dir():
                 durable.sync_folder(folder)
         data = self._read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
         if data is not None and blake3_hex(data) == journal.new_index:

@@ -51,6 +51,7 @@ OPS: Final = [
     Op("remove", "b one"),
     Op("remove", "b two"),
 ]
+OTHER: Final = Op("add", "c other", "8")
 # How the process before this one ended: well, or killed after that many renames of its commit.
 BASES: Final = {"sound": 0, "to be undone": 2, "to be finished": 3}
 PAIRS: Final = 2000 if IS_TORTURE else 100
@@ -72,9 +73,10 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 class Attempt:
     """A process that records and commits on a faulty system, and again on one that was mended."""
 
-    def __init__(self, base: Path, system: FaultySystem) -> None:
+    def __init__(self, base: Path, system: FaultySystem, *, gives_up: bool = False) -> None:
         self.base = base
         self.system = system
+        self.gives_up = gives_up
         self.error: LlmError | None = None
 
     def run(self) -> None:
@@ -89,12 +91,17 @@ class Attempt:
                     self._go_on(store, todo)
                 except LlmError as error:
                     self.error = error
-            if self.error is not None:
+            if self.error is None:
+                if self.system.refused_sync:
+                    raise AssertionError("an fsync that failed is reported as success")
+            else:
                 self._check_failure(root, old)
-                self._go_on(store, todo)
-            elif self.system.refused_sync:
-                raise AssertionError("an fsync that failed is reported as success")
-            assert sound_answers(root) == after(old, OPS)
+                if self.gives_up:
+                    store.discard()
+                    self._go_on(store, [OTHER])
+                else:
+                    self._go_on(store, todo)
+            self._check_answers(root, old)
             if count_descriptors() != descriptors:
                 gc.collect()  # what earlier failures left to the collector is not this one's
                 assert count_descriptors() <= descriptors
@@ -115,6 +122,15 @@ class Attempt:
         assert sound_answers(root) in ([old] if is_one else [old, after(old, OPS)])
         assert not is_one or not temporaries(root)
 
+    def _check_answers(self, root: Path, old: Answers) -> None:
+        found = sound_answers(root)
+        if not (self.gives_up and self.error):
+            assert found == after(old, OPS)
+        elif len(self.system.refused) == 1:
+            assert found == after(old, [OTHER])
+        else:  # a commit that could neither be made nor taken back may end either way
+            assert found in (after(old, [OTHER]), after(old, [*OPS, OTHER]))
+
     def _check_rest(self, root: Path) -> None:
         files = [path.stat() for path in root.rglob("*") if path.is_file()]
         lost = [self.system.lost.get((file.st_dev, file.st_ino)) for file in files]
@@ -130,8 +146,8 @@ def count_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def wrong_after(base: Path, *faults: Fault, retreats: bool = False) -> list[str]:
-    attempt = Attempt(base, FaultySystem(list(faults), retreats))
+def wrong_after(base: Path, *faults: Fault, retreats: bool = False, gives_up: bool = False) -> list[str]:
+    attempt = Attempt(base, FaultySystem(list(faults), retreats), gives_up=gives_up)
     try:
         attempt.run()
     except (AssertionError, LlmError) as error:
@@ -167,10 +183,12 @@ def test_it_succeeds_or_says_why_and_changes_nothing(
     report([line for fault in cases for line in wrong_after(bases[base], fault)])
 
 
+@pytest.mark.parametrize("gives_up", [False, True], ids=["tries again", "gives up"])
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-def test_a_second_fault_while_it_retreats(bases: dict[str, Path], lasting: bool) -> None:
+def test_a_second_fault_while_it_retreats(bases: dict[str, Path], lasting: bool, gives_up: bool) -> None:
     """The new index is in place but cannot be made durable, and then something else fails too."""
-    counts = {name: count_of(name, bases["sound"], retreats=True) for name in FAULTS}
+    base = bases["sound"]
+    counts = {name: count_of(name, base, retreats=True) for name in FAULTS}
     cases = [
         Fault(name, at, error, lasting)
         for name, count in counts.items()
@@ -179,7 +197,16 @@ def test_a_second_fault_while_it_retreats(bases: dict[str, Path], lasting: bool)
     ]
 
     assert len(cases) > 20
-    report([line for fault in cases for line in wrong_after(bases["sound"], fault, retreats=True)])
+    report([line for case in cases for line in wrong_after(base, case, retreats=True, gives_up=gives_up)])
+
+
+@pytest.mark.parametrize("name", ["write", "fsync", "replace", "create"])
+def test_giving_up_after_a_fault_that_lasted(bases: dict[str, Path], name: str) -> None:
+    """What was staged is dropped, and the same store goes on with something else."""
+    calls = range(1, count_of(name, bases["sound"]) + 1)
+    cases = [Fault(name, at, FAULTS[name][-1], lasting=True) for at in calls]
+
+    report([line for case in cases for line in wrong_after(bases["sound"], case, gives_up=True)])
 
 
 @pytest.mark.parametrize("batch", range(10))

@@ -12,7 +12,7 @@ from cortex_replay import Store
 from tests.torture.plans import BASE, fixture, make_store, sound_answers
 from tests.torture.shim import in_child
 
-LONGEST_S = 20
+LONGEST_S = 5
 
 
 @pytest.fixture
