@@ -99,7 +99,7 @@ def _settle_staged(root: Path, *, adopt: bool) -> None:
         opened.commit()
     else:
         opened.discard()
-    answers = "1 answer" if count == 1 else f"{count} answers"
+    answers = output.counted(range(count), "answer")
     output.talk(f"{'committed' if adopt else 'dropped'} {answers} of a run that died")
 
 

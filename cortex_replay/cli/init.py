@@ -14,7 +14,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.errors import StoreIo
-from cortex_replay.store import Answer, Fixture, FixtureKey, Store
+from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.store.git import Repository
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import INDEX_NAME
@@ -189,8 +189,7 @@ def _example_fixture() -> Fixture:
         temperature=0.0,
         max_tokens=64,
     )
-    key = FixtureKey(request.model, request.prompt_hash())
-    return Fixture(key, (Answer("Hello!", finish_reason="stop"),), request, {"adapter": "handwritten"})
+    return Fixture.of(request, Answer("Hello!", finish_reason="stop"), meta={"adapter": "handwritten"})
 
 
 def _example(framework: str) -> str:

@@ -41,11 +41,11 @@ class _Group(click.Group):
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             # The reader (`| head`) has seen enough. Nothing more can be said on stdout.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            output.silence_stdout()
             ctx.exit(settled(ctx))
         except OSError as error:
             output.talk(f"error: {output.escaped(str(error))}")
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            output.silence_stdout()
             ctx.exit(settled(ctx) or 1)
 
 

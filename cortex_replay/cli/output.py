@@ -27,6 +27,7 @@ __all__ = [
     "print_json",
     "progress_bar",
     "quoted",
+    "silence_stdout",
     "talk",
 ]
 
@@ -74,7 +75,12 @@ def even_if_nobody_reads() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        silence_stdout()
+
+
+def silence_stdout() -> None:
+    """Nobody reads any more, or nothing more can be written: what is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def talk(text: str) -> None:

@@ -14,7 +14,7 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import index_at
-from cortex_replay.store.index import ExchangeRow, FixtureRow
+from cortex_replay.store.index import Row
 from cortex_replay.store.merge import Comparison, compare_indexes
 from cortex_replay.store.staged import check_staged
 from cortex_replay.store.writer import Leftovers, StoreWriter
@@ -68,11 +68,12 @@ def verify_command(
     if staged and quick:
         raise click.UsageError("--staged and --quick exclude each other")
     root = the_store(ctx, path, store)
+    source = DirectorySource(root)
     if staged:
         report = check_staged(root)
     else:
         with output.progress_bar("verifying") as progress:
-            report = check_store(DirectorySource(root), content=not quick, progress=progress)
+            report = check_store(source, content=not quick, progress=progress)
     if strict:
         report.findings += [
             Finding("request-redacted", name, "its request cannot be checked: a secret was cut out of it")
@@ -81,7 +82,7 @@ def verify_command(
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
-    left = StoreWriter(DirectorySource(root), report.layout).leftovers()
+    left = StoreWriter(source, report.layout).leftovers()
     if as_json:
         output.print_json(_as_json(report, since, left))
     else:
@@ -101,7 +102,7 @@ def _print_comparison(since: Comparison) -> None:
         click.echo(f"removed  {_named(row)}")
 
 
-def _named(row: FixtureRow | ExchangeRow) -> str:
+def _named(row: Row) -> str:
     key = f"{row.model} {(row.prompt_hash or '')[:16]}  " if row.model is not None else ""
     return output.escaped(f"{key}{row.path}")
 
@@ -111,8 +112,9 @@ def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
     if report.journal.is_open:
         output.talk("a commit is under way or was cut short; the next one brings it to its end")
     if left.answers:
+        answers = output.counted(range(left.answers), "recorded answer")
         output.talk(
-            f"a run that died left {left.answers} recorded answer{'s' * (left.answers > 1)} in staging: "
+            f"a run that died left {answers} in staging: "
             "`cortex-replay index --adopt-staged` commits, --discard-staged drops"
         )
 

@@ -11,11 +11,12 @@ from blake3 import blake3
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import FixtureConflict
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import FixtureRow, Index
 from cortex_replay.store.trusted import Layout
 
-__all__ = ["Add", "Changes", "Remove", "essence_of", "fixture_path", "plan_changes"]
+__all__ = ["Add", "Changes", "Remove", "essence_of", "fixture_path", "new_row", "plan_changes"]
 
 _SLUG_LENGTH: Final = 64
 # Names that mean a device on Windows, with any suffix.
@@ -106,6 +107,12 @@ def _essence(answer: Answer) -> bytes:
         [numbers.setdefault(call.id, len(numbers)), call.name, call.arguments] for call in answer.tool_calls
     ]
     return compact([answer.text, answer.parsed_json, answer.finish_reason, calls]).encode()
+
+
+def new_row(layout: Layout, key: FixtureKey, data: bytes) -> FixtureRow:
+    """The row of a fixture that is about to be written."""
+    digest = blake3_hex(data)
+    return FixtureRow(fixture_path(layout, key, digest), digest, *key)
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:

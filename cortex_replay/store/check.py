@@ -13,7 +13,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trusted
 from cortex_replay.store.collector import without_collector
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, Journal, parse_journal
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
@@ -22,7 +22,7 @@ from cortex_replay.store.trusted import Layout, Untrusted
 __all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_fixture"]
 
 _T = TypeVar("_T")
-_Row = TypeVar("_Row", FixtureRow, ExchangeRow, FixtureRow | ExchangeRow)
+_Row = TypeVar("_Row", FixtureRow, ExchangeRow, Row)
 Progress = Callable[[int, int], None]
 
 _PROGRESS_STEP: Final = 256
@@ -127,7 +127,7 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
         return report
     report.layout = trusted.layout_of(report.index, source.has_folder(NESTED_FOLDER))
     report.findings += trusted.trust_rows(report.index, report.layout)
-    listing = source.list_files(NESTED_FOLDER if report.layout is Layout.NESTED else "")
+    listing = source.list_files(report.layout.folder)
     special = {finding.path for finding in listing.findings}
     report.findings += listing.findings
     report.findings += [
@@ -178,7 +178,7 @@ class _Examination:
         self.has_keys = report.has_keys
         self.found: list[tuple[FixtureRow, Fixture]] = []
 
-    def __call__(self, row: FixtureRow | ExchangeRow, read: bytes | Finding) -> None:
+    def __call__(self, row: Row, read: bytes | Finding) -> None:
         if isinstance(read, Finding):
             raise Untrusted(read)
         self.report.bytes_checked += len(read)

@@ -12,8 +12,7 @@ from typing import cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.store.fixture import FixtureError, FixtureKey
-from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.store.fixture import FixtureError, FixtureKey, read_document
 
 __all__ = ["Exchange", "parse_exchange"]
 
@@ -27,6 +26,13 @@ class Exchange:
     n: int | None = None
     key: str | None = None
 
+    @property
+    def row_key(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """What stands in its row after path and hash: model, prompt_hash, n, key."""
+        if self.match is None:
+            return None, None, None, self.key
+        return *self.match, str(self.n), None
+
 
 def parse_exchange(data: bytes) -> Exchange:
     """Read one exchange; an opaque one gets its key from its own request.
@@ -34,12 +40,7 @@ def parse_exchange(data: bytes) -> Exchange:
     Raises:
         FixtureError: The bytes are not JSON, or the JSON is not an exchange.
     """
-    try:
-        document = loads(data)
-    except JsonError as error:
-        raise FixtureError(str(error), "json-malformed") from None
-    if not isinstance(document, dict):
-        raise FixtureError("the file: expected an object")
+    document = read_document(data)
     wire = document.get("wire")
     if not isinstance(wire, dict) or not isinstance(wire.get("status"), int):
         raise FixtureError("wire: expected an object with a status")

@@ -27,7 +27,16 @@ from cortex_replay.types import (
     ToolCallDelta,
 )
 
-__all__ = ["Answer", "Fixture", "FixtureError", "FixtureKey", "TimedChunk", "parse_fixture", "render_fixture"]
+__all__ = [
+    "Answer",
+    "Fixture",
+    "FixtureError",
+    "FixtureKey",
+    "TimedChunk",
+    "parse_fixture",
+    "read_document",
+    "render_fixture",
+]
 
 _CALL: Final = ("id", "name", "arguments")
 _PIECE: Final = ("index", "id", "name", "arguments")
@@ -148,17 +157,26 @@ def _as_answer(answer: Answer | LlmResponse, request: LlmRequest) -> Answer:
     )
 
 
+def read_document(data: bytes) -> dict[str, JsonValue]:
+    """The one JSON object that a file of a store is.
+
+    Raises:
+        FixtureError: It is not.
+    """
+    try:
+        document = loads(data)
+    except JsonError as error:
+        raise FixtureError(str(error), "json-malformed") from None
+    return _object(document, "the file")
+
+
 def parse_fixture(data: bytes) -> Fixture:
     """Read one fixture.
 
     Raises:
         FixtureError: The bytes are not JSON, or the JSON is not a fixture.
     """
-    try:
-        document = loads(data)
-    except JsonError as error:
-        raise FixtureError(str(error), "json-malformed") from None
-    top = _object(document, "the file")
+    top = read_document(data)
     match = _object(top.get("request_match"), "request_match")
     key = FixtureKey(_str(match, "model", "request_match"), _str(match, "prompt_hash", "request_match"))
     if not is_digest(key.prompt_hash):

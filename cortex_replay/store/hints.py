@@ -6,7 +6,7 @@ from typing import Final
 
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.fixture import FixtureError, parse_fixture
-from cortex_replay.store.index import ExchangeRow, FixtureRow
+from cortex_replay.store.index import Row
 
 __all__ = [
     "MISSING",
@@ -64,7 +64,7 @@ def for_index(data: bytes) -> str:
     return _RESTORE
 
 
-def for_mismatch(row: FixtureRow | ExchangeRow, data: bytes) -> str | None:
+def for_mismatch(row: Row, data: bytes) -> str | None:
     """Why a file may have other bytes than its row says."""
     if hint := _common(data):
         return hint

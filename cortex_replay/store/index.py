@@ -22,6 +22,7 @@ __all__ = [
     "FixtureRow",
     "Index",
     "IndexSyntaxError",
+    "Row",
     "parse_index",
     "render_index",
 ]
@@ -52,6 +53,10 @@ class ExchangeRow(NamedTuple):
     key: str | None = None
 
 
+Row = FixtureRow | ExchangeRow
+"""A row of either table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """A parsed index. That it parsed says nothing yet about what its rows may name."""
@@ -61,7 +66,7 @@ class Index:
     header: dict[str, Scalar] = field(default_factory=dict)
 
     @property
-    def rows(self) -> list[FixtureRow | ExchangeRow]:
+    def rows(self) -> list[Row]:
         """The rows of both tables."""
         return [*self.fixtures, *self.exchanges]
 
@@ -253,7 +258,7 @@ def render_index(index: Index) -> str:
     return "\n".join(blocks)
 
 
-def _rendered(table: str, row: FixtureRow | ExchangeRow) -> str:
+def _rendered(table: str, row: Row) -> str:
     """One row as a table; a whole list would be written inline where it is short."""
     values = "".join(value for value in row if value)
     if values.isascii() and values.isprintable() and '"' not in values and "\\" not in values:

@@ -9,6 +9,7 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
+    Row,
     parse_index,
     render_index,
 )
@@ -23,7 +24,6 @@ __all__ = [
     "sides_of_conflict",
 ]
 
-Row = FixtureRow | ExchangeRow
 _Key = tuple[str | None, ...]
 _OURS, _MIDDLE, _THEIRS = "<<<<<<< ours", "=======", ">>>>>>> theirs"
 

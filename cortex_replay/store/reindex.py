@@ -24,6 +24,7 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
+    Row,
     parse_index,
     render_index,
 )
@@ -34,8 +35,6 @@ from cortex_replay.store.trusted import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
 
 __all__ = ["ReindexPlan", "apply_reindex", "plan_reindex"]
-
-Row = FixtureRow | ExchangeRow
 
 
 @dataclass(slots=True)
@@ -88,9 +87,9 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
     index = _known_rows(plan, data)
     plan.layout = trusted.layout_of(index, source.has_folder(NESTED_FOLDER))
     plan.header = index.header
-    listing = source.list_files(NESTED_FOLDER if plan.layout is Layout.NESTED else "")
+    listing = source.list_files(plan.layout.folder)
     plan.refused += listing.findings
-    schema = f"{NESTED_FOLDER}/schema.json" if plan.layout is Layout.NESTED else "schema.json"
+    schema = plan.layout.schema_path
     listed: dict[str, list[Row]] = {}
     for row in index.rows:
         if path_problem(row.path) is None and row.path != schema:
@@ -152,13 +151,13 @@ def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
 
 def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows: list[Row]) -> None:
     data = source.read(path, trusted.MAX_FIXTURE_BYTES)
-    now = _row_of(data, path)
     digests = {row.blake3 for row in rows}
-    if isinstance(data, bytes):
+    if isinstance(data, bytes) and blake3_hex(data) not in digests:
         for mended in _likely_originals(data):
-            if mended != data and blake3_hex(mended) in digests:
-                plan.mended[path] = mended
-                now = _row_of(mended, path)
+            if blake3_hex(mended) in digests:
+                plan.mended[path] = data = mended
+                break
+    now = _row_of(data, path)
     if isinstance(now, Finding):
         plan.refused.append(now)
         plan.kept.append(rows[0])  # it stays as it is: broken, and known to be
@@ -197,17 +196,12 @@ def _place_unlisted(plan: ReindexPlan, unlisted: list[Row], gone: list[Row]) -> 
 def _refuse_duplicate_keys(plan: ReindexPlan) -> None:
     """Of two files under one key, the one that is listed stays; of two new ones, neither is chosen."""
     taken = {row[2:]: row.path for row in [*plan.kept, *(row for _, row in plan.moved)]}
-    for row in plan.kept:
-        if taken[row[2:]] != row.path:
-            reason = f"has the key of {taken[row[2:]]}; delete the one that is not wanted"
-            plan.refused.append(Finding("key-duplicate", row.path, reason))
-    for row in list(plan.adopted):
-        if row[2:] in taken:
-            reason = f"has the key of {taken[row[2:]]}; delete the one that is not wanted"
-            plan.refused.append(Finding("key-duplicate", row.path, reason))
-            plan.adopted.remove(row)
-        else:
-            taken[row[2:]] = row.path
+    refused = [row for row in plan.kept if taken[row[2:]] != row.path]
+    refused += [row for row in plan.adopted if taken.setdefault(row[2:], row.path) != row.path]
+    for row in refused:
+        reason = f"has the key of {taken[row[2:]]}; delete the one that is not wanted"
+        plan.refused.append(Finding("key-duplicate", row.path, reason))
+    plan.adopted = [row for row in plan.adopted if row not in refused]
 
 
 def _row_of(data: bytes | Finding, path: str) -> Row | Finding:
@@ -223,6 +217,4 @@ def _row_of(data: bytes | Finding, path: str) -> Row | Finding:
         exchange = parse_exchange(data)
     except FixtureError:
         return finding
-    if exchange.match is not None:
-        return ExchangeRow(path, digest, *exchange.match, str(exchange.n))
-    return ExchangeRow(path, digest, key=exchange.key)
+    return ExchangeRow(path, digest, *exchange.row_key)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
-from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
+from cortex_replay.store.changes import Add, Remove, essence_of, new_row
 from cortex_replay.store.check import Progress, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
-from cortex_replay.store.index import FixtureRow
 from cortex_replay.store.trusted import Layout
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
@@ -49,8 +48,7 @@ class RekeyPlan:
             writer.stage(Remove(item.old))
         for item in self.moving:
             data = render_fixture(item.fixture)
-            digest = blake3_hex(data)
-            row = FixtureRow(fixture_path(self.layout, item.fixture.key, digest), digest, *item.fixture.key)
+            row = new_row(self.layout, item.fixture.key, data)
             writer.stage(Add(row, essence_of(item.fixture)), data)
         writer.commit()
 

@@ -20,7 +20,7 @@ from cortex_replay.store import hints
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import Repository
-from cortex_replay.store.index import ExchangeRow, FixtureRow
+from cortex_replay.store.index import Row
 from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
 from cortex_replay.store.source import Listing
 from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
@@ -56,7 +56,7 @@ def check_staged(root: Path) -> CheckReport:
     return report
 
 
-def _working_rows(working: DirectorySource) -> Iterable[FixtureRow | ExchangeRow]:
+def _working_rows(working: DirectorySource) -> Iterable[Row]:
     data = working.read(INDEX_NAME, MAX_INDEX_BYTES)
     with suppress(Untrusted):
         return trust_index(data).rows if isinstance(data, bytes) else ()

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
-from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import Add, Remove, essence_of, fixture_path
+from cortex_replay.store.changes import Add, Remove, essence_of, new_row
 from cortex_replay.store.check import CheckReport, Progress, check_listing, check_store, read_fixture
 from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
@@ -199,8 +198,7 @@ class Store:
 
     def _stage(self, fixture: Fixture, *, overwrite: bool) -> str:
         data = render_fixture(fixture)
-        digest = blake3_hex(data)
-        row = FixtureRow(fixture_path(self.layout, fixture.key, digest), digest, *fixture.key)
+        row = new_row(self.layout, fixture.key, data)
         try:
             # Whatever is written must be readable, by the same rules.
             essence = essence_of(trust_fixture(row, data))

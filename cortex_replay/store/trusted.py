@@ -37,6 +37,7 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
+    Row,
     parse_index,
 )
 from cortex_replay.store.paths import (
@@ -85,6 +86,16 @@ class Layout(StrEnum):
     FLAT = "flat"
     """Beside and below the index itself, as ``crtx-llm`` has them."""
 
+    @property
+    def folder(self) -> str:
+        """What must be listed stands below this folder; "" is the root."""
+        return NESTED_FOLDER if self is Layout.NESTED else ""
+
+    @property
+    def schema_path(self) -> str:
+        """The one name at the top of that folder that is never a fixture."""
+        return f"{self.folder}/schema.json".removeprefix("/")
+
 
 def trust_index(data: bytes) -> Index:
     """T1: read an index.
@@ -122,7 +133,7 @@ def layout_of(index: Index, has_nested_folder: bool) -> Layout:
 
 def trust_rows(index: Index, layout: Layout) -> list[Finding]:
     """T2, T3 and T7, as far as the index alone can tell."""
-    reserved = f"{NESTED_FOLDER}/schema.json" if layout is Layout.NESTED else "schema.json"
+    reserved = layout.schema_path
     if _are_plainly_sound(index, reserved):
         return []
     findings: list[Finding] = []
@@ -177,7 +188,7 @@ def _are_plainly_sound(index: Index, reserved: str) -> bool:
     )
 
 
-def _key_problem(row: FixtureRow | ExchangeRow) -> str | None:
+def _key_problem(row: Row) -> str | None:
     match row:
         case FixtureRow(model=str(), prompt_hash=str() as digest):
             pass
@@ -195,15 +206,16 @@ def compare_listing(
 ) -> list[Finding]:
     """T4: the index and the folder name the same files, but for those that a commit is moving."""
     listed = {row.path for row in index.rows}
-    schema = f"{NESTED_FOLDER}/schema.json" if layout is Layout.NESTED else "schema.json"
     missing = sorted(path for path in listed - files if path_problem(path) is None)
-    unlisted = sorted(path for path in files - listed - moving if is_fixture_name(path) and path != schema)
+    unlisted = sorted(
+        path for path in files - listed - moving if is_fixture_name(path) and path != layout.schema_path
+    )
     return [Finding("missing", path, "is listed but not there", hints.MISSING) for path in missing] + [
         Finding("unlisted", shown(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
     ]
 
 
-def check_bytes(row: FixtureRow | ExchangeRow, data: bytes) -> None:
+def check_bytes(row: Row, data: bytes) -> None:
     """T5, the one rule that everything else stands on.
 
     Raises:
@@ -255,11 +267,7 @@ def trust_exchange(row: ExchangeRow, data: bytes) -> None:
         exchange = parse_exchange(data)
     except FixtureError as error:
         raise Untrusted(Finding(error.code, row.path, str(error))) from None
-    if exchange.match is not None:
-        same = (row.model, row.prompt_hash, row.n, row.key) == (*exchange.match, str(exchange.n), None)
-    else:
-        same = (row.model, row.prompt_hash, row.n, row.key) == (None, None, None, exchange.key)
-    if not same:
+    if row[2:] != exchange.row_key:
         raise Untrusted(Finding("key-mismatch", row.path, "its content is not what the key of its row says"))
 
 

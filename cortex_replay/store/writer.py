@@ -27,7 +27,7 @@ from typing import Final
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import durable, trusted
-from cortex_replay.store.changes import Add, Changes, Remove, essence_of, fixture_path, plan_changes
+from cortex_replay.store.changes import Add, Changes, Remove, essence_of, new_row, plan_changes
 from cortex_replay.store.check import read_fixture
 from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
@@ -246,12 +246,11 @@ class StoreWriter:
 
     def _adopt(self, path: Path) -> None:
         data = path.read_bytes()
-        digest = blake3_hex(data)
         try:
-            fixture = trusted.trust_fixture(FixtureRow(path.name, digest), data)
+            fixture = trusted.trust_fixture(FixtureRow(path.name, blake3_hex(data)), data)
         except Untrusted:
             return  # a write that was cut short
-        row = FixtureRow(fixture_path(self._layout, fixture.key, digest), digest, *fixture.key)
+        row = new_row(self._layout, fixture.key, data)
         self.stage(Add(row, essence_of(fixture), path.suffix == ".replace"), data)
 
     # The commit and its recovery, all under the lock.
