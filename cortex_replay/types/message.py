@@ -11,6 +11,7 @@ from cortex_replay import canonical
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.types.parts import CallNumbers, canonical_part, stored_part
 from cortex_replay.types.tools import ToolCall
 
 __all__ = ["LlmMessage", "LlmRole", "canonical_message"]
@@ -76,7 +77,7 @@ class LlmMessage:
         """The message as a fixture's ``request`` holds it: what is absent is left out."""
         message: dict[str, JsonValue] = {"role": self.role.value, "content": self.content}
         if self.parts:
-            message["parts"] = list(self.parts)
+            message["parts"] = [stored_part(part) for part in self.parts]
         if self.tool_calls:
             message["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         if self.tool_call_id is not None:
@@ -86,27 +87,22 @@ class LlmMessage:
         return message
 
 
-def canonical_message(message: LlmMessage, numbers: dict[str, str]) -> dict[str, Any]:
-    """A message in canonical form. Tool-call ids are numbered by first appearance, because some
-    clients make up new ones on every run; ``numbers`` carries the count through the request."""
+def canonical_message(message: LlmMessage, numbers: CallNumbers) -> dict[str, Any]:
+    """A message in canonical form; ``numbers`` carries the count of tool calls through the request."""
     plain: dict[str, Any] = {"role": message.role.value, "content": message.content}
     if message.parts:
-        plain["parts"] = canonical.free_json(list(message.parts))
+        plain["parts"] = canonical.free_json([canonical_part(part, numbers) for part in message.parts])
     if message.tool_calls:
         calls = [call.to_dict() for call in message.tool_calls]
         for call in calls:
             if "id" in call:
-                call["id"] = _number(cast(str, call["id"]), numbers)
+                call["id"] = numbers[cast(str, call["id"])]
         plain["tool_calls"] = canonical.free_json(cast(JsonValue, calls))
     if message.tool_call_id is not None:
-        plain["tool_call_id"] = _number(message.tool_call_id, numbers)
+        plain["tool_call_id"] = numbers[message.tool_call_id]
     if message.is_error:
         plain["is_error"] = True
     return plain
-
-
-def _number(call_id: str, numbers: dict[str, str]) -> str:
-    return numbers.setdefault(call_id, f"call_{len(numbers) + 1}")
 
 
 def _role(value: object) -> LlmRole:

@@ -13,6 +13,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.message import LlmMessage, LlmRole, canonical_message
+from cortex_replay.types.parts import CallNumbers
 
 __all__ = ["LlmRequest", "PromptCachePlan"]
 
@@ -137,7 +138,7 @@ class LlmRequest:
 
     def canonical_bytes(self) -> bytes:
         """The exact bytes that :meth:`prompt_hash` hashes; ``docs/key.md`` describes them."""
-        numbers: dict[str, str] = {}
+        numbers = CallNumbers()
         return canonical.struct_bytes(
             self.system,
             [canonical_message(message, numbers) for message in self.messages],

@@ -1,0 +1,71 @@
+"""The blocks of a message, and the form of each that is hashed and stored.
+
+A part keeps what a server needs to see: an image's data, the signature of a thinking block. The
+model's answer hangs on the data and not on how it travelled, so the canonical part holds its BLAKE3
+instead and leaves out what only the provider checks. `docs/wires.md` lists the kinds of parts.
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import Final, cast
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.hashing import blake3_hex
+
+__all__ = ["CallNumbers", "canonical_part", "stored_part"]
+
+_WITH_DATA: Final = frozenset(["image", "document", "audio"])
+_UNSEEN: Final = frozenset(["signature", "cache_control"])
+_ITEM_UNSEEN: Final = frozenset(["id", "status", "encrypted_content"])
+_CALLS: Final = frozenset(["tool_use", "server_tool_use", "mcp_tool_use"])
+
+
+class CallNumbers(dict[str, str]):
+    """Tool-call ids numbered by first appearance, because some clients make up new ones each run."""
+
+    def __missing__(self, call_id: str) -> str:
+        number = self[call_id] = f"call_{len(self) + 1}"
+        return number
+
+
+def stored_part(part: JsonValue) -> JsonValue:
+    """A part as a fixture holds it: what the model sees, with its ids as they were."""
+    if not isinstance(part, dict):
+        return part
+    kind = part.get("type")
+    if kind == "verbatim":
+        item = part.get("verbatim")
+        if isinstance(item, dict) and item.get("type") != "item_reference":
+            return part | {"verbatim": {k: v for k, v in item.items() if k not in _ITEM_UNSEEN}}
+        return part
+    seen = {name: value for name, value in part.items() if name not in _UNSEEN}
+    inner = seen.get("content")
+    if isinstance(inner, list):
+        seen["content"] = [stored_part(block) for block in inner]
+    if kind in _WITH_DATA and isinstance(data := seen.get("data"), str):
+        try:
+            digest = blake3_hex(binascii.a2b_base64("".join(data.split()), strict_mode=True))
+        except ValueError:
+            return seen  # no provider will take it, and it is what it is
+        del seen["data"]
+        seen["blake3"] = digest
+    return seen
+
+
+def canonical_part(part: JsonValue, numbers: CallNumbers) -> JsonValue:
+    """A part as it is hashed: as it is stored, with tool-call ids numbered."""
+    part = stored_part(part)
+    if not isinstance(part, dict):
+        return part
+    if part.get("type") == "verbatim":
+        return part | {"verbatim": _numbered(part.get("verbatim"), "call_id", numbers)}
+    if part.get("type") in _CALLS:
+        part = cast("dict[str, JsonValue]", _numbered(part, "id", numbers))
+    return _numbered(part, "tool_use_id", numbers)
+
+
+def _numbered(value: JsonValue, name: str, numbers: CallNumbers) -> JsonValue:
+    if isinstance(value, dict) and isinstance(call_id := value.get(name), str):
+        return value | {name: numbers[call_id]}
+    return value
