@@ -79,15 +79,20 @@ class Timeout(LlmError):
 
 
 class Upstream(LlmError):
-    """The provider answered with an error status, or with an error in a successful one."""
+    """The provider answered with an error status, or with an error in a successful one.
 
-    def __init__(self, status: int, message: str = "") -> None:
-        super().__init__(status, message)
+    ``error_type`` is the provider's own word for it, such as ``overloaded_error``.
+    """
+
+    def __init__(self, status: int, message: str = "", error_type: str | None = None) -> None:
+        super().__init__(status, message, error_type)
         self.status = status
         self.message = message
+        self.error_type = error_type
 
     def __str__(self) -> str:
-        return f"upstream: {self.status} {self.message}".rstrip()
+        kind = f" {self.error_type}:" if self.error_type else ""
+        return f"upstream: {self.status}{kind} {self.message}".rstrip()
 
 
 class ResponseParse(LlmError):

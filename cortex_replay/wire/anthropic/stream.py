@@ -1,0 +1,165 @@
+"""Streams of the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from cortex_replay.canonical import compact
+from cortex_replay.types import StreamChunk, ToolCallDelta
+from cortex_replay.wire.anthropic.answer import FINISH_REASONS, decode_usage, encode_usage, stop_reason
+from cortex_replay.wire.body import Block
+from cortex_replay.wire.shape import Unshaped, optional_object, text
+from cortex_replay.wire.sse import SseParser, sse_event
+from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+
+__all__ = ["AnthropicStreamDecoder", "AnthropicStreamEncoder"]
+
+
+class AnthropicStreamDecoder(StreamDecoder):
+    """Reads a stream up to its ``message_stop``."""
+
+    def __init__(self, asked_model: str) -> None:
+        super().__init__(SseParser(), asked_model)
+        self._counts: Block = {}
+        self._calls: dict[object, int] = {}
+        """Which call a block is, by the block's index."""
+        self._without_arguments: set[object] = set()
+
+    def _event(self, event: bytes) -> Iterator[StreamChunk]:
+        document = self._document(event)
+        match document.get("type"):
+            case "content_block_delta":
+                return self._delta(document.get("index"), optional_object(document, "delta"))
+            case "content_block_start":
+                return self._block_start(document.get("index"), optional_object(document, "content_block"))
+            case "content_block_stop":
+                return self._block_stop(document.get("index"))
+            case "message_start":
+                message = optional_object(document, "message")
+                self._model = text(message, "model") or self._model
+                self._count(message)
+            case "message_delta":
+                self._count(document)
+                reason = text(optional_object(document, "delta"), "stop_reason")
+                self._finish_reason = FINISH_REASONS.get(reason, reason) or self._finish_reason
+            case "message_stop":
+                self._usage = decode_usage(self._counts)
+                return self._ended()
+            case str():
+                pass  # a ping, or an event of tomorrow, which clients are asked to pass over
+            case _:
+                raise Unshaped("it has no type")
+        return iter(())
+
+    def _count(self, document: dict[str, Any]) -> None:
+        """Counts are totals so far; a later event may leave out what an earlier one said."""
+        usage = optional_object(document, "usage")
+        self._counts.update({name: value for name, value in usage.items() if value is not None})
+
+    def _block_start(self, index: object, block: dict[str, Any]) -> Iterator[StreamChunk]:
+        match block.get("type"):
+            case "text":
+                return self._said(text(block, "text"))
+            case "thinking":
+                return self._thought(text(block, "thinking"))
+            case "tool_use":
+                self._calls[index] = call = len(self._calls)
+                given = optional_object(block, "input")
+                if not given:
+                    self._without_arguments.add(index)
+                arguments = compact(given) if given else ""
+                call_id = text(block, "id") or None
+                return self._called(ToolCallDelta(call, call_id, text(block, "name"), arguments))
+        return iter(())
+
+    def _delta(self, index: object, delta: dict[str, Any]) -> Iterator[StreamChunk]:
+        match delta.get("type"):
+            case "text_delta":
+                return self._said(text(delta, "text"))
+            case "thinking_delta":
+                return self._thought(text(delta, "thinking"))
+            case "input_json_delta" if index in self._calls:
+                piece = text(delta, "partial_json")
+                if piece:
+                    self._without_arguments.discard(index)
+                    return self._called(ToolCallDelta(self._calls[index], arguments=piece))
+        return iter(())
+
+    def _block_stop(self, index: object) -> Iterator[StreamChunk]:
+        if index in self._without_arguments:  # a whole answer has an empty object there
+            self._without_arguments.discard(index)
+            return self._called(ToolCallDelta(self._calls[index], arguments="{}"))
+        return iter(())
+
+
+class AnthropicStreamEncoder(StreamEncoder):
+    """Writes the events of a stream, one block at a time."""
+
+    def __init__(self, model: str, answer_id: str) -> None:
+        self._model = model
+        self._answer_id = answer_id
+        self._block = -1
+        self._open: tuple[str, int] | None = None
+        """The kind of the open block, and for a tool which call it is."""
+
+    def start(self) -> bytes:
+        message: Block = {
+            "id": f"msg_{self._answer_id}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
+        return _event({"type": "message_start", "message": message})
+
+    def chunk(self, chunk: StreamChunk) -> bytes:
+        events = b""
+        if chunk.reasoning:
+            delta: Block = {"type": "thinking_delta", "thinking": chunk.reasoning}
+            events += self._in_block("thinking", 0, {"thinking": "", "signature": ""}, delta)
+        if chunk.delta:
+            events += self._in_block("text", 0, {"text": ""}, {"type": "text_delta", "text": chunk.delta})
+        for piece in chunk.tool_calls:
+            events += self._call(piece)
+        if chunk.response is not None:
+            events += self._close_block()
+            end: Block = {"stop_reason": stop_reason(chunk.finish_reason), "stop_sequence": None}
+            usage = encode_usage(chunk.response.usage)
+            events += _event({"type": "message_delta", "delta": end, "usage": usage})
+            events += _event({"type": "message_stop"})
+        return events
+
+    def _call(self, piece: ToolCallDelta) -> bytes:
+        head = {
+            "id": piece.id or f"toolu_{self._answer_id}_{piece.index}",
+            "name": piece.name or "",
+            "input": {},
+        }
+        delta = {"type": "input_json_delta", "partial_json": piece.arguments}
+        return self._in_block("tool_use", piece.index, head, delta)
+
+    def _in_block(self, kind: str, call: int, head: Block, delta: Block) -> bytes:
+        events = b""
+        if self._open != (kind, call):
+            events = self._close_block()
+            self._block += 1
+            self._open = (kind, call)
+            block = {"type": kind, **head}
+            events += _event({"type": "content_block_start", "index": self._block, "content_block": block})
+        return events + _event({"type": "content_block_delta", "index": self._block, "delta": delta})
+
+    def _close_block(self) -> bytes:
+        if self._open is None:
+            return b""
+        self._open = None
+        return _event({"type": "content_block_stop", "index": self._block})
+
+
+def _event(document: Block) -> bytes:
+    return sse_event(orjson.dumps(document), document["type"])

@@ -1,0 +1,124 @@
+"""What a wire is: one provider's HTTP shape, both ways, as pure functions of values and bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest, ResponseParse
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.types import LlmRequest, LlmResponse
+from cortex_replay.wire.body import Body
+from cortex_replay.wire.failures import error_in
+from cortex_replay.wire.shape import Unshaped
+from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+
+__all__ = ["Wire"]
+
+
+class Wire(ABC):
+    """One provider's shape of requests, answers, streams and errors."""
+
+    protocol: ClassVar[str]
+    """The name that recordings carry."""
+    stream_media_type: ClassVar[str]
+
+    @abstractmethod
+    def lift(self, body: object) -> LlmRequest:
+        """The request that a body makes.
+
+        Raises:
+            InvalidRequest: The body cannot be a request of this wire.
+        """
+
+    def lower(self, request: LlmRequest, *, stream: bool = False) -> Body:
+        """The body that makes a request.
+
+        It is lifted again before it is given: what would not have the request's key is not sent.
+
+        Raises:
+            InvalidRequest: This wire cannot carry a part of the request.
+        """
+        body = self._encode(request)
+        lifted = self.lift(body)
+        if lifted.canonical_bytes() != request.canonical_bytes():
+            field, reason = _first_difference(request.to_dict(), lifted.to_dict())
+            raise InvalidRequest(field, f"{self.protocol} cannot carry this: {reason}")
+        self._set_stream(body, stream)
+        return body
+
+    @abstractmethod
+    def _encode(self, request: LlmRequest) -> Body:
+        """The body, as far as this wire can say it; what is left out, :meth:`lower` refuses."""
+
+    def _set_stream(self, body: Body, stream: bool) -> None:
+        if stream:
+            body["stream"] = True
+
+    def wants_stream(self, body: Body) -> bool:
+        """Whether a body asks for its answer as a stream."""
+        return body.get("stream") is True
+
+    def decode_answer(self, data: bytes, asked_model: str) -> LlmResponse:
+        """A whole answer; ``parsed_json`` is left to whoever knows the request's schema.
+
+        Raises:
+            Upstream: It is an error in spite of its status.
+            ResponseParse: It is no answer of this wire.
+        """
+        try:
+            document = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise ResponseParse("the answer is not JSON") from None
+        if not isinstance(document, dict):
+            raise ResponseParse("the answer is not a JSON object")
+        if (error := error_in(document, 200)) is not None:
+            raise error
+        try:
+            return self._decode(document, asked_model, blake3_hex(data))
+        except Unshaped as error:
+            raise ResponseParse(f"the answer: {error}") from None
+        except InvalidRequest as error:  # a value that no response can hold
+            raise ResponseParse(f"the answer: {error.field}: {error.reason}") from None
+
+    @abstractmethod
+    def _decode(self, answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse: ...
+
+    @abstractmethod
+    def encode_answer(self, response: LlmResponse, answer_id: str) -> Body:
+        """An answer in this wire's shape; ids that it lacks are made from ``answer_id``."""
+
+    @abstractmethod
+    def stream_decoder(self, asked_model: str) -> StreamDecoder: ...
+
+    @abstractmethod
+    def stream_encoder(self, model: str, answer_id: str) -> StreamEncoder: ...
+
+    @abstractmethod
+    def encode_error(self, status: int, message: str, error_type: str | None = None) -> Body:
+        """An error in this wire's shape."""
+
+
+def _first_difference(asked: JsonValue, carried: JsonValue, where: str = "") -> tuple[str, str]:
+    if isinstance(asked, dict) and isinstance(carried, dict):
+        for name in [*asked, *carried]:
+            if asked.get(name) != carried.get(name) or (name in asked) != (name in carried):
+                way = f"{where}.{name}".removeprefix(".")
+                if name not in carried:
+                    inner = asked[name]
+                    return f"{way}.{next(iter(inner))}" if isinstance(
+                        inner, dict
+                    ) and inner else way, "it has no place there"
+                if name not in asked:
+                    return way, "it would be read as something that was not asked for"
+                return _first_difference(asked[name], carried[name], way)
+    if isinstance(asked, list) and isinstance(carried, list):
+        for i, (one, other) in enumerate(zip(asked, carried, strict=False)):
+            if one != other:
+                return _first_difference(one, other, f"{where}[{i}]")
+        i = min(len(asked), len(carried))
+        return f"{where}[{i}]", "it would not be told from what stands before it"
+    return where or "request", "it would be read in another form; docs/wires.md shows the one to use"

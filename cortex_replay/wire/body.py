@@ -1,0 +1,226 @@
+"""What lifting and lowering a request have in common, whatever the wire."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.types import LlmMessage, LlmRole
+from cortex_replay.validation import MAX_U64, kind_of
+
+__all__ = [
+    "DROPPED",
+    "Block",
+    "Body",
+    "blocks_of",
+    "content_and_parts",
+    "fields_part",
+    "is_integer",
+    "is_number",
+    "is_whole",
+    "lift_choice",
+    "lift_message_list",
+    "lift_tool",
+    "optional",
+    "parameters",
+    "required_text",
+    "take",
+    "take_stop",
+    "text_block",
+    "verbatim_message",
+    "verbatim_of",
+    "without_nulls",
+]
+
+Block = dict[str, Any]
+Body = dict[str, Any]
+
+DROPPED: Final[Mapping[str, str]] = {
+    "stream": "how the answer travels",
+    "stream_options": "how the answer travels",
+    "encoding_format": "how the answer travels",
+    "metadata": "for the provider's records",
+    "user": "for the provider's records",
+    "user_profile_id": "for the provider's records",
+    "workspace_id": "for the provider's records",
+    "safety_identifier": "for the provider's records",
+    "store": "for the provider's records",
+    "service_tier": "how fast and at what price",
+    "keep_alive": "how long the server holds the model",
+    "cache_control": "what the provider keeps of the prompt",
+    "prompt_cache_key": "what the provider keeps of the prompt",
+    "prompt_cache_options": "what the provider keeps of the prompt",
+    "prompt_cache_retention": "what the provider keeps of the prompt",
+}
+"""Parameters that no model sees, and why each is out of the key. Every other one counts."""
+
+_F32_MAX: Final = 3.4028234e38
+
+
+def parameters(body: object) -> Body:
+    """A body's parameters that count; ``null`` is as good as absent.
+
+    Raises:
+        InvalidRequest: The body is not an object.
+    """
+    if not isinstance(body, dict):
+        raise InvalidRequest("body", f"expected an object, not {kind_of(body)}")
+    return {name: value for name, value in body.items() if value is not None and name not in DROPPED}
+
+
+def without_nulls(value: Mapping[str, Any], *dropped: str) -> Block:
+    """A block's fields that say something."""
+    return {name: item for name, item in value.items() if item is not None and name not in dropped}
+
+
+def optional(body: Body, name: str, value: object) -> None:
+    """Put a parameter into a body where the request has it."""
+    if value is not None:
+        body[name] = value
+
+
+def required_text(rest: Body, name: str) -> str:
+    value = rest.pop(name, None)
+    if not isinstance(value, str):
+        raise InvalidRequest(name, f"expected text, not {kind_of(value)}")
+    return value
+
+
+def take(rest: Body, name: str, fits: Callable[[object], bool]) -> Any:
+    """Take a parameter out of ``rest`` if its field can hold it; else it stays, and counts there."""
+    return rest.pop(name) if name in rest and fits(rest[name]) else None
+
+
+def is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and abs(value) <= _F32_MAX
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_U64
+
+
+def is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value <= MAX_U64
+
+
+def take_stop(rest: Body, name: str) -> tuple[str, ...]:
+    """The stop sequences, given as a text or a list."""
+    value = take(rest, name, lambda v: isinstance(v, str) or _is_texts(v)) or ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _is_text(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+def content_and_parts(blocks: list[Block]) -> tuple[str, tuple[Block, ...]]:
+    """The two fields that a list of blocks becomes: exactly one plain text needs no parts."""
+    content = "".join(block["text"] for block in blocks if _is_text(block))
+    is_plain = not blocks or (len(blocks) == 1 and _is_text(blocks[0]) and len(blocks[0]) == 2)
+    return content, () if is_plain else tuple(blocks)
+
+
+def fields_part(message: Mapping[str, Any], *known: str) -> tuple[Block, ...]:
+    """A message's fields beyond the known ones, as its last part."""
+    fields = without_nulls(message, *known)
+    return ({"type": "fields", "fields": fields},) if fields else ()
+
+
+def blocks_of(message: LlmMessage, where: str) -> tuple[list[Block], Block]:
+    """A message's blocks and its further fields, to be lowered.
+
+    The content is a block of its own, after the others, unless these hold the text already.
+    """
+    blocks: list[Block] = []
+    fields: Block = {}
+    for i, part in enumerate(message.parts):
+        if not isinstance(part, dict):
+            raise InvalidRequest(f"{where}.parts[{i}]", f"expected an object, not {kind_of(part)}")
+        if "blake3" in part:
+            reason = "holds only the hash of its data, which cannot be sent; give the data itself"
+            raise InvalidRequest(f"{where}.parts[{i}]", reason)
+        if part.get("type") == "fields" and isinstance(part.get("fields"), dict):
+            fields = dict(part["fields"])  # type: ignore[arg-type]
+        else:
+            blocks.append(part)
+    if message.content and not any(_is_text(block) for block in blocks):
+        blocks.append(text_block(message.content))
+    return blocks, fields
+
+
+def verbatim_message(message: Block, role: LlmRole = LlmRole.USER) -> LlmMessage:
+    """A message of a kind that is not known here; it counts as it is."""
+    return LlmMessage(role, "", parts=({"type": "verbatim", "verbatim": message},))
+
+
+def verbatim_of(block: Block) -> Block | None:
+    """What a verbatim part holds."""
+    inner = block.get("verbatim") if block.get("type") == "verbatim" else None
+    return dict(inner) if isinstance(inner, dict) else None
+
+
+def lift_message_list(
+    value: object, name: str, lift: Callable[[Block], Iterable[LlmMessage]]
+) -> list[LlmMessage]:
+    """Every message of a list, in order.
+
+    Raises:
+        InvalidRequest: It is not a list of objects, or one of them cannot be read.
+    """
+    if not isinstance(value, list):
+        raise InvalidRequest(name, f"expected a list, not {kind_of(value)}")
+    messages: list[LlmMessage] = []
+    for i, message in enumerate(value):
+        if not isinstance(message, dict):
+            raise InvalidRequest(f"{name}[{i}]", f"expected an object, not {kind_of(message)}")
+        try:
+            messages.extend(lift(message))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{name}[{i}].{error.field}", error.reason) from None
+    return messages
+
+
+def lift_tool(tool: JsonValue) -> JsonValue:
+    """A tool without its wrapper: ``name``, ``description``, ``input_schema`` and whatever else."""
+    if not isinstance(tool, dict):
+        return tool
+    plain = without_nulls(tool, "cache_control")
+    if plain.get("type") == "function" and set(plain) == {"type", "function"}:
+        inner = plain["function"]
+        plain = {"type": "function", **without_nulls(inner)} if isinstance(inner, dict) else plain
+    if plain.get("type") in ("function", "custom") and ("name" in plain):
+        if plain["type"] == "custom" and "input_schema" not in plain:
+            return plain  # OpenAI's custom tools are another thing
+        del plain["type"]
+    if "parameters" in plain and "input_schema" not in plain:
+        plain["input_schema"] = plain.pop("parameters")
+    return plain
+
+
+def lift_choice(choice: JsonValue) -> JsonValue:
+    """A tool choice in the one form for the four things every provider can say."""
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    if kind == "auto":
+        return None
+    if kind in ("any", "required"):
+        return "required"
+    if kind == "none":
+        return "none"
+    if isinstance(choice, dict):
+        inner = choice.get("function") if isinstance(choice.get("function"), dict) else choice
+        if kind in ("tool", "function") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
+            return {"name": inner["name"]}
+    return choice

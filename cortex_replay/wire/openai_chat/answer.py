@@ -1,0 +1,106 @@
+"""Whole answers and errors of the chat completions API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
+from cortex_replay.wire.body import Block, Body
+from cortex_replay.wire.calls import arguments_text, arguments_value
+from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
+
+__all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "encode_usage", "reasoning_in"]
+
+
+def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
+    choices = objects(answer, "choices")
+    if not choices:
+        raise Unshaped("there is no choice")
+    message = optional_object(choices[0], "message")
+    if not message:
+        raise Unshaped("the first choice has no message")
+    calls = tuple(_decode_call(call) for call in objects(message, "tool_calls"))
+    refusal = text(message, "refusal")
+    reason = "refusal" if refusal else text(choices[0], "finish_reason")
+    return LlmResponse(
+        text=_content(message) + refusal,
+        parsed_json=None,
+        model=text(answer, "model") or asked_model,
+        usage=decode_usage(optional_object(answer, "usage")),
+        raw_hash=raw_hash,
+        finish_reason=reason or ("tool_calls" if calls else "stop"),
+        tool_calls=calls,
+        reasoning=reasoning_in(message) or None,
+    )
+
+
+def _content(message: Block) -> str:
+    if isinstance(message.get("content"), list):  # some compatible servers
+        return "".join(text(b, "text") for b in objects(message, "content") if b.get("type") == "text")
+    return text(message, "content")
+
+
+def reasoning_in(message: Block) -> str:
+    """What the model thought, under either of the names that servers use."""
+    return text(message, "reasoning_content") or text(message, "reasoning")
+
+
+def _decode_call(call: Block) -> ToolCall:
+    function = optional_object(call, "function")
+    return ToolCall(
+        id=text(call, "id") or None,
+        name=text(function, "name"),
+        arguments=arguments_value(function.get("arguments") or ""),
+    )
+
+
+def decode_usage(usage: Block) -> TokenUsage | None:
+    details = optional_object(usage, "prompt_tokens_details")
+    return usage_of(
+        count(usage, "prompt_tokens"), count(usage, "completion_tokens"), count(details, "cached_tokens")
+    )
+
+
+def encode_answer(response: LlmResponse, answer_id: str) -> Body:
+    is_refusal = response.finish_reason == "refusal"
+    message: Block = {"role": "assistant", "content": response.text, "refusal": None}
+    if is_refusal:
+        message |= {"content": None, "refusal": response.text}
+    elif response.tool_calls and not response.text:
+        message["content"] = None
+    if response.reasoning:
+        message["reasoning_content"] = response.reasoning
+    if response.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id or f"call_{answer_id}_{i}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_text(call.arguments)},
+            }
+            for i, call in enumerate(response.tool_calls)
+        ]
+    reason = "stop" if is_refusal else response.finish_reason or "stop"
+    answer = {
+        "id": f"chatcmpl-{answer_id}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": response.model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+    }
+    return answer if response.usage is None else answer | {"usage": encode_usage(response.usage)}
+
+
+def encode_usage(usage: TokenUsage) -> Block:
+    counts: Block = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+    if usage.cached_tokens is not None:
+        counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    return counts
+
+
+def encode_error(status: int, message: str, error_type: str | None = None) -> Body:
+    kind = error_type or ("server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}

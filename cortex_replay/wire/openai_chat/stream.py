@@ -1,0 +1,110 @@
+"""Streams of the chat completions API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from cortex_replay.types import StreamChunk, ToolCallDelta
+from cortex_replay.wire.body import Block
+from cortex_replay.wire.openai_chat.answer import decode_usage, encode_usage, reasoning_in
+from cortex_replay.wire.shape import objects, optional_object, text
+from cortex_replay.wire.sse import SseParser, sse_event
+from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+
+__all__ = ["ChatStreamDecoder", "ChatStreamEncoder"]
+
+_DONE = b"[DONE]"
+
+
+class ChatStreamDecoder(StreamDecoder):
+    """Reads a stream up to its ``[DONE]``: the usage comes after the finish reason."""
+
+    def __init__(self, asked_model: str) -> None:
+        super().__init__(SseParser(), asked_model)
+        self._call_ids: list[str | None] = []
+
+    def _event(self, event: bytes) -> Iterator[StreamChunk]:
+        if event.strip() == _DONE:
+            if self._finish_reason is None and self._call_ids:
+                self._finish_reason = "tool_calls"
+            yield from self._ended()
+            return
+        document = self._document(event)
+        self._model = text(document, "model") or self._model
+        self._usage = decode_usage(optional_object(document, "usage")) or self._usage
+        for choice in objects(document, "choices"):
+            if not choice.get("index"):  # the first of several
+                yield from self._choice(choice)
+
+    def _choice(self, choice: dict[str, Any]) -> Iterator[StreamChunk]:
+        delta = optional_object(choice, "delta")
+        yield from self._thought(reasoning_in(delta))
+        yield from self._said(text(delta, "content"))
+        if refusal := text(delta, "refusal"):
+            self._finish_reason = "refusal"
+            yield from self._said(refusal)
+        for call in objects(delta, "tool_calls"):
+            yield from self._call(call)
+        if (reason := text(choice, "finish_reason")) and self._finish_reason != "refusal":
+            self._finish_reason = reason
+
+    def _call(self, call: dict[str, Any]) -> Iterator[StreamChunk]:
+        call_id = text(call, "id") or None
+        index = call.get("index")
+        if not isinstance(index, int):  # some compatible servers leave it out
+            is_next = not self._call_ids or (call_id is not None and call_id != self._call_ids[-1])
+            index = len(self._call_ids) - (not is_next)
+        is_new = index >= len(self._call_ids)
+        if is_new:
+            self._call_ids.append(call_id)
+        function = optional_object(call, "function")
+        name = text(function, "name") or None
+        yield from self._called(ToolCallDelta(index, call_id, name, text(function, "arguments")))
+
+
+class ChatStreamEncoder(StreamEncoder):
+    """Writes the events of a stream, the usage after them."""
+
+    def __init__(self, model: str, answer_id: str) -> None:
+        self._answer_id = answer_id
+        self._head: Block = {
+            "id": f"chatcmpl-{answer_id}",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": model,
+        }
+
+    def start(self) -> bytes:
+        return self._delta({"role": "assistant", "content": ""})
+
+    def chunk(self, chunk: StreamChunk) -> bytes:
+        delta: Block = {}
+        if chunk.reasoning:
+            delta["reasoning_content"] = chunk.reasoning
+        if chunk.delta:
+            delta["content"] = chunk.delta
+        if chunk.tool_calls:
+            delta["tool_calls"] = [self._call(piece) for piece in chunk.tool_calls]
+        events = self._delta(delta) if delta else b""
+        if chunk.response is None:
+            return events
+        events += self._delta({}, chunk.finish_reason or "stop")
+        if chunk.response.usage is not None:
+            usage = self._head | {"choices": [], "usage": encode_usage(chunk.response.usage)}
+            events += sse_event(orjson.dumps(usage))
+        return events + sse_event(_DONE)
+
+    def _call(self, piece: ToolCallDelta) -> Block:
+        call: Block = {"index": piece.index, "function": {"arguments": piece.arguments}}
+        if piece.name is not None:
+            call["id"] = piece.id or f"call_{self._answer_id}_{piece.index}"
+            call["type"] = "function"
+            call["function"]["name"] = piece.name
+        return call
+
+    def _delta(self, delta: Block, finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return sse_event(orjson.dumps(self._head | {"choices": [choice]}))

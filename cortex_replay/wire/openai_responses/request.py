@@ -1,0 +1,287 @@
+"""Requests of the Responses API.
+
+Its input is a flat list of items. The items of one assistant turn (reasoning, a message, function
+calls, in this order) are one message here, as they are on every other wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
+from cortex_replay.validation import kind_of
+from cortex_replay.wire.body import (
+    Block,
+    Body,
+    blocks_of,
+    content_and_parts,
+    fields_part,
+    is_number,
+    is_whole,
+    lift_choice,
+    lift_tool,
+    optional,
+    parameters,
+    required_text,
+    take,
+    verbatim_message,
+    verbatim_of,
+    without_nulls,
+)
+from cortex_replay.wire.calls import arguments_text, arguments_value
+from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
+from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_url, only
+from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
+
+__all__ = ["encode_request", "lift_request"]
+
+_ROLES: Final = {
+    "system": LlmRole.SYSTEM,
+    "developer": LlmRole.SYSTEM,
+    "user": LlmRole.USER,
+    "assistant": LlmRole.ASSISTANT,
+}
+_FROM_THE_CALLER: Final = ("_output", "_response")
+"""How the types of items end that answer the model."""
+
+
+def lift_request(body: object) -> LlmRequest:
+    rest = parameters(body)
+    model = required_text(rest, "model")
+    instructions = take(rest, "instructions", lambda v: isinstance(v, str)) or ""
+    items = rest.pop("input", [])
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    leading, messages = split_leading_system(_lift_items(items))
+    if not all(map(is_plain_system, leading)):
+        rest["system"] = items[: len(leading)]
+    return LlmRequest(
+        model=model,
+        system=join_system([instructions, *system_texts(leading)]),
+        messages=messages,
+        temperature=take(rest, "temperature", is_number),
+        max_tokens=take(rest, "max_output_tokens", is_whole),
+        json_schema=_take_schema(rest),
+        tools=[lift_tool(tool) for tool in take(rest, "tools", lambda v: isinstance(v, list)) or ()],
+        tool_choice=lift_choice(rest.pop("tool_choice", None)),
+        top_p=take(rest, "top_p", is_number),
+        extra=rest,
+    )
+
+
+def _take_schema(rest: Body) -> JsonValue:
+    text = rest.get("text")
+    if not isinstance(text, dict):
+        return None
+    text = rest["text"] = without_nulls(text)
+    schema = take_schema(text, "format", extra=rest)
+    if not text:
+        del rest["text"]
+    return schema
+
+
+def _lift_items(items: object) -> list[LlmMessage]:
+    if not isinstance(items, list):
+        raise InvalidRequest("input", f"expected text or a list, not {kind_of(items)}")
+    messages: list[LlmMessage] = []
+    turn = _Turn(messages)
+    for i, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"input[{i}]", f"expected an object, not {kind_of(item)}")
+        try:
+            _lift_item(item, turn, messages)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"input[{i}].{error.field}", error.reason) from None
+    turn.end()
+    return messages
+
+
+class _Turn:
+    """Gathers the items of one assistant turn: first what has no form here, a message, calls."""
+
+    def __init__(self, messages: list[LlmMessage]) -> None:
+        self._messages = messages
+        self._start()
+
+    def _start(self) -> None:
+        self._items: list[Block] = []
+        self._said: tuple[str, tuple[Block, ...]] | None = None
+        self._calls: list[ToolCall] = []
+
+    def item(self, item: Block) -> None:
+        if self._said is not None or self._calls:
+            self.end()
+        self._items.append({"type": "verbatim", "verbatim": item})
+
+    def message(self, text: str, parts: tuple[Block, ...]) -> None:
+        if self._said is not None or self._calls:
+            self.end()
+        self._said = text, parts
+
+    def call(self, call: ToolCall) -> None:
+        self._calls.append(call)
+
+    def end(self) -> None:
+        if self._items or self._said is not None or self._calls:
+            text, parts = self._said or ("", ())
+            parts = (*self._items, *parts)
+            self._messages.append(LlmMessage(LlmRole.ASSISTANT, text, parts=parts, tool_calls=self._calls))
+            self._start()
+
+
+def _lift_item(item: Block, turn: _Turn, messages: list[LlmMessage]) -> None:
+    kind = item.get("type", "message")
+    if kind == "message" and (role := _ROLES.get(str(item.get("role")))) is not None:
+        text, parts = content_and_parts(_lift_content(item.get("content")))
+        parts = (*parts, *fields_part(item, "type", "role", "content", "id", "status"))
+        if role is LlmRole.ASSISTANT:
+            turn.message(text, parts)
+        else:
+            turn.end()
+            messages.append(LlmMessage(role, text, parts=parts))
+    elif kind == "function_call" and (call := _lift_call(item)) is not None:
+        turn.call(call)
+    elif kind == "function_call_output" and isinstance(item.get("call_id"), str):
+        turn.end()
+        text, parts = content_and_parts(_lift_content(item.get("output")))
+        parts = (*parts, *fields_part(item, "type", "call_id", "output", "id", "status"))
+        messages.append(LlmMessage(LlmRole.TOOL, text, parts=parts, tool_call_id=item["call_id"]))
+    elif isinstance(kind, str) and kind.endswith(_FROM_THE_CALLER):
+        turn.end()
+        messages.append(verbatim_message(item))
+    else:
+        turn.item(item)
+
+
+def _lift_call(item: Block) -> ToolCall | None:
+    match without_nulls(item, "id", "status"):
+        case {"type": _, "call_id": str(call_id), "name": str(name), "arguments": arguments, **others} if (
+            not others
+        ):
+            return ToolCall(id=call_id, name=name, arguments=arguments_value(arguments))
+    return None
+
+
+def _lift_content(content: object) -> list[Block]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise InvalidRequest("content", f"expected text or a list of objects, not {kind_of(content)}")
+    return [_lift_block(block) for block in content]
+
+
+def _lift_block(block: Block) -> Block:
+    plain = without_nulls(block)
+    kind = plain.get("type")
+    if kind in ("input_text", "output_text", "text"):
+        unsaid = [name for name in ("annotations", "logprobs") if plain.get(name) == []]
+        return without_nulls(plain, "logprobs", *unsaid) | {"type": "text"}
+    if kind == "input_image":
+        if plain.get("detail") == "auto":
+            del plain["detail"]
+        url = plain.pop("image_url", None)
+        return plain | {"type": "image"} | (lift_url(url) if isinstance(url, str) else {})
+    if kind == "input_file":
+        for name in ("file_data", "file_url"):
+            if isinstance(plain.get(name), str):
+                plain |= lift_url(plain.pop(name))
+        return plain | {"type": "document"}
+    if kind == "input_audio":
+        return lift_audio(plain.get("input_audio")) or plain
+    return plain
+
+
+def encode_request(request: LlmRequest) -> Body:
+    extra = dict(request.extra)
+    body: Body = {"model": request.model}
+    items: list[Body] = []
+    leading: Any = extra.pop("system", None)
+    if isinstance(leading, list):
+        items += leading
+    elif request.system:
+        body["instructions"] = request.system
+    for i, message in enumerate(request.messages):
+        items += _encode_message(message, f"messages[{i}]")
+    body["input"] = items
+    optional(body, "temperature", request.temperature)
+    optional(body, "max_output_tokens", request.max_tokens)
+    optional(body, "top_p", request.top_p)
+    if request.tools:
+        body["tools"] = [_encode_tool(tool) for tool in request.tools]
+    optional(
+        body, "tool_choice", encode_choice(request.tool_choice, lambda n: {"type": "function", "name": n})
+    )
+    if request.json_schema is not None:
+        text = extra.pop("text", {})
+        form = {"type": "json_schema", **encode_schema(request, extra)}
+        body["text"] = {"format": form} | (text if isinstance(text, dict) else {})
+    for name, value in extra.items():
+        body.setdefault(name, value)
+    return body
+
+
+def _encode_tool(tool: JsonValue) -> JsonValue:
+    if not isinstance(tool, dict) or "type" in tool:
+        return tool
+    function: Block = {"type": "function", **tool}
+    if "input_schema" in function:
+        function["parameters"] = function.pop("input_schema")
+    return function
+
+
+def _encode_message(message: LlmMessage, where: str) -> list[Body]:
+    blocks, fields = blocks_of(message, where)
+    items = [inner for block in blocks if (inner := verbatim_of(block)) is not None]
+    content = [_encode_block(b, message.role, f"{where}.parts") for b in blocks if verbatim_of(b) is None]
+    if message.role is LlmRole.TOOL:
+        if message.tool_call_id is None:
+            raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
+        output = {"type": "function_call_output", "call_id": message.tool_call_id}
+        return [*items, output | {"output": _shortened(content)} | fields]
+    if content or fields or not (items or message.tool_calls):
+        items.append({"role": message.role.value, "content": _shortened(content), **fields})
+    for call in message.tool_calls:
+        if call.id is None:
+            raise InvalidRequest(f"{where}.tool_calls", "openai-responses needs an id for every tool call")
+        text = arguments_text(call.arguments)
+        items.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": text})
+    return items
+
+
+def _shortened(content: list[Block]) -> str | list[Block]:
+    """A single plain text as a string."""
+    if not content:
+        return ""
+    if len(content) == 1 and content[0]["type"] in ("input_text", "output_text") and len(content[0]) == 2:
+        text: str = content[0]["text"]
+        return text
+    return content
+
+
+def _encode_block(block: dict[str, Any], role: LlmRole, where: str) -> Block:
+    match block.get("type"):
+        case "text":
+            return block | {"type": "output_text" if role is LlmRole.ASSISTANT else "input_text"}
+        case "image":
+            only(block, "data", "media_type", "url", "file_id", "detail", where=where)
+            image = without_nulls(block, "data", "media_type", "url")
+            return image | {"type": "input_image", **_named(image_url=data_or_url(block, where))}
+        case "document":
+            only(block, "data", "media_type", "url", "file_id", "filename", "detail", where=where)
+            file = without_nulls(block, "data", "media_type", "url") | {"type": "input_file"}
+            name = "file_data" if "data" in block else "file_url"
+            return file | _named(**{name: data_or_url(block, where)})
+        case "audio":
+            only(block, "data", "media_type", where=where)
+            return {"type": "input_audio", "input_audio": audio_format(block)}
+        case "thinking" | "redacted_thinking" | "tool_use":
+            raise InvalidRequest(where, f"openai-responses cannot carry a block of type {block['type']}")
+    return block
+
+
+def _named(**fields: str | None) -> Block:
+    return without_nulls(fields)

@@ -1,0 +1,196 @@
+"""Streams of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from cortex_replay.types import LlmResponse, StreamChunk, ToolCallDelta
+from cortex_replay.wire.body import Block
+from cortex_replay.wire.openai_responses.answer import (
+    call_item,
+    decode_usage,
+    finish_reason_of,
+    message_item,
+    raise_if_failed,
+    reasoning_item,
+    response_object,
+)
+from cortex_replay.wire.shape import Unshaped, optional_object, text
+from cortex_replay.wire.sse import SseParser, sse_event
+from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+
+__all__ = ["ResponsesStreamDecoder", "ResponsesStreamEncoder"]
+
+_THOUGHTS: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_LAST: Final = ("response.completed", "response.incomplete", "response.failed")
+
+
+class ResponsesStreamDecoder(StreamDecoder):
+    """Reads a stream up to the event that says how it ended."""
+
+    def __init__(self, asked_model: str) -> None:
+        super().__init__(SseParser(), asked_model)
+        self._calls: dict[object, int] = {}
+        """Which call an output is, by the output's place."""
+        self._without_arguments: set[object] = set()
+        self._is_refusal = False
+
+    def _event(self, event: bytes) -> Iterator[StreamChunk]:
+        document = self._document(event)
+        kind = document.get("type")
+        if kind == "response.output_text.delta":
+            return self._said(text(document, "delta"))
+        if kind == "response.refusal.delta":
+            self._is_refusal = True
+            return self._said(text(document, "delta"))
+        if kind in _THOUGHTS:
+            return self._thought(text(document, "delta"))
+        if kind == "response.function_call_arguments.delta":
+            return self._arguments(_place(document), text(document, "delta"))
+        if kind in ("response.output_item.added", "response.output_item.done"):
+            is_whole = kind == "response.output_item.done"
+            return self._item(_place(document), optional_object(document, "item"), is_whole)
+        if kind in _LAST:
+            return self._last(optional_object(document, "response"))
+        if not isinstance(kind, str):
+            raise Unshaped("it has no type")
+        return iter(())
+
+    def _item(self, index: object, item: dict[str, Any], is_whole: bool) -> Iterator[StreamChunk]:
+        if item.get("type") != "function_call":
+            return
+        if index not in self._calls:
+            self._calls[index] = len(self._calls)
+            self._without_arguments.add(index)
+            name, call_id = text(item, "name"), text(item, "call_id") or None
+            yield from self._called(ToolCallDelta(self._calls[index], call_id, name))
+        if is_whole and index in self._without_arguments:  # they came in no other event
+            yield from self._arguments(index, text(item, "arguments"))
+
+    def _arguments(self, index: object, piece: str) -> Iterator[StreamChunk]:
+        if piece and index in self._calls:
+            self._without_arguments.discard(index)
+            yield from self._called(ToolCallDelta(self._calls[index], arguments=piece))
+
+    def _last(self, response: dict[str, Any]) -> Iterator[StreamChunk]:
+        raise_if_failed(response)
+        self._model = text(response, "model") or self._model
+        self._usage = decode_usage(optional_object(response, "usage"))
+        self._finish_reason = finish_reason_of(response, bool(self._calls), self._is_refusal)
+        return self._ended()
+
+
+def _place(document: dict[str, Any]) -> object:
+    """What tells one output from another: its index, or where a server gives none, its id."""
+    index = document.get("output_index")
+    if index is not None:
+        return str(index)
+    item = document.get("item")
+    return str(document.get("item_id") or (item.get("id") if isinstance(item, dict) else None))
+
+
+class ResponsesStreamEncoder(StreamEncoder):
+    """Writes the events of a stream, one output item at a time."""
+
+    def __init__(self, model: str, answer_id: str) -> None:
+        self._model = model
+        self._answer_id = answer_id
+        self._sequence = 0
+        self._output: list[Block] = []
+        self._open: tuple[str, int] | None = None
+        self._pieces: list[str] = []
+        self._call = ToolCallDelta(0)
+
+    def start(self) -> bytes:
+        empty = LlmResponse("", None, self._model, None, "")
+        response = response_object(empty, self._answer_id, []) | {"status": "in_progress"}
+        return b"".join(
+            self._event(kind, response=response) for kind in ("response.created", "response.in_progress")
+        )
+
+    def chunk(self, chunk: StreamChunk) -> bytes:
+        events = b""
+        if chunk.reasoning:
+            events += self._in_item("reasoning", 0)
+            events += self._piece("response.reasoning_summary_text.delta", chunk.reasoning, summary_index=0)
+        if chunk.delta:
+            events += self._in_item("message", 0)
+            events += self._piece("response.output_text.delta", chunk.delta, content_index=0, logprobs=[])
+        for piece in chunk.tool_calls:
+            if piece.name is not None or self._open != ("function_call", piece.index):
+                events += self._close_item()
+                self._call = piece
+            events += self._in_item("function_call", piece.index)
+            if piece.arguments:
+                events += self._piece("response.function_call_arguments.delta", piece.arguments)
+        if chunk.response is not None:
+            events += self._close_item()
+            whole = response_object(chunk.response, self._answer_id, self._output)
+            events += self._event(f"response.{whole['status']}", response=whole)
+        return events
+
+    def _piece(self, kind: str, delta: str, **fields: object) -> bytes:
+        self._pieces.append(delta)
+        return self._event(
+            kind, item_id=self._item()["id"], output_index=len(self._output), **fields, delta=delta
+        )
+
+    def _in_item(self, kind: str, call: int) -> bytes:
+        if self._open == (kind, call):
+            return b""
+        events = self._close_item()
+        self._open = (kind, call)
+        item = self._item() | ({} if kind == "reasoning" else {"status": "in_progress"})
+        events += self._event("response.output_item.added", output_index=len(self._output), item=item)
+        if kind == "message":
+            events += self._part("response.content_part.added", content_index=0, part=_text_part(""))
+        elif kind == "reasoning":
+            part = {"type": "summary_text", "text": ""}
+            events += self._part("response.reasoning_summary_part.added", summary_index=0, part=part)
+        return events
+
+    def _close_item(self) -> bytes:
+        if self._open is None:
+            return b""
+        kind, _ = self._open
+        item, whole = self._item(), "".join(self._pieces)
+        if kind == "message":
+            events = self._part("response.output_text.done", content_index=0, text=whole, logprobs=[])
+            events += self._part("response.content_part.done", content_index=0, part=_text_part(whole))
+        elif kind == "reasoning":
+            part = {"type": "summary_text", "text": whole}
+            events = self._part("response.reasoning_summary_text.done", summary_index=0, text=whole)
+            events += self._part("response.reasoning_summary_part.done", summary_index=0, part=part)
+        else:
+            name = self._call.name or ""
+            events = self._part("response.function_call_arguments.done", arguments=whole, name=name)
+        events += self._event("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+        self._pieces = []
+        self._open = None
+        return events
+
+    def _item(self) -> Block:
+        """The open item as it is so far."""
+        kind, call = self._open or ("", 0)
+        so_far = "".join(self._pieces)
+        if kind == "message":
+            return message_item(self._answer_id, so_far)
+        if kind == "reasoning":
+            return reasoning_item(self._answer_id, so_far)
+        return call_item(self._answer_id, call, self._call.id, self._call.name or "", so_far)
+
+    def _part(self, kind: str, **fields: object) -> bytes:
+        return self._event(kind, item_id=self._item()["id"], output_index=len(self._output), **fields)
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        event = {"type": kind, "sequence_number": self._sequence, **fields}
+        self._sequence += 1
+        return sse_event(orjson.dumps(event), kind)
+
+
+def _text_part(said: str) -> Block:
+    return {"type": "output_text", "text": said, "annotations": []}

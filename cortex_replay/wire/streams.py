@@ -1,0 +1,139 @@
+"""What reading and writing a stream have in common, whatever the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol
+
+import orjson
+
+from cortex_replay.errors import InvalidRequest, ResponseParse, Transport
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage, ToolCallDelta
+from cortex_replay.wire.failures import error_in
+from cortex_replay.wire.shape import Unshaped
+
+__all__ = ["StreamDecoder", "StreamEncoder"]
+
+_MAX_EVENTS: Final = 1_000_000
+
+
+class _Framing(Protocol):
+    consumed: int
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+    def flush(self) -> Iterator[bytes]: ...
+
+
+class StreamDecoder(ABC):
+    """Bytes of an answer in, chunks out. The last chunk carries the whole response."""
+
+    def __init__(self, framing: _Framing, asked_model: str) -> None:
+        self.is_done = False
+        """Whether the last chunk was given; what follows is not looked at."""
+        self._framing = framing
+        self._raw = bytearray()
+        self._model = asked_model
+        self._usage: TokenUsage | None = None
+        self._finish_reason: str | None = None
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._pieces: list[ToolCallDelta] = []
+        self._events = 0
+
+    def feed(self, data: bytes) -> Iterator[StreamChunk]:
+        """The chunks that ``data`` completes.
+
+        Raises:
+            Upstream: The provider reports an error in the stream.
+            ResponseParse: The stream is not in its protocol.
+        """
+        if not self.is_done:
+            self._raw += data
+            yield from self._chunks(self._framing.feed(data))
+
+    def finish(self) -> Iterator[StreamChunk]:
+        """The chunks that the end of the bytes completes.
+
+        Raises:
+            Transport: The stream ended before its last event.
+        """
+        if not self.is_done:
+            with contextlib.suppress(ResponseParse):  # half an event is no surprise here
+                yield from self._chunks(self._framing.flush())
+        if not self.is_done:
+            raise Transport("the stream ended before its last event")
+
+    def _chunks(self, events: Iterable[bytes]) -> Iterator[StreamChunk]:
+        for event in events:
+            self._events += 1
+            if self._events > _MAX_EVENTS:
+                raise ResponseParse(f"the stream has more than {_MAX_EVENTS} events")
+            try:
+                for chunk in self._event(event):
+                    yield chunk
+                    if self.is_done:
+                        return
+            except Unshaped as error:
+                raise ResponseParse(f"an event of the stream: {error}") from None
+            except InvalidRequest as error:  # a value that no chunk can hold
+                reason = f"an event of the stream: {error.field}: {error.reason}"
+                raise ResponseParse(reason) from None
+
+    @abstractmethod
+    def _event(self, event: bytes) -> Iterator[StreamChunk]:
+        """The chunks that one event gives, most often one or none."""
+
+    def _document(self, event: bytes) -> dict[str, Any]:
+        try:
+            document = orjson.loads(event)
+        except orjson.JSONDecodeError:
+            raise ResponseParse("an event of the stream is not JSON") from None
+        if not isinstance(document, dict):
+            raise ResponseParse("an event of the stream is not a JSON object")
+        if (error := error_in(document, 200)) is not None:
+            raise error
+        return document
+
+    def _said(self, delta: str) -> Iterator[StreamChunk]:
+        if delta:
+            self._text.append(delta)
+            yield StreamChunk(delta)
+
+    def _thought(self, reasoning: str) -> Iterator[StreamChunk]:
+        if reasoning:
+            self._reasoning.append(reasoning)
+            yield StreamChunk("", reasoning=reasoning)
+
+    def _called(self, piece: ToolCallDelta) -> Iterator[StreamChunk]:
+        self._pieces.append(piece)
+        yield StreamChunk("", tool_calls=(piece,))
+
+    def _ended(self) -> Iterator[StreamChunk]:
+        """The last chunk."""
+        self.is_done = True
+        response = LlmResponse(
+            text="".join(self._text),
+            parsed_json=None,
+            model=self._model,
+            usage=self._usage,
+            raw_hash=blake3_hex(bytes(self._raw[: self._framing.consumed])),
+            finish_reason=self._finish_reason or "stop",
+            tool_calls=ToolCallDelta.join(self._pieces),
+            reasoning="".join(self._reasoning) or None,
+        )
+        yield StreamChunk("", response.finish_reason, response=response)
+
+
+class StreamEncoder(ABC):
+    """Chunks in, bytes of one protocol's events out; the way back of :class:`StreamDecoder`."""
+
+    @abstractmethod
+    def start(self) -> bytes:
+        """The events before the first chunk."""
+
+    @abstractmethod
+    def chunk(self, chunk: StreamChunk) -> bytes:
+        """The events of one chunk; for the last one, which has the response, the closing ones too."""
