@@ -1,5 +1,9 @@
 """Record real model calls once; replay them for ever, from files whose every byte is vouched for."""
 
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.errors import (
     Finding,
@@ -16,7 +20,9 @@ from cortex_replay.errors import (
 )
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
+from cortex_replay.store.trusted import use_wire_decoder
 from cortex_replay.types import (
+    JsonValue,
     LlmMessage,
     LlmRequest,
     LlmResponse,
@@ -28,8 +34,14 @@ from cortex_replay.types import (
     ToolCallDelta,
 )
 
+if TYPE_CHECKING:
+    from cortex_replay.adapters.claude import ClaudeAdapter
+    from cortex_replay.adapters.ollama import OllamaAdapter
+    from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
+
 __all__ = [
     "Answer",
+    "ClaudeAdapter",
     "Finding",
     "Fixture",
     "FixtureConflict",
@@ -43,6 +55,8 @@ __all__ = [
     "LlmResponse",
     "LlmRole",
     "NoFixture",
+    "OllamaAdapter",
+    "OpenAICompatAdapter",
     "PromptCachePlan",
     "ReplayAdapter",
     "ResponseParse",
@@ -61,3 +75,22 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def _decode_wire(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
+    """Load the codecs with the first recorded wire that is checked."""
+    from cortex_replay.wire.recorded import decode_recorded  # noqa: PLC0415
+
+    return decode_recorded(wire, asked_model)
+
+
+use_wire_decoder(_decode_wire)
+
+_LIVE = {"ClaudeAdapter": "claude", "OllamaAdapter": "ollama", "OpenAICompatAdapter": "openai_compat"}
+
+
+def __getattr__(name: str) -> object:
+    """Load a live adapter, and with it the HTTP client, when it is first asked for: replay needs none."""
+    if name in _LIVE:
+        return getattr(import_module(f"cortex_replay.adapters.{_LIVE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

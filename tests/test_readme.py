@@ -89,3 +89,10 @@ def test_no_file_names_a_machine() -> None:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {".py", ".md", ".json", ".toml", ".rs"}:
                 assert not pattern.search(path.read_text()), path
+
+
+def test_the_python_in_the_guide_to_adapters_runs() -> None:
+    """As far as it goes without a key."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adapters.md").read_text(), re.DOTALL)
+
+    exec(compile(block, "adapters.md", "exec"), {})

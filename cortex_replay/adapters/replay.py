@@ -84,9 +84,13 @@ class ReplayAdapter(LlmAdapter):
 
 def _chunks(answer: Answer, asked_model: str) -> list[StreamChunk]:
     response = answer.response(asked_model)
-    if not answer.stream:
-        return [as_one_chunk(response)]
     chunks = [timed.chunk for timed in answer.stream]
+    if answer.wire is not None and answer.wire.get("stream") is True:
+        from cortex_replay.wire.recorded import recorded_chunks  # noqa: PLC0415 - most stores need no codec
+
+        chunks = recorded_chunks(answer.wire, asked_model)
+    if not chunks:
+        return [as_one_chunk(response)]
     last = chunks[-1]
     chunks[-1] = StreamChunk(
         last.delta, last.finish_reason or "stop", last.tool_calls, last.reasoning, response

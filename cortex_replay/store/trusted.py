@@ -12,7 +12,8 @@ A store is trusted only while all of these hold (`docs/store-format.md`, section
 * **T7** the file's key is its row's key, and no two rows of one table have one key;
 * **T8** a stored request hashes to the key, unless a secret was cut out of it by value;
 * **T9** a stored stream adds up to the stored answer: what a reviewer reads is what a client gets;
-* **T10** a stored wire body decodes to the stored answer; without a decoder it is not trusted.
+* **T10** a stored wire body decodes to the stored answer: its text, tool calls and finish reason, and
+  what else the answer has; one of a protocol without a codec is not trusted.
 
 Whoever calls these functions reads each file once and passes that buffer: what was hashed is what
 is parsed and served.
@@ -20,13 +21,13 @@ is parsed and served.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Final
 
-from cortex_replay.canonical import KEY_VERSION, compact
-from cortex_replay.errors import Finding
+from cortex_replay.canonical import KEY_VERSION, JsonValue, compact
+from cortex_replay.errors import Finding, LlmError
 from cortex_replay.hashing import are_digests, blake3_hex, is_digest
 from cortex_replay.store import hints
 from cortex_replay.store.exchange import parse_exchange
@@ -49,13 +50,14 @@ from cortex_replay.store.paths import (
     path_problem,
     shown,
 )
-from cortex_replay.types import ToolCallDelta
+from cortex_replay.types import LlmResponse, ToolCall, ToolCallDelta
 
 __all__ = [
     "MAX_FIXTURE_BYTES",
     "MAX_INDEX_BYTES",
     "Layout",
     "Untrusted",
+    "WireDecoder",
     "check_bytes",
     "compare_listing",
     "duplicate_keys",
@@ -64,6 +66,7 @@ __all__ = [
     "trust_fixture",
     "trust_index",
     "trust_rows",
+    "use_wire_decoder",
 ]
 
 MAX_INDEX_BYTES: Final = 32 * 2**20
@@ -249,7 +252,7 @@ def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
             reason = f"its stored request hashes to {actual}, not to its key {fixture.key.prompt_hash}"
             raise Untrusted(Finding("request-mismatch", row.path, reason, hints.REKEY))
     for number, answer in enumerate(fixture.answers, start=1):
-        problem = _answer_problem(answer)
+        problem = _answer_problem(answer, fixture.key.model)
         if problem:
             code, reason = problem
             raise Untrusted(Finding(code, row.path, f"answer {number}: {reason}"))
@@ -286,21 +289,59 @@ def _duplicate_key(path: str, earlier: str) -> Finding:
     return Finding("key-duplicate", shown(path), f"has the key of {shown(earlier)}")
 
 
-def _answer_problem(answer: Answer) -> tuple[str, str] | None:
+WireDecoder = Callable[[Mapping[str, JsonValue], str], LlmResponse]
+
+
+class _Decoder:
+    """Holds the one decoder of recorded wires. The codecs stand beside this layer, not below it, so
+    the package's root hands it over when it is imported, which is before anything here can be."""
+
+    decode: WireDecoder | None = None
+
+
+def use_wire_decoder(decode: WireDecoder) -> None:
+    """Decode recorded wires with ``decode``, which raises :class:`LlmError` for what it cannot."""
+    _Decoder.decode = staticmethod(decode)
+
+
+def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
+    if _Decoder.decode is None:
+        return "wire-undecodable", "its wire cannot be decoded without a codec"
+    try:
+        decoded = _Decoder.decode(wire, asked_model)
+    except LlmError as error:
+        return "wire-undecodable", f"its wire cannot be decoded ({error})"
+    kept: list[tuple[str, object, object]] = [
+        ("text", answer.text, decoded.text),
+        ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
+        ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
+    ]
+    kept += [
+        (name, getattr(answer, name), getattr(decoded, name))
+        for name in ("model", "usage", "reasoning")
+        if getattr(answer, name) is not None
+    ]
+    for name, stored, on_the_wire in kept:
+        if stored != on_the_wire:
+            return "wire-mismatch", f"the {name} of its response is not what its wire says"
+    return None
+
+
+def _calls(calls: Iterable[ToolCall]) -> list[str]:
+    # As text, because Python takes 1, 1.0 and true for equal.
+    return [compact(call.to_dict()) for call in calls]
+
+
+def _answer_problem(answer: Answer, asked_model: str) -> tuple[str, str] | None:
     if answer.wire is not None:
-        protocol = answer.wire.get("protocol")
-        name = protocol if isinstance(protocol, str) and protocol.isidentifier() else "unknown"
-        return "wire-undecodable", f"its wire (protocol {name}) cannot be decoded by this version"
+        return _wire_problem(answer.wire, answer, asked_model)
     if not answer.stream:
         return None
     chunks = [timed.chunk for timed in answer.stream]
     if "".join(chunk.delta for chunk in chunks) != answer.text:
         return "stream-mismatch", "the deltas of its stream are not its text"
     pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
-    # As text, because Python takes 1, 1.0 and true for equal.
-    if [compact(call.to_dict()) for call in ToolCallDelta.join(pieces)] != [
-        compact(call.to_dict()) for call in answer.tool_calls
-    ]:
+    if _calls(ToolCallDelta.join(pieces)) != _calls(answer.tool_calls):
         return "stream-mismatch", "the tool calls of its stream are not those of its response"
     if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
         return "stream-mismatch", "the reasoning in its stream is not that of its response"

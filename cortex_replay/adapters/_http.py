@@ -1,0 +1,401 @@
+"""The one module that speaks HTTP.
+
+What goes wrong in it leaves as one of our errors, and with nothing attached: an httpx error carries
+the request, and the request the key. For that reason errors are raised after the ``except`` block
+that noticed them, where Python has no context to chain. Redirects are never followed, because httpx
+would take ``x-api-key`` along to the other host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import email.utils
+import ipaddress
+import logging
+import random
+import ssl
+import time
+import weakref
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from cortex_replay.adapters.secret import ApiKey
+from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
+from cortex_replay.wire.failures import upstream_error
+
+__all__ = ["Answer", "Budget", "ByteStream", "Endpoint", "Http"]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 8.0
+_MAX_ERROR_BYTES: Final = 64 * 1024
+_DRAIN_S: Final = 0.25
+_DRAIN_BYTES: Final = 64 * 1024
+_MAX_REASON: Final = 200
+
+
+class Budget:
+    """The time that one call may take in all: its retries, its pauses and its whole stream."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self.deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+
+    @property
+    def remaining_s(self) -> float:
+        return self.deadline - asyncio.get_running_loop().time()
+
+
+class Endpoint:
+    """A server's base URL, checked.
+
+    The host is taken from the very value that the client connects to, so that no trick of spelling
+    makes a foreign host look local.
+
+    Raises:
+        InvalidRequest: It is no plain http or https URL. User names are refused: they are how
+            ``http://localhost:x@evil.example`` looks local, and a password in a URL ends up in logs.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        problem = None
+        try:
+            url = httpx.URL(base_url)
+        except (httpx.InvalidURL, TypeError):
+            problem = "is not a URL"
+        else:
+            if url.scheme not in ("http", "https") or not url.host:
+                problem = "is not an http or https URL with a host"
+            elif url.userinfo or "@" in url.netloc.decode("ascii"):
+                problem = "must not hold a user name or password"
+            elif url.port is not None and url.port > 65535:
+                problem = "has no such port"
+            elif url.query or url.fragment:
+                problem = "must not hold a query or a fragment"
+        if problem is not None:
+            raise InvalidRequest("base_url", problem)
+        self.url: Final = url
+        self.host: Final = url.host
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            address = ipaddress.ip_address(self.host)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return (mapped or address).is_loopback
+
+    def at(self, path: str) -> httpx.URL:
+        return self.url.copy_with(path=self.url.path.rstrip("/") + path)
+
+    def __str__(self) -> str:
+        return str(self.url)
+
+
+class Answer(NamedTuple):
+    """A whole answer with a good status."""
+
+    content_type: str
+    body: bytes
+
+
+class _Failed(Exception):
+    """An attempt that failed and may be made again."""
+
+    def __init__(self, error: LlmError, retry_after_s: float | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.retry_after_s = retry_after_s
+
+
+class ByteStream:
+    """The body of an answer as it comes, decoded, within the call's budget and its size."""
+
+    def __init__(self, response: httpx.Response, budget: Budget, most_bytes: int) -> None:
+        self.content_type: Final = _content_type(response)
+        self._response = response
+        self._raw = response.aiter_raw()
+        self._budget = budget
+        self._most = most_bytes
+        self._size = 0
+        self._inflate = _inflater(response)
+
+    async def read(self) -> bytes:
+        """The next bytes; none at the end.
+
+        Raises:
+            Timeout: The budget is spent.
+            Transport: The connection broke.
+            ResponseParse: The body is too large, or not in its encoding.
+        """
+        data = await self._next()
+        if self._inflate is not None:
+            data = await self._inflated(self._inflate, data)
+        self._size += len(data)
+        if self._size > self._most:
+            raise ResponseParse(f"the answer is larger than {self._most} bytes")
+        return data
+
+    async def _next(self) -> bytes:
+        try:
+            async with asyncio.timeout_at(self._budget.deadline):
+                return await anext(self._raw, b"")
+        except TimeoutError:
+            failure: LlmError = Timeout(self._budget.timeout_ms)
+        except Exception as error:  # noqa: BLE001 - whatever the client throws, nothing of it may leave
+            failure = Transport(_reason(error))
+        raise failure
+
+    async def _inflated(self, inflate: zlib._Decompress, data: bytes) -> bytes:
+        """Decoded, but never more than one byte over the limit: a bomb goes off in one read."""
+        while data:
+            try:
+                decoded = inflate.decompress(data, self._most - self._size + 1)
+            except zlib.error:
+                decoded = None
+            if decoded is None:
+                raise ResponseParse("the answer is not in its content encoding")
+            if decoded:
+                return decoded
+            data = await self._next()  # so far there were only headers in it
+        return b""
+
+    async def read_all(self) -> bytes:
+        pieces = []
+        while data := await self.read():
+            pieces.append(data)
+        return b"".join(pieces)
+
+    async def drain(self) -> None:
+        """Read to the end, if it is near, so that the connection can be used again."""
+        self._most = self._size + _DRAIN_BYTES
+        self._budget = Budget(min(self._budget.timeout_ms, int(_DRAIN_S * 1000)))
+        with contextlib.suppress(LlmError):
+            await self.read_all()
+
+    async def aclose(self) -> None:
+        try:
+            await self._response.aclose()
+        except Exception as error:  # noqa: BLE001 - it is over anyway
+            logger.debug("closing a connection: %s", _reason(error))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Held(NamedTuple):
+    client: httpx.AsyncClient
+    keeper: AsyncGenerator[None]
+
+
+async def _keeper(client: httpx.AsyncClient) -> AsyncGenerator[None]:
+    """Closes the client with its loop, for those who do not close their adapter.
+
+    ``asyncio.run`` closes the generators that are still open when it ends; a loop offers no other way
+    to be told.
+    """
+    try:
+        yield
+    finally:
+        await client.aclose()
+
+
+_Clients = WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]
+
+
+def _drop(clients: _Clients) -> None:
+    """Close the clients of an adapter that is gone, each in its own loop."""
+    for loop, held in clients.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(loop.create_task, _closed(held))
+
+
+async def _closed(held: _Held) -> None:
+    await held.keeper.aclose()
+
+
+class Http:
+    """Sends requests to one server, again where that may help.
+
+    httpx ties its connections to an event loop, so there is a client per loop: one adapter serves
+    scripts that call ``asyncio.run`` twice, and test suites with a loop per test.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        headers: Mapping[str, str] | None = None,
+        key: ApiKey | None = None,
+        key_header: str = "authorization",
+        key_prefix: str = "",
+        max_retries: int = 2,
+        max_body_bytes: int = 64 * 2**20,
+    ) -> None:
+        self._endpoint = endpoint
+        # What a model says is small and a compressed bomb is not, so nothing compressed is asked for.
+        self._headers = {"accept-encoding": "identity", "content-type": "application/json", **(headers or {})}
+        self._key = key
+        self._key_header = key_header
+        self._key_prefix = key_prefix
+        self._max_retries = max_retries
+        self._max_body_bytes = max_body_bytes
+        self._clients: _Clients = WeakKeyDictionary()
+        weakref.finalize(self, _drop, self._clients).atexit = False
+
+    async def fetch(self, method: str, path: str, body: bytes | None, budget: Budget) -> Answer:
+        """A whole answer.
+
+        Raises:
+            Upstream: The status is not a good one.
+            Transport, Timeout, ResponseParse: See :meth:`ByteStream.read`.
+        """
+
+        async def once() -> Answer:
+            async with await self._open(method, path, body, budget) as stream:
+                try:
+                    return Answer(stream.content_type, await stream.read_all())
+                except Transport as error:
+                    failure = _Failed(error)
+                raise failure
+
+        return await self._with_retries(once, budget)
+
+    async def open(self, path: str, body: bytes, budget: Budget) -> ByteStream:
+        """An answer whose body is still to come; for what goes wrong up to here, see :meth:`fetch`."""
+        return await self._with_retries(lambda: self._open("POST", path, body, budget), budget)
+
+    def scrubbed(self, error: LlmError) -> LlmError:
+        """The error without the key, should the server have repeated it."""
+        if self._key is None or self._key.reveal() not in str(error):
+            return error
+        if isinstance(error, Upstream):
+            kind = None if error.error_type is None else self._key.scrub(error.error_type)
+            return Upstream(error.status, self._key.scrub(error.message), kind)
+        return type(error)(*(self._key.scrub(a) if isinstance(a, str) else a for a in error.args))
+
+    async def aclose(self) -> None:
+        held = self._clients.pop(asyncio.get_running_loop(), None)
+        if held is not None:
+            await held.keeper.aclose()
+
+    async def _with_retries(self, once: Callable[[], Awaitable[_T]], budget: Budget) -> _T:
+        attempt = 0
+        while True:
+            try:
+                return await once()
+            except _Failed as failed:
+                error, pause = failed.error, failed.retry_after_s
+            if pause is None:
+                pause = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S)
+                pause *= random.uniform(0.75, 1.0)  # noqa: S311 - so that many clients do not knock as one
+            attempt += 1
+            if attempt > self._max_retries or pause >= budget.remaining_s:
+                raise error
+            logger.debug("attempt %d at %s failed, again in %.1f s", attempt, self._endpoint.host, pause)
+            await asyncio.sleep(pause)
+
+    async def _open(self, method: str, path: str, body: bytes | None, budget: Budget) -> ByteStream:
+        client = await self._client()
+        url = self._endpoint.at(path)
+        request = client.build_request(method, url, content=body, headers=self._headers)
+        try:
+            async with asyncio.timeout_at(budget.deadline):
+                response = await client.send(request, auth=self._authorized, stream=True)
+        except TimeoutError:
+            failure: Exception = Timeout(budget.timeout_ms)
+        except Exception as error:  # noqa: BLE001 - see ByteStream.read
+            failure = _Failed(Transport(_reason(error)))
+        else:
+            if response.is_success:
+                return ByteStream(response, budget, self._max_body_bytes)
+            failure = await self._refusal(response, budget)
+        raise failure
+
+    async def _refusal(self, response: httpx.Response, budget: Budget) -> Exception:
+        status = response.status_code
+        async with ByteStream(response, budget, _MAX_ERROR_BYTES) as stream:
+            try:
+                body = await stream.read_all()
+            except Timeout as spent:
+                return spent
+            except LlmError:
+                body = b""
+        if response.has_redirect_location or 300 <= status < 400:
+            return Upstream(status, "a redirect, which is never followed")
+        error = upstream_error(status, stream.content_type, body)
+        if response.headers.get("x-should-retry") == "false" or not (status == 429 or status >= 500):
+            return error
+        return _Failed(error, _retry_after_s(response.headers))
+
+    def _authorized(self, request: httpx.Request) -> httpx.Request:
+        """Put the key into the request as late as can be, so that no variable holds it in clear."""
+        if self._key is not None:
+            request.headers[self._key_header] = self._key_prefix + self._key.reveal()
+        return request
+
+    async def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        held = self._clients.get(loop)
+        if held is None:
+            has_tls = self._endpoint.url.scheme == "https"
+            client = httpx.AsyncClient(
+                timeout=None,  # noqa: S113 - the budget is above it, and counts everything
+                follow_redirects=False,
+                # A proxy has no business between this machine and itself.
+                trust_env=not self._endpoint.is_loopback,
+                # Without TLS there is nothing to verify, and loading the roots takes 20 ms.
+                verify=True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            )
+            held = self._clients[loop] = _Held(client, _keeper(client))
+            await anext(held.keeper)
+        return held.client
+
+
+def _content_type(response: httpx.Response) -> str:
+    value: str = response.headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower()
+
+
+def _inflater(response: httpx.Response) -> zlib._Decompress | None:
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("identity", ""):
+        return None
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(zlib.MAX_WBITS | 32)
+    raise ResponseParse("the answer is compressed in a way that was not asked for")
+
+
+def _retry_after_s(headers: httpx.Headers) -> float | None:
+    """How long the server wants us to wait: in milliseconds, in seconds, or until a date."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        return seconds if 0 <= seconds < float("inf") else None
+    try:
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time())
+
+
+def _reason(error: Exception) -> str:
+    """What happened, in a few words of the library that noticed."""
+    text = str(error).partition("\n")[0][:_MAX_REASON]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

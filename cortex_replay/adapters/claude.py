@@ -1,0 +1,88 @@
+"""Claude, and whatever else speaks the Messages API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from cortex_replay.adapters._http import Endpoint, Http
+from cortex_replay.adapters.live import LiveAdapter
+from cortex_replay.adapters.secret import ApiKey, key_from
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact import Sensitivity
+from cortex_replay.redact.sensitivity import SensitivityLevel
+from cortex_replay.types import LlmRequest
+from cortex_replay.wire import AnthropicMessages
+
+__all__ = ["ClaudeAdapter"]
+
+_KEY_VARIABLES: Final = ("CORTEX_CLAUDE_API_KEY", "ANTHROPIC_API_KEY")
+
+
+class ClaudeAdapter(LiveAdapter):
+    """Answers from Anthropic's Messages API.
+
+    Args:
+        api_key: The key; ``CORTEX_CLAUDE_API_KEY``, else ``ANTHROPIC_API_KEY``, unless given.
+        base_url: The server, without ``/v1``.
+        version: The ``anthropic-version`` header.
+        betas: What goes into ``anthropic-beta``.
+        allow_latest: Take models with ``latest`` in their name. Such a name means another model
+            tomorrow, and a recording would not say which one answered.
+        max_sensitivity: The highest label that may be sent (:mod:`cortex_replay.redact`).
+        max_retries: How often to try again after 429, 5xx and broken connections.
+        max_body_bytes: The largest answer, decoded.
+
+    Raises:
+        InvalidRequest: There is no key, or an argument makes no sense.
+    """
+
+    adapter_id: ClassVar[str] = "claude"
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str = "https://api.anthropic.com",
+        version: str = "2023-06-01",
+        betas: tuple[str, ...] = (),
+        allow_latest: bool = False,
+        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
+        max_retries: int = 2,
+        max_body_bytes: int = 64 * 2**20,
+    ) -> None:
+        key = _key(api_key, os.environ)
+        self._allows_latest = allow_latest
+        self._endpoint = Endpoint(base_url)
+        headers = {"anthropic-version": version}
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        http = Http(
+            self._endpoint,
+            headers=headers,
+            key=key,
+            key_header="x-api-key",
+            max_retries=max_retries,
+            max_body_bytes=max_body_bytes,
+        )
+        super().__init__(AnthropicMessages(), http, "/v1/messages", max_sensitivity)
+
+    def __repr__(self) -> str:
+        return f"ClaudeAdapter(base_url={str(self._endpoint)!r})"
+
+    def _check(self, request: LlmRequest) -> None:
+        if "latest" in request.model.lower() and not self._allows_latest:
+            reason = (
+                "names no fixed model, so a recording would not say what answered; allow_latest permits it"
+            )
+            raise InvalidRequest("model", reason)
+        if request.max_tokens is None:
+            raise InvalidRequest("max_tokens", "Claude needs a limit")
+
+
+def _key(given: str | None, environment: Mapping[str, str]) -> ApiKey:
+    key = key_from(environment, *_KEY_VARIABLES) if given is None else ApiKey(given)
+    if key is None:
+        raise InvalidRequest("api_key", f"there is none; set {' or '.join(_KEY_VARIABLES)}")
+    return key

@@ -1,0 +1,132 @@
+"""What every live adapter does, whatever its provider."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from typing import Final
+
+import orjson
+
+from cortex_replay.adapters._http import Budget, Http
+from cortex_replay.adapters.base import LlmAdapter
+from cortex_replay.adapters.schema import check_schema, with_parsed_json
+from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse
+from cortex_replay.redact import Sensitivity, refuse_above
+from cortex_replay.redact.sensitivity import SensitivityLevel
+from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
+from cortex_replay.wire import Wire
+from cortex_replay.wire.failures import error_in
+
+__all__ = ["LiveAdapter"]
+
+_JSON: Final = "application/json"
+
+
+class LiveAdapter(LlmAdapter):
+    """Asks a real server, over one wire.
+
+    Nothing is sent that the request's key does not cover, and everything is that it does: the body
+    is made by the wire, which refuses what it cannot carry. The time a call takes in all is at most
+    the request's ``timeout_ms``.
+    """
+
+    def __init__(
+        self, wire: Wire, http: Http, path: str, max_sensitivity: Sensitivity | SensitivityLevel
+    ) -> None:
+        self._wire = wire
+        self._http = http
+        self._path = path
+        self._max_sensitivity = Sensitivity.of(max_sensitivity)
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        """The whole answer.
+
+        Raises:
+            InvalidRequest: The request must not, or cannot, be sent; nothing was.
+            Upstream: The provider answered with an error.
+            Transport: It could not be reached, or the connection broke.
+            Timeout: ``timeout_ms`` passed.
+            ResponseParse: The answer is not what it should be.
+        """
+        body = self._body(request, stream=False)
+        budget = Budget(request.timeout_ms)
+        try:
+            await self._before_call(request, budget)
+            answer = await self._http.fetch("POST", self._path, body, budget)
+            if answer.content_type not in (_JSON, ""):
+                raise ResponseParse(f"the answer is {answer.content_type}, not {_JSON}")
+            return with_parsed_json(request, self._wire.decode_answer(answer.body, request.model))
+        except LlmError as error:
+            failure = self._alone(error)
+        raise failure
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        """The answer piece by piece, each when it comes; see :meth:`complete` for what it raises.
+
+        Leaving it early closes the connection, and a slow reader holds the sender back.
+        """
+        body = self._body(request, stream=True)
+        budget = Budget(request.timeout_ms)
+        try:
+            await self._before_call(request, budget)
+            async with await self._http.open(self._path, body, budget) as incoming:
+                if incoming.content_type != self._wire.stream_media_type:
+                    raise _not_a_stream(incoming.content_type, await incoming.read_all())
+                decoder = self._wire.stream_decoder(request.model)
+                while data := await incoming.read():
+                    for chunk in decoder.feed(data):
+                        yield _parsed(request, chunk)
+                    if decoder.is_done:
+                        await incoming.drain()
+                        return
+                for chunk in decoder.finish():
+                    yield _parsed(request, chunk)
+                return
+        except LlmError as error:
+            failure = self._alone(error)
+        raise failure
+
+    def _alone(self, error: LlmError) -> LlmError:
+        """The error without the key, and without what was being handled when it was raised: that
+        may hold the answer, or the request with all its headers."""
+        failure = self._http.scrubbed(error)
+        failure.__context__ = failure.__cause__ = None
+        return failure
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def _body(self, request: LlmRequest, *, stream: bool) -> bytes:
+        self._check(request)
+        refuse_above(request, self._max_sensitivity)
+        if request.extra.get("n", 1) != 1:
+            raise InvalidRequest("extra.n", "an answer here is one answer")
+        check_schema(request)
+        return orjson.dumps(self._wire.lower(self._as_sent(request), stream=stream))
+
+    def _check(self, request: LlmRequest) -> None:
+        """Refuse what this provider should not be asked."""
+
+    def _as_sent(self, request: LlmRequest) -> LlmRequest:
+        """The request as it is lowered; its model may have another name there."""
+        return request
+
+    async def _before_call(self, request: LlmRequest, budget: Budget) -> None:
+        """Whatever must be known before the first call."""
+
+
+def _parsed(request: LlmRequest, chunk: StreamChunk) -> StreamChunk:
+    """The chunk; if it is the last one of an answer to a schema, with the parsed answer."""
+    if chunk.response is None or request.json_schema is None:
+        return chunk
+    return dataclasses.replace(chunk, response=with_parsed_json(request, chunk.response))
+
+
+def _not_a_stream(content_type: str, body: bytes) -> LlmError:
+    """What is wrong when a whole document comes where a stream was asked for."""
+    try:
+        error = error_in(orjson.loads(body), 200)
+    except orjson.JSONDecodeError:
+        error = None
+    return error or ResponseParse(f"a stream was asked for, and {content_type or 'something'} came")

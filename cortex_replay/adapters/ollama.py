@@ -1,0 +1,108 @@
+"""Ollama, on this machine, with the model pinned to the bytes it consists of."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import ClassVar, Final, NamedTuple
+
+import orjson
+
+from cortex_replay.adapters._http import Budget, Endpoint, Http
+from cortex_replay.adapters.live import LiveAdapter
+from cortex_replay.errors import InvalidRequest, ResponseParse
+from cortex_replay.redact import Sensitivity
+from cortex_replay.redact.sensitivity import SensitivityLevel
+from cortex_replay.types import LlmRequest
+from cortex_replay.wire import OllamaChat
+from cortex_replay.wire.shape import Unshaped, objects, text
+
+__all__ = ["OllamaAdapter"]
+
+_PINNED: Final = re.compile(r"(?P<name>[^@\s:]+(?::\d+/[^@\s:]+)?:[^@\s:/]+)@sha256:(?P<digest>[0-9a-f]{64})")
+
+
+class _Model(NamedTuple):
+    name: str
+    digest: str | None
+
+
+class OllamaAdapter(LiveAdapter):
+    """Answers from Ollama's ``/api/chat``.
+
+    A model is named ``name:tag@sha256:<64 hex digits>``, the digest being the one that ``ollama list``
+    and ``/api/tags`` show. It is compared with the server's before the first call, and left out on the
+    wire.
+
+    Args:
+        base_url: The server; only one on this machine unless ``allow_remote``.
+        allow_remote: Take a server elsewhere. What is sent to it leaves the machine.
+        allow_unpinned: Take a model without a digest. A tag means other bytes tomorrow.
+        max_sensitivity: See :class:`ClaudeAdapter`, and for the next two as well.
+        max_retries: How often to try again.
+        max_body_bytes: The largest answer.
+
+    Raises:
+        InvalidRequest: The server is not on this machine, or an argument makes no sense.
+    """
+
+    adapter_id: ClassVar[str] = "ollama"
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:11434",
+        *,
+        allow_remote: bool = False,
+        allow_unpinned: bool = False,
+        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
+        max_retries: int = 2,
+        max_body_bytes: int = 64 * 2**20,
+    ) -> None:
+        self._endpoint = Endpoint(base_url)
+        if not self._endpoint.is_loopback and not allow_remote:
+            reason = f"{self._endpoint.host!r} is not this machine; allow_remote permits it"
+            raise InvalidRequest("base_url", reason)
+        self._allows_unpinned = allow_unpinned
+        self._known_digests: set[_Model] = set()
+        http = Http(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
+        super().__init__(OllamaChat(), http, "/api/chat", max_sensitivity)
+
+    def __repr__(self) -> str:
+        return f"OllamaAdapter(base_url={str(self._endpoint)!r})"
+
+    def _check(self, request: LlmRequest) -> None:
+        self._model(request)
+
+    def _as_sent(self, request: LlmRequest) -> LlmRequest:
+        return dataclasses.replace(request, model=self._model(request).name)
+
+    async def _before_call(self, request: LlmRequest, budget: Budget) -> None:
+        model = self._model(request)
+        if model.digest is None or model in self._known_digests:
+            return
+        actual = await self._digest_of(model.name, budget)
+        if actual is None:
+            raise InvalidRequest("model", f"the server has no {model.name}")
+        if actual != model.digest:
+            reason = f"{model.name} is sha256:{actual} on the server, not the pinned sha256:{model.digest}"
+            raise InvalidRequest("model", reason)
+        self._known_digests.add(model)
+
+    async def _digest_of(self, name: str, budget: Budget) -> str | None:
+        answer = await self._http.fetch("GET", "/api/tags", None, budget)
+        try:
+            listed = objects(orjson.loads(answer.body), "models")
+            digests = {text(model, "name"): text(model, "digest") for model in listed}
+        except (orjson.JSONDecodeError, AttributeError, Unshaped):
+            raise ResponseParse("the server's list of models is not one") from None
+        digest = digests.get(name)
+        return None if digest is None else digest.removeprefix("sha256:")
+
+    def _model(self, request: LlmRequest) -> _Model:
+        match = _PINNED.fullmatch(request.model)
+        if match is not None:
+            return _Model(match["name"], match["digest"])
+        if "@" in request.model or not self._allows_unpinned:
+            reason = "must be pinned as name:tag@sha256:<64 hex digits>; allow_unpinned takes a bare name"
+            raise InvalidRequest("model", reason)
+        return _Model(request.model, None)

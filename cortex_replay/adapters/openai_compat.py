@@ -1,0 +1,74 @@
+"""OpenAI, and every server that speaks its wires."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal
+
+from cortex_replay.adapters._http import Endpoint, Http
+from cortex_replay.adapters.live import LiveAdapter
+from cortex_replay.adapters.secret import ApiKey
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact import Sensitivity
+from cortex_replay.redact.sensitivity import SensitivityLevel
+from cortex_replay.wire import ChatCompletions, Responses, Wire
+from cortex_replay.wire.openai_chat import MaxTokensField
+
+__all__ = ["OpenAICompatAdapter"]
+
+_OPENAI: Final = "api.openai.com"
+
+
+class OpenAICompatAdapter(LiveAdapter):
+    """Answers from a server with OpenAI's chat completions or Responses API.
+
+    Args:
+        base_url: The server, with ``/v1`` where it has one.
+        api_key: The key, if the server wants one. It is never taken from the environment: any server
+            may be asked here, and OpenAI's key is for OpenAI.
+        api: Which of the two to use.
+        max_tokens_field: The name under which chat completions get the limit; by default
+            ``max_completion_tokens`` for OpenAI itself, and ``max_tokens`` for all others.
+        max_sensitivity: See :class:`ClaudeAdapter`, and for the next two as well.
+        max_retries: How often to try again.
+        max_body_bytes: The largest answer.
+
+    Raises:
+        InvalidRequest: An argument makes no sense.
+    """
+
+    adapter_id: ClassVar[str] = "openai-compat"
+
+    def __init__(
+        self,
+        base_url: str = f"https://{_OPENAI}/v1",
+        api_key: str | None = None,
+        *,
+        api: Literal["chat", "responses"] = "chat",
+        max_tokens_field: MaxTokensField | None = None,
+        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
+        max_retries: int = 2,
+        max_body_bytes: int = 64 * 2**20,
+    ) -> None:
+        self._endpoint = Endpoint(base_url)
+        key = None if api_key is None else ApiKey(api_key)
+        wire, path = self._wire_for(api, max_tokens_field)
+        http = Http(
+            self._endpoint,
+            key=key,
+            key_prefix="Bearer ",
+            max_retries=max_retries,
+            max_body_bytes=max_body_bytes,
+        )
+        super().__init__(wire, http, path, max_sensitivity)
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatAdapter(base_url={str(self._endpoint)!r}, wire={self._wire.protocol!r})"
+
+    def _wire_for(self, api: str, max_tokens_field: MaxTokensField | None) -> tuple[Wire, str]:
+        if api == "responses":
+            return Responses(), "/responses"
+        if api != "chat":
+            raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
+        is_openai = self._endpoint.host == _OPENAI
+        name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
+        return ChatCompletions(name), "/chat/completions"

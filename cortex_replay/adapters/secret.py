@@ -1,0 +1,51 @@
+"""A key that does not show itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["ApiKey", "key_from"]
+
+_HIDDEN: Final = "***"
+
+
+class ApiKey:
+    """Holds a key, and gives it only to whoever calls :meth:`reveal`.
+
+    ``repr`` and ``str`` hide it, because tracebacks with local variables, logs and failed assertions
+    print whatever they find.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        value = value.strip()  # a file or a shell leaves a line end
+        if not value:
+            raise InvalidRequest("api_key", "is empty")
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise InvalidRequest("api_key", "holds characters that no header can carry")
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def scrub(self, text: str) -> str:
+        """The text without the key, which some servers repeat when they refuse it."""
+        return text.replace(self._value, _HIDDEN)
+
+    def __repr__(self) -> str:
+        return f"ApiKey({_HIDDEN})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is not to be copied into a file or another process")
+
+
+def key_from(environment: Mapping[str, str], *names: str) -> ApiKey | None:
+    """The first of the variables that is set and not empty."""
+    for name in names:
+        if environment.get(name, "").strip():
+            return ApiKey(environment[name])
+    return None

@@ -1,0 +1,145 @@
+"""A fixture's wire is what a client got: it must say what the response beside it says."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from cortex_replay import (
+    Answer,
+    FixtureIntegrityFailed,
+    LlmResponse,
+    ReplayAdapter,
+    StreamChunk,
+    TokenUsage,
+    ToolCall,
+    ToolCallDelta,
+)
+from cortex_replay.wire import WIRES
+from tests.builder import StoreBuilder, ask, fixture_of
+
+CALL = ToolCall(id="c1", name="f", arguments={"a": True})
+RESPONSE = LlmResponse("Hello.", None, "real", TokenUsage(3, 4), "", "tool_calls", (CALL,), "Hm.")
+ANSWER = Answer("Hello.", None, "real", TokenUsage(3, 4), "tool_calls", (CALL,), "Hm.")
+QUESTION = ask("What?")
+wires = pytest.mark.parametrize("protocol", WIRES)
+
+
+def whole_wire(protocol: str) -> dict[str, Any]:
+    body = orjson.dumps(WIRES[protocol].encode_answer(RESPONSE, "1")).decode()
+    return {"protocol": protocol, "stream": False, "status": 200, "headers": {}, "body": body}
+
+
+def stream_wire(protocol: str) -> dict[str, Any]:
+    encoder = WIRES[protocol].stream_encoder("real", "1")
+    pieces = [
+        StreamChunk("", reasoning="Hm."),
+        StreamChunk("Hel"),
+        StreamChunk("lo."),
+        StreamChunk("", tool_calls=(ToolCallDelta.whole(0, CALL),)),
+        StreamChunk("", "tool_calls", response=RESPONSE),
+    ]
+    texts = [encoder.start(), *map(encoder.chunk, pieces)]
+    events = [{"at_ms": i, "text": text.decode()} for i, text in enumerate(texts) if text]
+    return {"protocol": protocol, "stream": True, "status": 200, "headers": {}, "events": events}
+
+
+def opened(folder: Path, wire: dict[str, Any], answer: Answer = ANSWER) -> ReplayAdapter:
+    builder = StoreBuilder(folder)
+    builder.add_fixture(fixture_of(QUESTION, dataclasses.replace(answer, wire=wire)))
+    builder.write()
+    return ReplayAdapter(builder.root)
+
+
+def finding_of(folder: Path, wire: dict[str, Any], answer: Answer = ANSWER) -> str:
+    with pytest.raises(FixtureIntegrityFailed) as caught:
+        opened(folder, wire, answer)
+    (issue,) = caught.value.issues
+    assert "Hello" not in str(issue)
+    return issue.code
+
+
+@wires
+def test_a_wire_that_says_what_its_response_says_is_trusted(protocol: str, tmp_path: Path) -> None:
+    adapter = opened(tmp_path, whole_wire(protocol))
+
+    assert adapter.sync.complete(QUESTION).tool_calls == (CALL,)
+    (chunk,) = adapter.sync.stream(QUESTION)
+    assert (chunk.delta, chunk.finish_reason) == ("Hello.", "tool_calls")
+
+
+@wires
+def test_a_recorded_stream_is_replayed_in_its_own_chunks(protocol: str, tmp_path: Path) -> None:
+    chunks = list(opened(tmp_path, stream_wire(protocol)).sync.stream(QUESTION))
+
+    assert [chunk.delta for chunk in chunks if chunk.delta] == ["Hel", "lo."]
+    assert chunks[-1].finish_reason == "tool_calls"
+    assert chunks[-1].response is not None
+    assert chunks[-1].response.usage == TokenUsage(3, 4)
+
+
+@wires
+def test_a_body_that_is_not_utf8_may_be_base64(protocol: str, tmp_path: Path) -> None:
+    wire = whole_wire(protocol)
+    wire["body_base64"] = base64.b64encode(wire.pop("body").encode()).decode()
+
+    assert opened(tmp_path, wire).sync.complete(QUESTION).text == "Hello."
+
+
+LIES: dict[str, Answer] = {
+    "text": dataclasses.replace(ANSWER, text="Bye."),
+    "tool calls": dataclasses.replace(ANSWER, tool_calls=()),
+    "arguments that only Python takes for equal": dataclasses.replace(
+        ANSWER, tool_calls=(ToolCall(id="c1", name="f", arguments={"a": 1}),)
+    ),
+    "finish reason": dataclasses.replace(ANSWER, finish_reason="length"),
+    "model": dataclasses.replace(ANSWER, model="another"),
+    "usage": dataclasses.replace(ANSWER, usage=TokenUsage(3, 5)),
+    "reasoning": dataclasses.replace(ANSWER, reasoning="Aha."),
+}
+
+
+@wires
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("made", [whole_wire, stream_wire])
+def test_a_response_that_its_wire_does_not_say_is_refused(
+    protocol: str, name: str, made: Any, tmp_path: Path
+) -> None:
+    """A reviewer reads the response; a client gets the wire."""
+    assert finding_of(tmp_path, made(protocol), LIES[name]) == "wire-mismatch"
+
+
+@wires
+def test_what_the_response_leaves_out_is_not_compared(protocol: str, tmp_path: Path) -> None:
+    bare = Answer("Hello.", finish_reason="tool_calls", tool_calls=(CALL,))
+
+    assert opened(tmp_path, whole_wire(protocol), bare).sync.complete(QUESTION).text == "Hello."
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "another protocol": {"protocol": "telepathy"},
+    "no protocol": {"protocol": None},
+    "an error status": {"status": 500},
+    "no status": {"status": "200"},
+    "half a body": {"body": "{"},
+    "a body of another kind": {"body": 5},
+    "a cut stream": {"stream": True, "body": "data: {}\n\n"},
+    "an error": {"body": '{"error": {"message": "no"}}'},
+    "bad base64": {"body": None, "body_base64": "@@"},
+    "events of another kind": {"body": None, "events": [5]},
+}
+
+
+@wires
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_wire_that_holds_no_answer_is_refused(protocol: str, name: str, tmp_path: Path) -> None:
+    changed = {
+        key: value for key, value in (whole_wire(protocol) | BROKEN[name]).items() if value is not None
+    }
+
+    assert finding_of(tmp_path, changed) == "wire-undecodable"
