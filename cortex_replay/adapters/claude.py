@@ -13,7 +13,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import AnthropicMessages
+from cortex_replay.wire import ANTHROPIC_MESSAGES
 
 __all__ = ["ClaudeAdapter"]
 
@@ -66,7 +66,7 @@ class ClaudeAdapter(LiveAdapter):
             max_retries=max_retries,
             max_body_bytes=max_body_bytes,
         )
-        super().__init__(AnthropicMessages(), http, "/v1/messages", max_sensitivity)
+        super().__init__(ANTHROPIC_MESSAGES, http, "/v1/messages", max_sensitivity)
 
     def __repr__(self) -> str:
         return f"ClaudeAdapter(base_url={str(self._endpoint)!r})"

@@ -14,7 +14,7 @@ from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import OllamaChat
+from cortex_replay.wire import OLLAMA_CHAT
 from cortex_replay.wire.shape import Unshaped, objects, text
 
 __all__ = ["OllamaAdapter"]
@@ -65,7 +65,7 @@ class OllamaAdapter(LiveAdapter):
         self._allows_unpinned = allow_unpinned
         self._known_digests: set[_Model] = set()
         http = Http(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
-        super().__init__(OllamaChat(), http, "/api/chat", max_sensitivity)
+        super().__init__(OLLAMA_CHAT, http, "/api/chat", max_sensitivity)
 
     def __repr__(self) -> str:
         return f"OllamaAdapter(base_url={str(self._endpoint)!r})"

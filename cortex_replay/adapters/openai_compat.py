@@ -10,7 +10,7 @@ from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
-from cortex_replay.wire import ChatCompletions, Responses, Wire
+from cortex_replay.wire import OPENAI_RESPONSES, Wire, openai_chat
 from cortex_replay.wire.openai_chat import MaxTokensField
 
 __all__ = ["OpenAICompatAdapter"]
@@ -66,9 +66,9 @@ class OpenAICompatAdapter(LiveAdapter):
 
     def _wire_for(self, api: str, max_tokens_field: MaxTokensField | None) -> tuple[Wire, str]:
         if api == "responses":
-            return Responses(), "/responses"
+            return OPENAI_RESPONSES, "/responses"
         if api != "chat":
             raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
         is_openai = self._endpoint.host == _OPENAI
         name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
-        return ChatCompletions(name), "/chat/completions"
+        return openai_chat(name), "/chat/completions"

@@ -6,27 +6,27 @@ answer. One codec serves both.
 
 from typing import Final
 
-from cortex_replay.wire.anthropic import AnthropicMessages
+from cortex_replay.wire.anthropic import ANTHROPIC_MESSAGES
 from cortex_replay.wire.base import Wire
-from cortex_replay.wire.ollama import OllamaChat, OllamaGenerate
-from cortex_replay.wire.openai_chat import ChatCompletions
-from cortex_replay.wire.openai_responses import Responses
+from cortex_replay.wire.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
+from cortex_replay.wire.openai_chat import openai_chat
+from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
 from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 
 __all__ = [
+    "ANTHROPIC_MESSAGES",
+    "OLLAMA_CHAT",
+    "OLLAMA_GENERATE",
+    "OPENAI_RESPONSES",
     "WIRES",
-    "AnthropicMessages",
-    "ChatCompletions",
-    "OllamaChat",
-    "OllamaGenerate",
-    "Responses",
     "StreamDecoder",
     "StreamEncoder",
     "Wire",
+    "openai_chat",
 ]
 
 WIRES: Final[dict[str, Wire]] = {
     wire.protocol: wire
-    for wire in (AnthropicMessages(), ChatCompletions(), Responses(), OllamaChat(), OllamaGenerate())
+    for wire in (ANTHROPIC_MESSAGES, openai_chat(), OPENAI_RESPONSES, OLLAMA_CHAT, OLLAMA_GENERATE)
 }
 """Every wire by the name that recordings carry."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import orjson
 
@@ -19,20 +20,34 @@ from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 __all__ = ["Wire"]
 
 
-class Wire(ABC):
+class _ErrorEncoder(Protocol):
+    def __call__(self, status: int, message: str, error_type: str | None = None) -> Body: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wire:
     """One provider's shape of requests, answers, streams and errors."""
 
-    protocol: ClassVar[str]
+    protocol: str
     """The name that recordings carry."""
-    stream_media_type: ClassVar[str]
-
-    @abstractmethod
-    def lift(self, body: object) -> LlmRequest:
-        """The request that a body makes.
-
-        Raises:
-            InvalidRequest: The body cannot be a request of this wire.
-        """
+    lift: Callable[[object], LlmRequest]
+    """The request that a body makes; :class:`InvalidRequest` for what cannot be one."""
+    encode_request: Callable[[LlmRequest], Body]
+    """The body, as far as this wire can say it; what it leaves out, :meth:`lower` refuses."""
+    read_answer: Callable[[dict[str, Any], str, str], LlmResponse]
+    """A whole answer, from its document, the model that was asked, and the hash of its bytes."""
+    encode_answer: Callable[[LlmResponse, str], Body]
+    """An answer in this wire's shape; ids that it lacks are made from the second argument."""
+    stream_decoder: Callable[[str], StreamDecoder]
+    """A reader of streams, given the model that was asked."""
+    stream_encoder: Callable[[str, str], StreamEncoder]
+    """A writer of streams, given the model that answers and what to make ids from."""
+    encode_error: _ErrorEncoder
+    """An error in this wire's shape."""
+    stream_media_type: str = "text/event-stream"
+    stream_parameters: Mapping[str, JsonValue] = field(default_factory=lambda: {"stream": True})
+    """What a body needs to ask for a stream."""
+    streams_by_default: bool = False
 
     def lower(self, request: LlmRequest, *, stream: bool = False) -> Body:
         """The body that makes a request.
@@ -42,25 +57,20 @@ class Wire(ABC):
         Raises:
             InvalidRequest: This wire cannot carry a part of the request.
         """
-        body = self._encode(request)
+        body = self.encode_request(request)
         lifted = self.lift(body)
         if lifted.canonical_bytes() != request.canonical_bytes():
-            field, reason = _first_difference(request.to_dict(), lifted.to_dict())
-            raise InvalidRequest(field, f"{self.protocol} cannot carry this: {reason}")
-        self._set_stream(body, stream)
-        return body
-
-    @abstractmethod
-    def _encode(self, request: LlmRequest) -> Body:
-        """The body, as far as this wire can say it; what is left out, :meth:`lower` refuses."""
-
-    def _set_stream(self, body: Body, stream: bool) -> None:
+            place, reason = _first_difference(request.to_dict(), lifted.to_dict())
+            raise InvalidRequest(place, f"{self.protocol} cannot carry this: {reason}")
         if stream:
-            body["stream"] = True
+            body |= self.stream_parameters
+        elif self.streams_by_default:
+            body["stream"] = False
+        return body
 
     def wants_stream(self, body: Body) -> bool:
         """Whether a body asks for its answer as a stream."""
-        return body.get("stream") is True
+        return body.get("stream", self.streams_by_default) is True
 
     def decode_answer(self, data: bytes, asked_model: str) -> LlmResponse:
         """A whole answer; ``parsed_json`` is left to whoever knows the request's schema.
@@ -75,31 +85,14 @@ class Wire(ABC):
             raise ResponseParse("the answer is not JSON") from None
         if not isinstance(document, dict):
             raise ResponseParse("the answer is not a JSON object")
-        if (error := error_in(document, 200)) is not None:
-            raise error
+        if (reported := error_in(document, 200)) is not None:
+            raise reported
         try:
-            return self._decode(document, asked_model, blake3_hex(data))
+            return self.read_answer(document, asked_model, blake3_hex(data))
         except Unshaped as error:
             raise ResponseParse(f"the answer: {error}") from None
         except InvalidRequest as error:  # a value that no response can hold
             raise ResponseParse(f"the answer: {error.field}: {error.reason}") from None
-
-    @abstractmethod
-    def _decode(self, answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse: ...
-
-    @abstractmethod
-    def encode_answer(self, response: LlmResponse, answer_id: str) -> Body:
-        """An answer in this wire's shape; ids that it lacks are made from ``answer_id``."""
-
-    @abstractmethod
-    def stream_decoder(self, asked_model: str) -> StreamDecoder: ...
-
-    @abstractmethod
-    def stream_encoder(self, model: str, answer_id: str) -> StreamEncoder: ...
-
-    @abstractmethod
-    def encode_error(self, status: int, message: str, error_type: str | None = None) -> Body:
-        """An error in this wire's shape."""
 
 
 def _first_difference(asked: JsonValue, carried: JsonValue, where: str = "") -> tuple[str, str]:

@@ -22,6 +22,7 @@ __all__ = [
     "is_number",
     "is_whole",
     "lift_choice",
+    "lift_content",
     "lift_message_list",
     "lift_tool",
     "optional",
@@ -191,6 +192,21 @@ def lift_message_list(
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}[{i}].{error.field}", error.reason) from None
     return messages
+
+
+def lift_content(content: object, lift_block: Callable[[Block], Block]) -> list[Block]:
+    """The blocks of a content that is a text, a list of blocks, or nothing.
+
+    Raises:
+        InvalidRequest: It is something else.
+    """
+    if not content:
+        return []
+    if isinstance(content, str):
+        return [text_block(content)]
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise InvalidRequest("content", f"expected text or a list of objects, not {kind_of(content)}")
+    return [lift_block(block) for block in content]
 
 
 def lift_tool(tool: JsonValue) -> JsonValue:

@@ -1,12 +1,11 @@
-"""Ollama's own API."""
+"""Ollama's own API: ``/api/chat`` and ``/api/generate``."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import Final
 
-from cortex_replay.types import LlmRequest, LlmResponse
 from cortex_replay.wire.base import Wire
-from cortex_replay.wire.body import Body
 from cortex_replay.wire.ollama.answer import (
     OllamaStreamDecoder,
     OllamaStreamEncoder,
@@ -16,52 +15,31 @@ from cortex_replay.wire.ollama.answer import (
 )
 from cortex_replay.wire.ollama.request import encode_chat, encode_generate, lift_chat, lift_generate
 
-__all__ = ["OllamaChat", "OllamaGenerate"]
+__all__ = ["OLLAMA_CHAT", "OLLAMA_GENERATE"]
 
+_NDJSON: Final = "application/x-ndjson"
 
-class OllamaChat(Wire):
-    """``POST /api/chat``."""
-
-    protocol: ClassVar[str] = "ollama-chat"
-    stream_media_type: ClassVar[str] = "application/x-ndjson"
-    _is_chat: ClassVar[bool] = True
-
-    def lift(self, body: object) -> LlmRequest:
-        return lift_chat(body)
-
-    def _encode(self, request: LlmRequest) -> Body:
-        return encode_chat(request)
-
-    def _set_stream(self, body: Body, stream: bool) -> None:
-        body["stream"] = stream
-
-    def wants_stream(self, body: Body) -> bool:
-        return body.get("stream") is not False
-
-    def _decode(self, answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
-        return decode_answer(answer, self._is_chat, asked_model, raw_hash)
-
-    def encode_answer(self, response: LlmResponse, answer_id: str) -> Body:  # noqa: ARG002 - it has no ids
-        return encode_answer(response, self._is_chat)
-
-    def stream_decoder(self, asked_model: str) -> OllamaStreamDecoder:
-        return OllamaStreamDecoder(asked_model, self._is_chat)
-
-    def stream_encoder(self, model: str, answer_id: str) -> OllamaStreamEncoder:  # noqa: ARG002 - see above
-        return OllamaStreamEncoder(model, self._is_chat)
-
-    def encode_error(self, status: int, message: str, error_type: str | None = None) -> Body:  # noqa: ARG002
-        return encode_error(message)
-
-
-class OllamaGenerate(OllamaChat):
-    """``POST /api/generate``."""
-
-    protocol: ClassVar[str] = "ollama-generate"
-    _is_chat: ClassVar[bool] = False
-
-    def lift(self, body: object) -> LlmRequest:
-        return lift_generate(body)
-
-    def _encode(self, request: LlmRequest) -> Body:
-        return encode_generate(request)
+OLLAMA_CHAT: Final = Wire(
+    protocol="ollama-chat",
+    lift=lift_chat,
+    encode_request=encode_chat,
+    read_answer=partial(decode_answer, is_chat=True),
+    encode_answer=partial(encode_answer, is_chat=True),
+    stream_decoder=partial(OllamaStreamDecoder, is_chat=True),
+    stream_encoder=partial(OllamaStreamEncoder, is_chat=True),
+    encode_error=encode_error,
+    stream_media_type=_NDJSON,
+    streams_by_default=True,
+)
+OLLAMA_GENERATE: Final = Wire(
+    protocol="ollama-generate",
+    lift=lift_generate,
+    encode_request=encode_generate,
+    read_answer=partial(decode_answer, is_chat=False),
+    encode_answer=partial(encode_answer, is_chat=False),
+    stream_decoder=partial(OllamaStreamDecoder, is_chat=False),
+    stream_encoder=partial(OllamaStreamEncoder, is_chat=False),
+    encode_error=encode_error,
+    stream_media_type=_NDJSON,
+    streams_by_default=True,
+)

@@ -29,7 +29,7 @@ def _said(answer: dict[str, Any], is_chat: bool) -> tuple[str, str, list[Block]]
     )
 
 
-def decode_answer(answer: dict[str, Any], is_chat: bool, asked_model: str, raw_hash: str) -> LlmResponse:
+def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str, *, is_chat: bool) -> LlmResponse:
     if not isinstance(answer.get("message" if is_chat else "response"), dict if is_chat else str):
         raise Unshaped("there is no message" if is_chat else "there is no response")
     if answer.get("done") is not True:
@@ -70,7 +70,7 @@ def _decode_usage(answer: dict[str, Any]) -> TokenUsage | None:
     )
 
 
-def encode_answer(response: LlmResponse, is_chat: bool) -> Body:
+def encode_answer(response: LlmResponse, _answer_id: str, *, is_chat: bool) -> Body:
     calls = [
         _encode_call(call.id, call.name, call.arguments, i) for i, call in enumerate(response.tool_calls)
     ]
@@ -104,14 +104,14 @@ def _encode_call(call_id: str | None, name: str, arguments: JsonValue, index: in
     return call | {"function": {"index": index, "name": name, "arguments": arguments}}
 
 
-def encode_error(message: str) -> Body:
+def encode_error(status: int, message: str, error_type: str | None = None) -> Body:  # noqa: ARG001 - it has no types
     return {"error": message}
 
 
 class OllamaStreamDecoder(StreamDecoder):
     """Reads lines up to the one that is done."""
 
-    def __init__(self, asked_model: str, is_chat: bool) -> None:
+    def __init__(self, asked_model: str, *, is_chat: bool) -> None:
         super().__init__(LineParser(), asked_model)
         self._is_chat = is_chat
         self._calls = 0
@@ -136,7 +136,7 @@ class OllamaStreamDecoder(StreamDecoder):
 class OllamaStreamEncoder(StreamEncoder):
     """Writes one line per chunk; a tool call, which has no pieces here, when it is whole."""
 
-    def __init__(self, model: str, is_chat: bool) -> None:
+    def __init__(self, model: str, _answer_id: str, *, is_chat: bool) -> None:
         self._model = model
         self._is_chat = is_chat
         self._pieces: list[ToolCallDelta] = []

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
-from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import (
     Block,
     Body,
@@ -18,6 +17,7 @@ from cortex_replay.wire.body import (
     is_number,
     is_whole,
     lift_choice,
+    lift_content,
     lift_message_list,
     lift_tool,
     optional,
@@ -79,7 +79,7 @@ def _lift_message(message: Block) -> Iterator[LlmMessage]:
         yield verbatim_message(message)
         return
     known = ["role", "content"]
-    blocks = _lift_content(message.get("content"))
+    blocks = lift_content(message.get("content"), _lift_block)
     text, parts = content_and_parts(blocks)
     calls: tuple[ToolCall, ...] = ()
     call_id = None
@@ -111,16 +111,6 @@ def _absent_when_empty(message: Block) -> list[str]:
 
 def _is_said(message: Block, name: str) -> bool:
     return isinstance(message.get(name), str) and message[name] != ""
-
-
-def _lift_content(content: object) -> list[Block]:
-    if not content:
-        return []
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise InvalidRequest("content", f"expected text or a list of objects, not {kind_of(content)}")
-    return [_lift_block(block) for block in content]
 
 
 def _lift_block(block: Block) -> Block:

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Final
 
-from cortex_replay.types import LlmRequest, LlmResponse
 from cortex_replay.wire.base import Wire
-from cortex_replay.wire.body import Body
 from cortex_replay.wire.openai_chat.answer import encode_error
 from cortex_replay.wire.openai_responses.answer import decode_answer, encode_answer
 from cortex_replay.wire.openai_responses.request import encode_request, lift_request
 from cortex_replay.wire.openai_responses.stream import ResponsesStreamDecoder, ResponsesStreamEncoder
 
-__all__ = ["Responses"]
+__all__ = ["OPENAI_RESPONSES"]
 
-
-class Responses(Wire):
-    """``POST /v1/responses``."""
-
-    protocol: ClassVar[str] = "openai-responses"
-    stream_media_type: ClassVar[str] = "text/event-stream"
-
-    def lift(self, body: object) -> LlmRequest:
-        return lift_request(body)
-
-    def _encode(self, request: LlmRequest) -> Body:
-        return encode_request(request)
-
-    def _decode(self, answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
-        return decode_answer(answer, asked_model, raw_hash)
-
-    def encode_answer(self, response: LlmResponse, answer_id: str) -> Body:
-        return encode_answer(response, answer_id)
-
-    def stream_decoder(self, asked_model: str) -> ResponsesStreamDecoder:
-        return ResponsesStreamDecoder(asked_model)
-
-    def stream_encoder(self, model: str, answer_id: str) -> ResponsesStreamEncoder:
-        return ResponsesStreamEncoder(model, answer_id)
-
-    def encode_error(self, status: int, message: str, error_type: str | None = None) -> Body:
-        return encode_error(status, message, error_type)
+OPENAI_RESPONSES: Final = Wire(
+    protocol="openai-responses",
+    lift=lift_request,
+    encode_request=encode_request,
+    read_answer=decode_answer,
+    encode_answer=encode_answer,
+    stream_decoder=ResponsesStreamDecoder,
+    stream_encoder=ResponsesStreamEncoder,
+    encode_error=encode_error,
+)
+"""``POST /v1/responses``."""

@@ -21,6 +21,7 @@ from cortex_replay.wire.body import (
     is_number,
     is_whole,
     lift_choice,
+    lift_content,
     lift_tool,
     optional,
     parameters,
@@ -134,7 +135,7 @@ class _Turn:
 def _lift_item(item: Block, turn: _Turn, messages: list[LlmMessage]) -> None:
     kind = item.get("type", "message")
     if kind == "message" and (role := _ROLES.get(str(item.get("role")))) is not None:
-        text, parts = content_and_parts(_lift_content(item.get("content")))
+        text, parts = content_and_parts(lift_content(item.get("content"), _lift_block))
         parts = (*parts, *fields_part(item, "type", "role", "content", "id", "status"))
         if role is LlmRole.ASSISTANT:
             turn.message(text, parts)
@@ -145,7 +146,7 @@ def _lift_item(item: Block, turn: _Turn, messages: list[LlmMessage]) -> None:
         turn.call(call)
     elif kind == "function_call_output" and isinstance(item.get("call_id"), str):
         turn.end()
-        text, parts = content_and_parts(_lift_content(item.get("output")))
+        text, parts = content_and_parts(lift_content(item.get("output"), _lift_block))
         parts = (*parts, *fields_part(item, "type", "call_id", "output", "id", "status"))
         messages.append(LlmMessage(LlmRole.TOOL, text, parts=parts, tool_call_id=item["call_id"]))
     elif isinstance(kind, str) and kind.endswith(_FROM_THE_CALLER):
@@ -162,16 +163,6 @@ def _lift_call(item: Block) -> ToolCall | None:
         ):
             return ToolCall(id=call_id, name=name, arguments=arguments_value(arguments))
     return None
-
-
-def _lift_content(content: object) -> list[Block]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise InvalidRequest("content", f"expected text or a list of objects, not {kind_of(content)}")
-    return [_lift_block(block) for block in content]
 
 
 def _lift_block(block: Block) -> Block:

@@ -1,9 +1,9 @@
-"""Requests of the Messages API."""
+"""Lifting: a body of the Messages API as a request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
@@ -12,7 +12,6 @@ from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import (
     Block,
     Body,
-    blocks_of,
     content_and_parts,
     fields_part,
     is_number,
@@ -20,22 +19,19 @@ from cortex_replay.wire.body import (
     lift_choice,
     lift_message_list,
     lift_tool,
-    optional,
     parameters,
     required_text,
     take,
     take_stop,
-    text_block,
     verbatim_message,
-    verbatim_of,
     without_nulls,
 )
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
-__all__ = ["encode_request", "lift_request"]
+__all__ = ["WITH_SOURCE", "lift_request"]
 
 _THINKING: Final = frozenset(["thinking", "redacted_thinking"])
-_WITH_SOURCE: Final = frozenset(["image", "document"])
+WITH_SOURCE: Final = frozenset(["image", "document"])
 
 
 def lift_request(body: object) -> LlmRequest:
@@ -159,7 +155,7 @@ def _lift_tool_result(block: Block) -> LlmMessage:
 def _lift_block(block: Block) -> Block:
     plain = without_nulls(block, "cache_control")
     source = plain.get("source")
-    if plain.get("type") in _WITH_SOURCE and isinstance(source, dict):
+    if plain.get("type") in WITH_SOURCE and isinstance(source, dict):
         lifted = _lift_source(source)
         if lifted is not None:
             del plain["source"]
@@ -212,170 +208,3 @@ def _rank(block: Block) -> int | None:
         return 2
     is_plain_call = kind == "tool_use" and set(block) == {"type", "id", "name", "input"}
     return 3 if is_plain_call and isinstance(block["id"], str) and isinstance(block["name"], str) else None
-
-
-def encode_request(request: LlmRequest) -> Body:
-    plan = _Markers(request)
-    extra = dict(request.extra)
-    body: Body = {"model": request.model}
-    optional(body, "max_tokens", request.max_tokens)
-    if "system" in extra:
-        body["system"] = extra.pop("system")
-    elif request.system:
-        body["system"] = plan.system(request.system)
-    body["messages"] = list(_encode_messages(request, plan))
-    optional(body, "temperature", request.temperature)
-    optional(body, "top_p", request.top_p)
-    optional(body, "top_k", request.top_k)
-    optional(body, "stop_sequences", list(request.stop) or None)
-    if request.tools:
-        body["tools"] = plan.tools([dict(tool) if isinstance(tool, dict) else tool for tool in request.tools])
-    _encode_choice(body, request, extra)
-    if request.json_schema is not None:
-        config = extra.pop("output_config", {})
-        form = {"type": "json_schema", "schema": request.json_schema}
-        body["output_config"] = (config if isinstance(config, dict) else {}) | {"format": form}
-    for name, value in extra.items():
-        body.setdefault(name, value)
-    return body
-
-
-def _encode_choice(body: Body, request: LlmRequest, extra: Body) -> None:
-    choice: JsonValue = request.tool_choice
-    encoded: JsonValue
-    match choice:
-        case None:
-            encoded = None
-        case "required":
-            encoded = {"type": "any"}
-        case "none":
-            encoded = {"type": "none"}
-        case {"name": str(name), **others} if not others:
-            encoded = {"type": "tool", "name": name}
-        case _:
-            encoded = choice
-    if extra.get("parallel_tool_calls") is False:
-        del extra["parallel_tool_calls"]
-        inner = encoded if isinstance(encoded, dict) else {"type": "auto"}
-        encoded = {**inner, "disable_parallel_tool_use": True}
-    optional(body, "tool_choice", encoded)
-
-
-def _encode_messages(request: LlmRequest, plan: _Markers) -> Iterator[Body]:
-    """The messages; tool results and what the user says right after them are one message."""
-    results: list[Block] = []
-    for i, message in enumerate(request.messages):
-        where = f"messages[{i}]"
-        if message.role is LlmRole.TOOL:
-            results.append(plan.on_block(message, _encode_tool_result(message, where)))
-            continue
-        blocks, fields = blocks_of(message, where)
-        if len(blocks) == 1 and (verbatim := verbatim_of(blocks[0])) is not None:
-            if results:
-                yield {"role": "user", "content": results}
-                results = []
-            yield verbatim
-            continue
-        encoded = [_encode_block(block) for block in blocks]
-        encoded += [_encode_call(call, where) for call in message.tool_calls]
-        if results and message.role is LlmRole.USER and encoded:
-            encoded = results + encoded
-            results = []
-        elif results:
-            yield {"role": "user", "content": results}
-            results = []
-        yield {"role": message.role.value, "content": plan.on_content(message, encoded), **fields}
-    if results:
-        yield {"role": "user", "content": results}
-
-
-def _encode_block(block: Block) -> Block:
-    kind = block.get("type")
-    if kind in ("audio", "refusal"):
-        raise InvalidRequest("messages", f"anthropic-messages cannot carry this: it has no {kind} blocks")
-    if kind not in _WITH_SOURCE or "source" in block:
-        return block
-    plain = dict(block)
-    source: Block
-    if "data" in plain:
-        source = {"type": "base64", "media_type": plain.pop("media_type", None), "data": plain.pop("data")}
-    elif "text" in plain:
-        media_type = plain.pop("media_type", "text/plain")
-        source = {"type": "text", "media_type": media_type, "data": plain.pop("text")}
-    elif "url" in plain:
-        source = {"type": "url", "url": plain.pop("url")}
-    elif "file_id" in plain:
-        source = {"type": "file", "file_id": plain.pop("file_id")}
-    else:
-        return block
-    return {"type": kind, "source": source, **plain}
-
-
-def _encode_call(call: ToolCall, where: str) -> Block:
-    if call.id is None:
-        raise InvalidRequest(f"{where}.tool_calls", "anthropic-messages needs an id for every tool call")
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-
-
-def _encode_tool_result(message: LlmMessage, where: str) -> Block:
-    if message.tool_call_id is None:
-        raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
-    blocks, fields = blocks_of(message, where)
-    result: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id}
-    encoded = [_encode_block(block) for block in blocks]
-    if encoded:
-        result["content"] = _shortened(encoded)
-    if message.is_error:
-        result["is_error"] = True
-    return result | fields
-
-
-def _shortened(blocks: list[Block]) -> str | list[Block]:
-    """A single plain text as a string."""
-    text, parts = content_and_parts(blocks)
-    return list(parts) or text
-
-
-class _Markers:
-    """Places the cache markers of a request's plan, at most as many as the provider takes."""
-
-    MOST: Final = 4
-
-    def __init__(self, request: LlmRequest) -> None:
-        plan = request.cache
-        self._marker: Block | None = None
-        self._marks_tools = self._marks_system = False
-        self._message_ids: frozenset[str] = frozenset()
-        if plan is None:
-            return
-        self._marker = {"type": "ephemeral"} | ({} if plan.ttl is None else {"ttl": plan.ttl})
-        known = [message.id for message in request.messages if message.id is not None]
-        for name in plan.breakpoint_message_ids:
-            if name not in known:
-                raise InvalidRequest("cache.breakpoint_message_ids", f"no message has the id {name!r}")
-        # A marker caches everything before it, so the last ones cache the most.
-        wanted: list[str | None] = [None] * (plan.cache_tools and bool(request.tools))
-        wanted += [""] * (plan.cache_system and bool(request.system))
-        wanted += [name for name in known if name in plan.breakpoint_message_ids]
-        kept = wanted[-self.MOST :]
-        self._marks_tools, self._marks_system = None in kept, "" in kept
-        self._message_ids = frozenset(name for name in kept if name)
-
-    def system(self, text: str) -> str | list[Block]:
-        return [self._marked(text_block(text))] if self._marks_system else text
-
-    def tools(self, tools: list[Any]) -> list[Any]:
-        if self._marks_tools and isinstance(tools[-1], dict):
-            tools[-1] = self._marked(tools[-1])
-        return tools
-
-    def on_block(self, message: LlmMessage, block: Block) -> Block:
-        return self._marked(block) if message.id is not None and message.id in self._message_ids else block
-
-    def on_content(self, message: LlmMessage, blocks: list[Block]) -> str | list[Block]:
-        if blocks and message.id is not None and message.id in self._message_ids:
-            return [*blocks[:-1], self._marked(blocks[-1])]
-        return _shortened(blocks)
-
-    def _marked(self, block: Block) -> Block:
-        return block | {"cache_control": self._marker}
