@@ -31,9 +31,7 @@ def media_parts(protocol: str) -> st.SearchStrategy[dict[str, Any]]:
     kinds = [inline, linked]
     if protocol == "anthropic-messages":
         kinds += [
-            st.builds(
-                lambda t: {"type": "document", "media_type": "text/plain", "text": t, "title": "t"}, said
-            ),
+            st.builds(lambda t: {"type": "document", "text": t, "title": "t"}, said),
             st.just({"type": "image", "file_id": "file_1"}),
             st.just({"type": "search_result", "source": "s", "content": [text_part("x")]}),
         ]
