@@ -15,7 +15,15 @@ from collections.abc import Callable, Collection
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import prompt_hash, replay_call, store_check, store_commit, store_open, store_write
+from benchmarks import (
+    adapter_call,
+    prompt_hash,
+    replay_call,
+    store_check,
+    store_commit,
+    store_open,
+    store_write,
+)
 from benchmarks.data import work_folder
 from benchmarks.table import Row, as_json, as_text
 
@@ -28,6 +36,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("hash",): prompt_hash.run,
     ("write",): store_write.run,
     ("commit",): store_commit.run,
+    ("live", "chunk"): adapter_call.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 

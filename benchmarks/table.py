@@ -46,7 +46,7 @@ class Row:
     peer_name: str = ""
     peer: float | None = None
     goal: Goal | None = None
-    unit: Literal["run", "call", "row"] = "run"
+    unit: Literal["run", "call", "row", "chunk"] = "run"
     clock: Literal["CPU", "wall"] = "CPU"
 
     @property

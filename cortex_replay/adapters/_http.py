@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
+import http.cookiejar
 import ipaddress
 import logging
 import random
@@ -24,11 +25,12 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
+from cortex_replay.adapters.budget import Budget, Watch
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["Answer", "Budget", "ByteStream", "Endpoint", "Http"]
+__all__ = ["Answer", "ByteStream", "Endpoint", "Http"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,21 +39,19 @@ _T = TypeVar("_T")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 8.0
 _MAX_ERROR_BYTES: Final = 64 * 1024
-_DRAIN_S: Final = 0.25
+_DRAIN_MS: Final = 250
 _DRAIN_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
 
 
-class Budget:
-    """The time that one call may take in all: its retries, its pauses and its whole stream."""
+class _NoCookies(http.cookiejar.CookieJar):
+    """Takes none and gives none: a call must not depend on the calls before it."""
 
-    def __init__(self, timeout_ms: int) -> None:
-        self.timeout_ms = timeout_ms
-        self.deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+    def extract_cookies(self, *_: object) -> None:
+        pass
 
-    @property
-    def remaining_s(self) -> float:
-        return self.deadline - asyncio.get_running_loop().time()
+    def add_cookie_header(self, *_: object) -> None:
+        pass
 
 
 class Endpoint:
@@ -127,6 +127,7 @@ class ByteStream:
         self._response = response
         self._raw = response.aiter_raw()
         self._budget = budget
+        self._watch = Watch(budget.deadline)
         self._most = most_bytes
         self._size = 0
         self._inflate = _inflater(response)
@@ -149,7 +150,7 @@ class ByteStream:
 
     async def _next(self) -> bytes:
         try:
-            async with asyncio.timeout_at(self._budget.deadline):
+            with self._watch:
                 return await anext(self._raw, b"")
         except TimeoutError:
             failure: LlmError = Timeout(self._budget.timeout_ms)
@@ -180,11 +181,13 @@ class ByteStream:
     async def drain(self) -> None:
         """Read to the end, if it is near, so that the connection can be used again."""
         self._most = self._size + _DRAIN_BYTES
-        self._budget = Budget(min(self._budget.timeout_ms, int(_DRAIN_S * 1000)))
+        self._watch.close()
+        self._watch = Watch(Budget(_DRAIN_MS).deadline)
         with contextlib.suppress(LlmError):
             await self.read_all()
 
     async def aclose(self) -> None:
+        self._watch.close()
         try:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - it is over anyway
@@ -248,7 +251,12 @@ class Http:
     ) -> None:
         self._endpoint = endpoint
         # What a model says is small and a compressed bomb is not, so nothing compressed is asked for.
-        self._headers = {"accept-encoding": "identity", "content-type": "application/json", **(headers or {})}
+        self._headers = {
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+            "user-agent": "cortex-replay",
+            **(headers or {}),
+        }
         self._key = key
         self._key_header = key_header
         self._key_prefix = key_prefix
@@ -356,6 +364,7 @@ class Http:
             client = httpx.AsyncClient(
                 timeout=None,  # noqa: S113 - the budget is above it, and counts everything
                 follow_redirects=False,
+                cookies=_NoCookies(),
                 # A proxy has no business between this machine and itself.
                 trust_env=not self._endpoint.is_loopback,
                 # Without TLS there is nothing to verify, and loading the roots takes 20 ms.

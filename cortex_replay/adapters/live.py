@@ -8,8 +8,9 @@ from typing import Final
 
 import orjson
 
-from cortex_replay.adapters._http import Budget, Http
+from cortex_replay.adapters._http import Http
 from cortex_replay.adapters.base import LlmAdapter
+from cortex_replay.adapters.budget import Budget
 from cortex_replay.adapters.schema import check_schema, with_parsed_json
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse
 from cortex_replay.redact import Sensitivity, refuse_above

@@ -8,7 +8,8 @@ from typing import ClassVar, Final, NamedTuple
 
 import orjson
 
-from cortex_replay.adapters._http import Budget, Endpoint, Http
+from cortex_replay.adapters._http import Endpoint, Http
+from cortex_replay.adapters.budget import Budget
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.redact import Sensitivity

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 import jsonschema_rs
+import orjson
 
 from cortex_replay.canonical import compact
 from cortex_replay.errors import InvalidRequest, ResponseParse
@@ -50,7 +51,7 @@ def with_parsed_json(request: LlmRequest, response: LlmResponse) -> LlmResponse:
 
 @lru_cache(maxsize=64)
 def _validator(schema: str) -> jsonschema_rs.Validator:
-    document = loads(schema.encode())
+    document = orjson.loads(schema)
     if not isinstance(document, dict | bool):
         raise InvalidRequest("json_schema", "is neither an object nor true or false")
     try:

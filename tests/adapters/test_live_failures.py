@@ -582,3 +582,26 @@ def test_a_server_that_never_hangs_up_does_not_delay_the_end(dialect: Dialect) -
 
     assert outcome[-1].response.text == "Hi."
     assert time.monotonic() - started < 5
+
+
+@dialects
+def test_a_cancellation_at_the_moment_of_the_deadline_stays_one(dialect: Dialect) -> None:
+    """The caller's own timeout, a moment earlier, later, or at once: one of the two, and no third thing."""
+    first, delta, *_ = dialect.events("tick ")
+
+    async def forever(exchange: Exchange) -> None:
+        await exchange.start_stream(dialect.media_type)
+        await exchange.piece(first + delta)
+        await exchange.until_closed()
+
+    async def main() -> None:
+        async with serving(forever) as provider, dialect.adapter(provider.url, max_retries=0) as adapter:
+            for outer_ms in (90, 99, 100, 101, 110):
+                with pytest.raises((TimeoutError, Timeout)):
+                    async with asyncio.timeout(outer_ms / 1000):
+                        await read_stream(adapter, ask(timeout_ms=100))
+                task = asyncio.current_task()
+                assert task is not None
+                assert task.cancelling() == 0
+
+    asyncio.run(main())

@@ -19,6 +19,7 @@ from cortex_replay import (
     ResponseParse,
     Upstream,
 )
+from cortex_replay.adapters.live import LiveAdapter
 from tests.adapters.dialects import CANARY, DIALECTS, DIGEST, Dialect, ask
 from tests.adapters.fake_provider import Exchange, serving_in_thread, whole
 from tests.adapters.test_live_failures import complete, run
@@ -346,3 +347,16 @@ def test_one_adapter_serves_several_event_loops() -> None:
             assert asyncio.run(adapter.complete(ask())).text == "Hello."
             assert adapter.sync.complete(ask()).text == "Hello."
         adapter.sync.close()
+
+
+@dialects
+def test_cookies_are_not_kept(dialect: Dialect) -> None:
+    """A call must not depend on the calls before it."""
+
+    async def twice(adapter: LiveAdapter, request: LlmRequest) -> None:
+        await adapter.complete(request)
+        await adapter.complete(request)
+
+    _, provider = run(dialect, twice, whole(dialect.answer(), set_cookie="session=1; Path=/"))
+
+    assert "cookie" not in provider.received[1].headers

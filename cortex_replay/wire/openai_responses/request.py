@@ -234,7 +234,9 @@ def _encode_message(message: LlmMessage, where: str) -> list[Body]:
         output = {"type": "function_call_output", "call_id": message.tool_call_id}
         return [*items, output | {"output": _shortened(content)} | fields]
     if content or fields or not (items or message.tool_calls):
-        items.append({"role": message.role.value, "content": _shortened(content), **fields})
+        # The type may be left out by the standard, but not every server knows that.
+        head = {"type": "message", "role": message.role.value}
+        items.append(head | {"content": _shortened(content)} | fields)
     for call in message.tool_calls:
         if call.id is None:
             raise InvalidRequest(f"{where}.tool_calls", "openai-responses needs an id for every tool call")
