@@ -605,3 +605,25 @@ def test_a_cancellation_at_the_moment_of_the_deadline_stays_one(dialect: Dialect
                 assert task.cancelling() == 0
 
     asyncio.run(main())
+
+
+@dialects
+@calls
+def test_an_encoding_that_was_not_asked_for_keeps_no_connection(dialect: Dialect, call: Call) -> None:
+    """More often than there are connections; and an error stays an error, whatever it is wrapped in."""
+    kind = "application/json" if call is complete else dialect.media_type
+    scripts = [whole(b"x", content_type=kind, content_encoding="br")]
+
+    async def often(adapter: LiveAdapter, request: LlmRequest) -> None:
+        for _ in range(105):
+            with pytest.raises(ResponseParse):
+                await call(adapter, request)
+
+    outcome, provider = run(dialect, often, *scripts, request=ask(timeout_ms=2000))
+    assert outcome is None
+    assert len(provider.received) == 105
+
+    outcome, _ = run(dialect, call, whole(dialect.error(400, "no"), 400, content_encoding="br"))
+    error = failed_with(outcome, Upstream)
+    assert isinstance(error, Upstream)
+    assert error.status == 400

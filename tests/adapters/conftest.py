@@ -1,0 +1,23 @@
+"""The server that the adapters are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.llamacpp import is_available, start_llamacpp
+
+# Its assertions should show what they compared, as those of a test module do.
+pytest.register_assert_rewrite("tests.adapters.conformance")
+
+API_KEY = "sesame"
+
+
+@pytest.fixture(scope="session")
+def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """llama.cpp's server, which wants a key; its URL."""
+    if not is_available():
+        pytest.skip("xllamacpp has no wheel for this platform")
+    with start_llamacpp(tmp_path_factory.mktemp("llamacpp"), api_key=API_KEY) as url:
+        yield url
