@@ -130,7 +130,8 @@ class ByteStream:
         self._watch = Watch(budget.deadline)
         self._most = most_bytes
         self._size = 0
-        self._inflate = _inflater(response)
+        self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     async def read(self) -> bytes:
         """The next bytes; none at the end.
@@ -141,8 +142,8 @@ class ByteStream:
             ResponseParse: The body is too large, or not in its encoding.
         """
         data = await self._next()
-        if self._inflate is not None:
-            data = await self._inflated(self._inflate, data)
+        if self._encoding not in ("identity", ""):
+            data = await self._inflated(data)
         self._size += len(data)
         if self._size > self._most:
             raise ResponseParse(f"the answer is larger than {self._most} bytes")
@@ -158,11 +159,13 @@ class ByteStream:
             failure = Transport(_reason(error))
         raise failure
 
-    async def _inflated(self, inflate: zlib._Decompress, data: bytes) -> bytes:
+    async def _inflated(self, data: bytes) -> bytes:
         """Decoded, but never more than one byte over the limit: a bomb goes off in one read."""
+        if self._encoding not in ("gzip", "x-gzip", "deflate"):
+            raise ResponseParse("the answer is compressed in a way that was not asked for")
         while data:
             try:
-                decoded = inflate.decompress(data, self._most - self._size + 1)
+                decoded = self._inflate.decompress(data, self._most - self._size + 1)
             except zlib.error:
                 decoded = None
             if decoded is None:
@@ -360,6 +363,8 @@ class Http:
         loop = asyncio.get_running_loop()
         held = self._clients.get(loop)
         if held is None:
+            for finished in [other for other in self._clients if other.is_closed()]:
+                del self._clients[finished]  # its connections went with it
             has_tls = self._endpoint.url.scheme == "https"
             client = httpx.AsyncClient(
                 timeout=None,  # noqa: S113 - the budget is above it, and counts everything
@@ -378,15 +383,6 @@ class Http:
 def _content_type(response: httpx.Response) -> str:
     value: str = response.headers.get("content-type", "")
     return value.partition(";")[0].strip().lower()
-
-
-def _inflater(response: httpx.Response) -> zlib._Decompress | None:
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("identity", ""):
-        return None
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)
-    raise ResponseParse("the answer is compressed in a way that was not asked for")
 
 
 def _retry_after_s(headers: httpx.Headers) -> float | None:

@@ -104,7 +104,11 @@ class LiveAdapter(LlmAdapter):
         if request.extra.get("n", 1) != 1:
             raise InvalidRequest("extra.n", "an answer here is one answer")
         check_schema(request)
-        return orjson.dumps(self._wire.lower(self._as_sent(request), stream=stream))
+        try:
+            return orjson.dumps(self._wire.lower(self._as_sent(request), stream=stream))
+        except orjson.JSONEncodeError:
+            reason = "is nested too deeply to be sent"
+        raise InvalidRequest("messages", reason)
 
     def _check(self, request: LlmRequest) -> None:
         """Refuse what this provider should not be asked."""

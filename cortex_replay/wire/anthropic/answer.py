@@ -33,7 +33,7 @@ _ERROR_TYPES: Final = {
 
 
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
-    if not isinstance(answer.get("content"), list):
+    if "content" not in answer:
         raise Unshaped("there is no content")
     blocks = objects(answer, "content")
     reason = text(answer, "stop_reason") or "end_turn"
