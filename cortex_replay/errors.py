@@ -11,6 +11,8 @@
     ├── NoFixture                 exit 3   nothing recorded under this key
     ├── FixtureIntegrityFailed    exit 5   the store is not what its index says
     ├── FixtureConflict                    another answer is recorded under this key
+    ├── RecordingRefused                   a secret could not be cut out of a recording
+    ├── BudgetSpent                        another call might cross the run's budget
     └── StoreIo                            the store could not be read or written
 
 Each class keeps its constructor's arguments in ``args``, so that an error survives pickling: test
@@ -24,12 +26,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "BudgetSpent",
     "Finding",
     "FixtureConflict",
     "FixtureIntegrityFailed",
     "InvalidRequest",
     "LlmError",
     "NoFixture",
+    "RecordingRefused",
     "ResponseParse",
     "StoreIo",
     "Timeout",
@@ -167,6 +171,29 @@ class FixtureConflict(LlmError):
             f"fixture conflict: another answer is recorded for model={self.model} "
             f"prompt_hash={self.prompt_hash}; replace it, or keep it"
         )
+
+
+class RecordingRefused(LlmError):
+    """A secret that this process knows would have been stored; ``places`` says where it stands."""
+
+    def __init__(self, places: Iterable[str]) -> None:
+        self.places = tuple(places)
+        super().__init__(self.places)
+
+    def __str__(self) -> str:
+        return f"recording refused: a known secret would be stored in {', '.join(self.places)}"
+
+
+class BudgetSpent(LlmError):
+    """A call was not made, because it might have crossed what the run may spend."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(what, most)
+        self.what = what
+        self.most = most
+
+    def __str__(self) -> str:
+        return f"budget spent: another call might cross the {self.most} {self.what} that were allowed"
 
 
 class StoreIo(LlmError):

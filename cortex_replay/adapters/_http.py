@@ -42,6 +42,8 @@ _MAX_ERROR_BYTES: Final = 64 * 1024
 _DRAIN_MS: Final = 250
 _DRAIN_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
+_MAX_MESSAGE: Final = 2000
+_MOST_AT_ONCE: Final = 100
 
 
 class _NoCookies(http.cookiejar.CookieJar):
@@ -69,7 +71,8 @@ class Endpoint:
         problem = None
         try:
             url = httpx.URL(base_url)
-        except (httpx.InvalidURL, TypeError):
+            _ = url.host, self._joined(url, "/")
+        except (httpx.InvalidURL, TypeError, UnicodeError, ValueError):
             problem = "is not a URL"
         else:
             if url.scheme not in ("http", "https") or not url.host:
@@ -97,7 +100,11 @@ class Endpoint:
         return (mapped or address).is_loopback
 
     def at(self, path: str) -> httpx.URL:
-        return self.url.copy_with(path=self.url.path.rstrip("/") + path)
+        return self._joined(self.url, path)
+
+    @staticmethod
+    def _joined(url: httpx.URL, path: str) -> httpx.URL:
+        return url.copy_with(raw_path=url.raw_path.rstrip(b"/") + path.encode("ascii"))
 
     def __str__(self) -> str:
         return str(self.url)
@@ -122,7 +129,9 @@ class _Failed(Exception):
 class ByteStream:
     """The body of an answer as it comes, decoded, within the call's budget and its size."""
 
-    def __init__(self, response: httpx.Response, budget: Budget, most_bytes: int) -> None:
+    def __init__(
+        self, response: httpx.Response, budget: Budget, most_bytes: int, places: asyncio.Semaphore
+    ) -> None:
         self.content_type: Final = _content_type(response)
         self._response = response
         self._raw = response.aiter_raw()
@@ -130,6 +139,7 @@ class ByteStream:
         self._watch = Watch(budget.deadline)
         self._most = most_bytes
         self._size = 0
+        self._places: asyncio.Semaphore | None = places
         self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
@@ -163,17 +173,23 @@ class ByteStream:
         """Decoded, but never more than one byte over the limit: a bomb goes off in one read."""
         if self._encoding not in ("gzip", "x-gzip", "deflate"):
             raise ResponseParse("the answer is compressed in a way that was not asked for")
-        while data:
+        decoded: bytes | None = b""
+        while data and not decoded:
             try:
                 decoded = self._inflate.decompress(data, self._most - self._size + 1)
             except zlib.error:
                 decoded = None
-            if decoded is None:
+            if decoded is None or self._inflate.unused_data:
                 raise ResponseParse("the answer is not in its content encoding")
-            if decoded:
-                return decoded
-            data = await self._next()  # so far there were only headers in it
-        return b""
+            if not decoded:
+                data = await self._next()  # so far there were only headers in it
+        if not data and not self._inflate.eof:
+            raise ResponseParse("the answer ends in the middle of its content encoding")
+        return decoded or b""
+
+    def limit(self, most_bytes: int) -> None:
+        """Take no more than this."""
+        self._most = min(self._most, most_bytes)
 
     async def read_all(self) -> bytes:
         pieces = []
@@ -191,6 +207,9 @@ class ByteStream:
 
     async def aclose(self) -> None:
         self._watch.close()
+        if self._places is not None:
+            self._places.release()
+            self._places = None
         try:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - it is over anyway
@@ -206,6 +225,8 @@ class ByteStream:
 class _Held(NamedTuple):
     client: httpx.AsyncClient
     keeper: AsyncGenerator[None]
+    places: asyncio.Semaphore
+    """How many calls may be under way: httpx's own queue takes quadratic time."""
 
 
 async def _keeper(client: httpx.AsyncClient) -> AsyncGenerator[None]:
@@ -254,6 +275,9 @@ class Http:
     ) -> None:
         self._endpoint = endpoint
         # What a model says is small and a compressed bomb is not, so nothing compressed is asked for.
+        for name, value in (headers or {}).items():
+            if not value.isascii() or not value.isprintable():
+                raise InvalidRequest(name, "holds characters that no header can carry")
         self._headers = {
             "accept-encoding": "identity",
             "content-type": "application/json",
@@ -291,13 +315,17 @@ class Http:
         return await self._with_retries(lambda: self._open("POST", path, body, budget), budget)
 
     def scrubbed(self, error: LlmError) -> LlmError:
-        """The error without the key, should the server have repeated it."""
-        if self._key is None or self._key.reveal() not in str(error):
+        """The error without the key, should the server have repeated it, and not too long."""
+        if not isinstance(error, Upstream | Transport):
             return error
+        clean = (lambda text: text) if self._key is None else self._key.scrub
         if isinstance(error, Upstream):
-            kind = None if error.error_type is None else self._key.scrub(error.error_type)
-            return Upstream(error.status, self._key.scrub(error.message), kind)
-        return type(error)(*(self._key.scrub(a) if isinstance(a, str) else a for a in error.args))
+            kind = None if error.error_type is None else clean(error.error_type)[:_MAX_REASON]
+            return Upstream(error.status, clean(error.message)[:_MAX_MESSAGE], kind)
+        return Transport(clean(str(error.args[0]))[:_MAX_REASON])
+
+    def __str__(self) -> str:
+        return f"base_url={str(self._endpoint)!r}"
 
     async def aclose(self) -> None:
         held = self._clients.pop(asyncio.get_running_loop(), None)
@@ -321,30 +349,36 @@ class Http:
             await asyncio.sleep(pause)
 
     async def _open(self, method: str, path: str, body: bytes | None, budget: Budget) -> ByteStream:
-        client = await self._client()
+        held = await self._held()
         url = self._endpoint.at(path)
-        request = client.build_request(method, url, content=body, headers=self._headers)
+        request = held.client.build_request(method, url, content=body, headers=self._headers)
+        response = None
         try:
             async with asyncio.timeout_at(budget.deadline):
-                response = await client.send(request, auth=self._authorized, stream=True)
+                await held.places.acquire()
+                try:
+                    response = await held.client.send(request, auth=self._authorized, stream=True)
+                finally:
+                    if response is None:
+                        held.places.release()
         except TimeoutError:
             failure: Exception = Timeout(budget.timeout_ms)
         except Exception as error:  # noqa: BLE001 - see ByteStream.read
             failure = _Failed(Transport(_reason(error)))
-        else:
-            if response.is_success:
-                return ByteStream(response, budget, self._max_body_bytes)
-            failure = await self._refusal(response, budget)
-        raise failure
+        if response is None:
+            raise failure
+        stream = ByteStream(response, budget, self._max_body_bytes, held.places)
+        if response.is_success:
+            return stream
+        raise await self._refusal(response, stream)
 
-    async def _refusal(self, response: httpx.Response, budget: Budget) -> Exception:
+    async def _refusal(self, response: httpx.Response, stream: ByteStream) -> Exception:
         status = response.status_code
-        async with ByteStream(response, budget, _MAX_ERROR_BYTES) as stream:
+        async with stream:
+            stream.limit(_MAX_ERROR_BYTES)
             try:
                 body = await stream.read_all()
-            except Timeout as spent:
-                return spent
-            except LlmError:
+            except LlmError:  # the status alone says enough
                 body = b""
         if response.has_redirect_location or 300 <= status < 400:
             return Upstream(status, "a redirect, which is never followed")
@@ -359,7 +393,7 @@ class Http:
             request.headers[self._key_header] = self._key_prefix + self._key.reveal()
         return request
 
-    async def _client(self) -> httpx.AsyncClient:
+    async def _held(self) -> _Held:
         loop = asyncio.get_running_loop()
         held = self._clients.get(loop)
         if held is None:
@@ -375,9 +409,10 @@ class Http:
                 # Without TLS there is nothing to verify, and loading the roots takes 20 ms.
                 verify=True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             )
-            held = self._clients[loop] = _Held(client, _keeper(client))
+            places = asyncio.Semaphore(_MOST_AT_ONCE)
+            held = self._clients[loop] = _Held(client, _keeper(client), places)
             await anext(held.keeper)
-        return held.client
+        return held
 
 
 def _content_type(response: httpx.Response) -> str:
@@ -395,12 +430,12 @@ def _retry_after_s(headers: httpx.Headers) -> float | None:
         return seconds if 0 <= seconds < float("inf") else None
     try:
         date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, date.timestamp() - time.time())
 
 
 def _reason(error: Exception) -> str:
-    """What happened, in a few words of the library that noticed."""
-    text = str(error).partition("\n")[0][:_MAX_REASON]
+    """What happened, in the words of the library that noticed."""
+    text = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from cortex_replay.errors import Timeout
+
 __all__ = ["Budget", "Watch"]
 
 
@@ -17,6 +19,15 @@ class Budget:
     @property
     def remaining_s(self) -> float:
         return self.deadline - asyncio.get_running_loop().time()
+
+    def check(self) -> None:
+        """Refuse to go on once it is spent.
+
+        Raises:
+            Timeout: It is.
+        """
+        if self.remaining_s < 0:
+            raise Timeout(self.timeout_ms)
 
 
 class Watch:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from cortex_replay.adapters._http import Endpoint, Http
 from cortex_replay.adapters.live import LiveAdapter
-from cortex_replay.adapters.secret import ApiKey, key_from
+from cortex_replay.adapters.secret import key_in_environment, read_key
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
@@ -30,6 +30,7 @@ class ClaudeAdapter(LiveAdapter):
         betas: What goes into ``anthropic-beta``.
         allow_latest: Take models with ``latest`` in their name. Such a name means another model
             tomorrow, and a recording would not say which one answered.
+        also_send: Parameters that no key covers because no model sees them, such as ``metadata``.
         max_sensitivity: The highest label that may be sent (:mod:`cortex_replay.redact`).
         max_retries: How often to try again after 429, 5xx and broken connections.
         max_body_bytes: The largest answer, decoded.
@@ -48,11 +49,15 @@ class ClaudeAdapter(LiveAdapter):
         version: str = "2023-06-01",
         betas: tuple[str, ...] = (),
         allow_latest: bool = False,
+        also_send: Mapping[str, JsonValue] | None = None,
         max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
     ) -> None:
-        key = _key(api_key, os.environ)
+        key = key_in_environment(*_KEY_VARIABLES) if api_key is None else read_key(api_key)
+        del api_key  # a traceback would show it
+        if isinstance(key, InvalidRequest):
+            raise key
         self._allows_latest = allow_latest
         self._endpoint = Endpoint(base_url)
         headers = {"anthropic-version": version}
@@ -66,10 +71,7 @@ class ClaudeAdapter(LiveAdapter):
             max_retries=max_retries,
             max_body_bytes=max_body_bytes,
         )
-        super().__init__(ANTHROPIC_MESSAGES, http, "/v1/messages", max_sensitivity)
-
-    def __repr__(self) -> str:
-        return f"ClaudeAdapter(base_url={str(self._endpoint)!r})"
+        super().__init__(ANTHROPIC_MESSAGES, http, "/v1/messages", max_sensitivity, also_send)
 
     def _check(self, request: LlmRequest) -> None:
         if "latest" in request.model.lower() and not self._allows_latest:
@@ -79,10 +81,3 @@ class ClaudeAdapter(LiveAdapter):
             raise InvalidRequest("model", reason)
         if request.max_tokens is None:
             raise InvalidRequest("max_tokens", "Claude needs a limit")
-
-
-def _key(given: str | None, environment: Mapping[str, str]) -> ApiKey:
-    key = key_from(environment, *_KEY_VARIABLES) if given is None else ApiKey(given)
-    if key is None:
-        raise InvalidRequest("api_key", f"there is none; set {' or '.join(_KEY_VARIABLES)}")
-    return key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import orjson
@@ -12,11 +12,13 @@ from cortex_replay.adapters._http import Http
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.adapters.budget import Budget
 from cortex_replay.adapters.schema import check_schema, with_parsed_json
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse
 from cortex_replay.redact import Sensitivity, refuse_above
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 from cortex_replay.wire import Wire
+from cortex_replay.wire.body import DROPPED
 from cortex_replay.wire.failures import error_in
 
 __all__ = ["LiveAdapter"]
@@ -33,12 +35,25 @@ class LiveAdapter(LlmAdapter):
     """
 
     def __init__(
-        self, wire: Wire, http: Http, path: str, max_sensitivity: Sensitivity | SensitivityLevel
+        self,
+        wire: Wire,
+        http: Http,
+        path: str,
+        max_sensitivity: Sensitivity | SensitivityLevel,
+        also_send: Mapping[str, JsonValue] | None,
     ) -> None:
         self._wire = wire
         self._http = http
         self._path = path
         self._max_sensitivity = Sensitivity.of(max_sensitivity)
+        self._also_send = dict(also_send or {})
+        for name in self._also_send:
+            if name not in DROPPED or name.startswith("stream"):
+                reason = "what a model may see belongs into the request, where its key covers it"
+                raise InvalidRequest(f"also_send.{name}", reason)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, '_http', '')})"
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The whole answer.
@@ -78,6 +93,7 @@ class LiveAdapter(LlmAdapter):
                 while data := await incoming.read():
                     for chunk in decoder.feed(data):
                         yield _parsed(request, chunk)
+                        budget.check()
                     if decoder.is_done:
                         await incoming.drain()
                         return
@@ -105,7 +121,8 @@ class LiveAdapter(LlmAdapter):
             raise InvalidRequest("extra.n", "an answer here is one answer")
         check_schema(request)
         try:
-            return orjson.dumps(self._wire.lower(self._as_sent(request), stream=stream))
+            body = self._wire.lower(self._as_sent(request), stream=stream)
+            return orjson.dumps(self._also_send | body)
         except orjson.JSONEncodeError:
             reason = "is nested too deeply to be sent"
         raise InvalidRequest("messages", reason)

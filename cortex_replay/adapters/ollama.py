@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import ClassVar, Final, NamedTuple
 
 import orjson
@@ -11,6 +12,7 @@ import orjson
 from cortex_replay.adapters._http import Endpoint, Http
 from cortex_replay.adapters.budget import Budget
 from cortex_replay.adapters.live import LiveAdapter
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
@@ -39,7 +41,8 @@ class OllamaAdapter(LiveAdapter):
         base_url: The server; only one on this machine unless ``allow_remote``.
         allow_remote: Take a server elsewhere. What is sent to it leaves the machine.
         allow_unpinned: Take a model without a digest. A tag means other bytes tomorrow.
-        max_sensitivity: See :class:`ClaudeAdapter`, and for the next two as well.
+        also_send: See :class:`ClaudeAdapter`, also for the rest.
+        max_sensitivity: The highest label that may be sent.
         max_retries: How often to try again.
         max_body_bytes: The largest answer.
 
@@ -55,6 +58,7 @@ class OllamaAdapter(LiveAdapter):
         *,
         allow_remote: bool = False,
         allow_unpinned: bool = False,
+        also_send: Mapping[str, JsonValue] | None = None,
         max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
@@ -63,13 +67,11 @@ class OllamaAdapter(LiveAdapter):
         if not self._endpoint.is_loopback and not allow_remote:
             reason = f"{self._endpoint.host!r} is not this machine; allow_remote permits it"
             raise InvalidRequest("base_url", reason)
+        self._allows_remote = allow_remote
         self._allows_unpinned = allow_unpinned
         self._known_digests: set[_Model] = set()
         http = Http(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
-        super().__init__(OLLAMA_CHAT, http, "/api/chat", max_sensitivity)
-
-    def __repr__(self) -> str:
-        return f"OllamaAdapter(base_url={str(self._endpoint)!r})"
+        super().__init__(OLLAMA_CHAT, http, "/api/chat", max_sensitivity, also_send)
 
     def _check(self, request: LlmRequest) -> None:
         self._model(request)
@@ -93,11 +95,15 @@ class OllamaAdapter(LiveAdapter):
         answer = await self._http.fetch("GET", "/api/tags", None, budget)
         try:
             listed = objects(orjson.loads(answer.body), "models")
-            digests = {text(model, "name"): text(model, "digest") for model in listed}
+            models = {text(model, "name"): model for model in listed}
+            model = models.get(name, {})
+            digest, remote_host = text(model, "digest"), text(model, "remote_host")
         except (orjson.JSONDecodeError, AttributeError, Unshaped):
             raise ResponseParse("the server's list of models is not one") from None
-        digest = digests.get(name)
-        return None if digest is None else digest.removeprefix("sha256:")
+        if remote_host and not self._allows_remote:
+            reason = f"{name} is passed on to {remote_host!r} by the server; allow_remote permits it"
+            raise InvalidRequest("model", reason)
+        return digest.removeprefix("sha256:") or None
 
     def _model(self, request: LlmRequest) -> _Model:
         match = _PINNED.fullmatch(request.model)

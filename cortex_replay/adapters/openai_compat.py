@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 from cortex_replay.adapters._http import Endpoint, Http
 from cortex_replay.adapters.live import LiveAdapter
-from cortex_replay.adapters.secret import ApiKey
+from cortex_replay.adapters.secret import read_key
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
@@ -28,7 +30,8 @@ class OpenAICompatAdapter(LiveAdapter):
         api: Which of the two to use.
         max_tokens_field: The name under which chat completions get the limit; by default
             ``max_completion_tokens`` for OpenAI itself, and ``max_tokens`` for all others.
-        max_sensitivity: See :class:`ClaudeAdapter`, and for the next two as well.
+        also_send: See :class:`ClaudeAdapter`, also for the rest; ``{"store": False}`` goes here.
+        max_sensitivity: The highest label that may be sent.
         max_retries: How often to try again.
         max_body_bytes: The largest answer.
 
@@ -45,12 +48,16 @@ class OpenAICompatAdapter(LiveAdapter):
         *,
         api: Literal["chat", "responses"] = "chat",
         max_tokens_field: MaxTokensField | None = None,
+        also_send: Mapping[str, JsonValue] | None = None,
         max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
     ) -> None:
+        key = None if api_key is None else read_key(api_key)
+        del api_key  # a traceback would show it
+        if isinstance(key, InvalidRequest):
+            raise key
         self._endpoint = Endpoint(base_url)
-        key = None if api_key is None else ApiKey(api_key)
         wire, path = self._wire_for(api, max_tokens_field)
         http = Http(
             self._endpoint,
@@ -59,10 +66,7 @@ class OpenAICompatAdapter(LiveAdapter):
             max_retries=max_retries,
             max_body_bytes=max_body_bytes,
         )
-        super().__init__(wire, http, path, max_sensitivity)
-
-    def __repr__(self) -> str:
-        return f"OpenAICompatAdapter(base_url={str(self._endpoint)!r}, wire={self._wire.protocol!r})"
+        super().__init__(wire, http, path, max_sensitivity, also_send)
 
     def _wire_for(self, api: str, max_tokens_field: MaxTokensField | None) -> tuple[Wire, str]:
         if api == "responses":

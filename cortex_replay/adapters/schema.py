@@ -30,12 +30,12 @@ def check_schema(request: LlmRequest) -> None:
 def with_parsed_json(request: LlmRequest, response: LlmResponse) -> LlmResponse:
     """The response with its text parsed, where the request has a schema.
 
-    A model that called tools instead of answering has said nothing that could be parsed.
+    A model that calls tools has not answered yet, whatever it says beside.
 
     Raises:
         ResponseParse: The text is not JSON, or breaks the schema.
     """
-    if request.json_schema is None or (response.tool_calls and not response.text):
+    if request.json_schema is None or response.tool_calls:
         return response
     try:
         parsed = loads(response.text.encode())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from typing import Final, NoReturn
 
 from cortex_replay.errors import InvalidRequest
 
-__all__ = ["ApiKey", "key_from"]
+__all__ = ["ApiKey", "key_in_environment", "read_key"]
 
 _HIDDEN: Final = "***"
 _LEAST_SECRET: Final = 8
@@ -23,11 +23,6 @@ class ApiKey:
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
-        value = value.strip()  # a file or a shell leaves a line end
-        if not value:
-            raise InvalidRequest("api_key", "is empty")
-        if not value.isascii() or not value.isprintable() or " " in value:
-            raise InvalidRequest("api_key", "holds characters that no header can carry")
         self._value = value
 
     def reveal(self) -> str:
@@ -47,9 +42,25 @@ class ApiKey:
         raise TypeError("a key is not to be copied into a file or another process")
 
 
-def key_from(environment: Mapping[str, str], *names: str) -> ApiKey | None:
+def read_key(value: object) -> ApiKey | InvalidRequest:
+    """The key, or what is wrong with it.
+
+    The error is given and not raised, so that the caller can drop the value first: a traceback with
+    local variables would show it.
+    """
+    if not isinstance(value, str):
+        return InvalidRequest("api_key", "is not text")
+    stripped = value.strip()  # a file or a shell leaves a line end
+    if not stripped:
+        return InvalidRequest("api_key", "is empty")
+    if not stripped.isascii() or not stripped.isprintable() or " " in stripped:
+        return InvalidRequest("api_key", "holds characters that no header can carry")
+    return ApiKey(stripped)
+
+
+def key_in_environment(*names: str) -> ApiKey | InvalidRequest:
     """The first of the variables that is set and not empty."""
     for name in names:
-        if environment.get(name, "").strip():
-            return ApiKey(environment[name])
-    return None
+        if os.environ.get(name, "").strip():
+            return read_key(os.environ[name])
+    return InvalidRequest("api_key", f"there is none; set {' or '.join(names)}")

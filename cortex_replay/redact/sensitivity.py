@@ -8,12 +8,11 @@ passes. `docs/adapters.md` has the table.
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, Literal
-
-import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
@@ -23,7 +22,9 @@ __all__ = ["Sensitivity", "SensitivityLevel", "refuse_above"]
 
 SensitivityLevel = Literal["low", "medium", "high"]
 
-_LABEL: Final = re.compile(rb"\[ {0,8}sens(?:itivity)? {0,8}: {0,8}([^\[\]]{0,64}?) {0,8}\]", re.IGNORECASE)
+# Linear: a scan for the end of a label ends at the next bracket, where the next scan begins.
+_LABEL: Final = re.compile(r"\[\s*sens(?:itivity)?\s*:([^\[\]]*)\]", re.IGNORECASE)
+_HINT_OF_ONE: Final = re.compile(rb"\[(?:\s|\\[nrtf])*sens", re.IGNORECASE)
 
 
 class Sensitivity(StrEnum):
@@ -55,31 +56,55 @@ _RANKS: Final = {level: rank for rank, level in enumerate(Sensitivity)}
 def refuse_above(request: LlmRequest, most: Sensitivity) -> None:
     """Refuse a request that holds a label above ``most``.
 
-    The canonical form is searched, which is everything that the model sees: system, messages, tool
-    calls and their results, tools and schema.
+    Everything that the model sees is searched: system, messages, tool calls and their results, tools
+    and schema, and text that travels as data.
 
     Raises:
         InvalidRequest: A label is above; the message says where it stands and not what stands there.
     """
-    if _highest(request.canonical_bytes()) <= most.rank:
-        return
-    for field, value in _places(request.to_dict()):
-        if _highest(orjson.dumps(value)) > most.rank:
+    has_data = any(message.parts for message in request.messages)
+    if not has_data and not _HINT_OF_ONE.search(request.canonical_bytes()):
+        return  # nearly always
+    for field, value in _places(request):
+        if any(_rank_of(match[1]) > most.rank for text in _texts(value) for match in _LABEL.finditer(text)):
             reason = f"holds text labelled above the allowed sensitivity ({most}); nothing was sent"
             raise InvalidRequest(field, reason)
 
 
-def _highest(data: bytes) -> int:
-    return max((_rank_of(match[1]) for match in _LABEL.finditer(data)), default=-1)
-
-
-def _rank_of(level: bytes) -> int:
-    name = level.decode(errors="replace").lower()
+def _rank_of(level: str) -> int:
+    name = level.strip().lower()
     return Sensitivity(name).rank if name in tuple(Sensitivity) else Sensitivity.HIGH.rank
 
 
-def _places(request: dict[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
-    for name, value in request.items():
+def _places(request: LlmRequest) -> Iterator[tuple[str, JsonValue]]:
+    for name, value in request.to_dict().items():
         if name in ("messages", "tools") and isinstance(value, list):
             yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
-        yield name, value
+        else:
+            yield name, value
+    for i, message in enumerate(request.messages):
+        yield from ((f"messages[{i}].parts[{j}]", _as_text(part)) for j, part in enumerate(message.parts))
+
+
+def _as_text(part: JsonValue) -> str:
+    """The text that a part holds as data, if it is text."""
+    data = part.get("data") if isinstance(part, dict) else None
+    if not isinstance(data, str):
+        return ""
+    try:
+        return binascii.a2b_base64(data).decode()
+    except ValueError:
+        return ""
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Every string of a value, the names of its fields among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from _texts(item)

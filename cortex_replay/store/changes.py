@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,34 +13,54 @@ from blake3 import blake3
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import FixtureConflict
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
-from cortex_replay.store.index import FixtureRow, Index
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.paths import EXCHANGES_FOLDER
 from cortex_replay.store.trusted import Layout
 
-__all__ = ["Add", "Changes", "Remove", "essence_of", "fixture_path", "new_row", "plan_changes"]
+__all__ = [
+    "Add",
+    "Changes",
+    "Essence",
+    "Remove",
+    "essence_of",
+    "essence_of_answer",
+    "essence_of_exchange",
+    "fixture_path",
+    "new_exchange_row",
+    "new_row",
+    "plan_changes",
+]
 
 _SLUG_LENGTH: Final = 64
 # Names that mean a device on Windows, with any suffix.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 
+Essence = tuple[bytes, ...]
+"""What a recording says: a hash per answer. An exchange says one thing."""
+RowKey = tuple[str | None, ...]
+"""What stands in a row after its path and hash. No fixture's is an exchange's: theirs is longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A fixture to be listed; its bytes wait in a staged file."""
+    """A fixture or an exchange to be listed; its bytes wait in a staged file."""
 
-    row: FixtureRow
-    essence: bytes
-    """What its answers say, as :func:`essence_of` gives it; the fixture itself is not kept in memory."""
+    row: Row
+    essence: Essence
+    """What it says; the recording itself is not kept in memory."""
     overwrite: bool = False
 
     @property
-    def key(self) -> FixtureKey:
-        return FixtureKey(self.row.model or "", self.row.prompt_hash or "")
+    def key(self) -> RowKey:
+        return self.row[2:]
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A key to be dropped."""
+    """A key to be dropped, with the failures that were recorded under it."""
 
     key: FixtureKey
 
@@ -50,69 +71,97 @@ class Changes:
 
     index: Index
     added: list[Add] = field(default_factory=list)
-    removed: list[FixtureRow] = field(default_factory=list)
+    removed: list[Row] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         return not self.added and not self.removed
 
 
-def plan_changes(
-    index: Index, wanted: Iterable[Add | Remove], recorded: Callable[[FixtureRow], Fixture]
-) -> Changes:
+def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callable[[Row], Essence]) -> Changes:
     """What ``wanted`` comes to, one after the other, on top of ``index``.
 
     Args:
         index: What is committed now, by whomever. Every row has its key.
         wanted: The changes in the order they were asked for.
-        recorded: Reads the trusted fixture of a committed row; asked only where a key is taken.
+        recorded: What the trusted file of a committed row says; asked only where a key is taken.
 
     Raises:
-        FixtureConflict: A key has other answers already, and the change does not overwrite.
+        FixtureConflict: A key has another answer already, and the change does not overwrite.
     """
-    before = {FixtureKey(row.model or "", row.prompt_hash or ""): row for row in index.fixtures}
+    before: dict[RowKey, Row] = {row[2:]: row for row in index.rows}
     after = dict(before)
     added: dict[str, Add] = {}
+    failures: defaultdict[RowKey, list[RowKey]] = defaultdict(list)
+    for exchange in index.exchanges:
+        failures[exchange[2:4]].append(exchange[2:])
     for change in wanted:
-        row = after.get(change.key)
         if isinstance(change, Remove):
-            after.pop(change.key, None)
-        elif row is None:
-            after[change.key], added[change.row.path] = change.row, change
-        else:
-            there = added[row.path].essence if row.path in added else essence_of(recorded(row))
+            for key in (tuple(change.key), *failures.pop(tuple(change.key), ())):
+                after.pop(key, None)
+            continue
+        if isinstance(change.row, ExchangeRow):
+            failures[change.row[2:4]].append(change.key)
+        row = after.get(change.key)
+        if row is not None:
+            there = added[row.path].essence if row.path in added else recorded(row)
+            if not change.overwrite and there[: len(change.essence)] == change.essence:
+                continue  # it is there, whatever times, ids and usage say: the file stays untouched
             if there == change.essence:
-                continue  # whatever times, ids and usage say: the file stays untouched
-            if not change.overwrite:
-                raise FixtureConflict(*change.key)
-            after[change.key], added[change.row.path] = change.row, change
+                continue
+            if not change.overwrite and change.essence[: len(there)] != there:
+                raise FixtureConflict(change.row.model or "", change.row.prompt_hash or change.row[-1] or "")
+        after[change.key], added[change.row.path] = change.row, change
     listed = {row.path for row in after.values()}
     new = listed - {row.path for row in before.values()}
     return Changes(
-        Index(sorted(after.values()), index.exchanges, index.header),
+        Index(
+            sorted(row for row in after.values() if isinstance(row, FixtureRow)),
+            sorted(row for row in after.values() if isinstance(row, ExchangeRow)),
+            index.header,
+        ),
         [change for path, change in added.items() if path in new],
         [row for row in before.values() if row.path not in listed],
     )
 
 
-def essence_of(fixture: Fixture) -> bytes:
-    """A hash of what a recording says. Two recordings of a key are the same when theirs are equal,
-    whatever times, call ids and usage say."""
-    return blake3(b"\n".join(map(_essence, fixture.answers))).digest()
+def essence_of(fixture: Fixture) -> Essence:
+    """A hash of what each answer says. Two are the same when theirs are equal, whatever times, call
+    ids and usage say."""
+    return tuple(essence_of_answer(answer) for answer in fixture.answers)
 
 
-def _essence(answer: Answer) -> bytes:
+def essence_of_answer(answer: Answer) -> bytes:
     numbers: dict[str | None, int] = {}
     calls: list[JsonValue] = [
         [numbers.setdefault(call.id, len(numbers)), call.name, call.arguments] for call in answer.tool_calls
     ]
-    return compact([answer.text, answer.parsed_json, answer.finish_reason, calls]).encode()
+    said = compact([answer.text, answer.parsed_json, answer.finish_reason, calls])
+    return blake3(said.encode()).digest()
+
+
+def essence_of_exchange(exchange: Exchange) -> Essence:
+    """The status and the body; headers and times vary between equal answers."""
+    wire = exchange.wire
+    body: list[JsonValue] = [wire.get("status"), wire.get("body"), wire.get("body_base64")]
+    events = wire.get("events")
+    if isinstance(events, list):
+        body.append([event.get("text") if isinstance(event, dict) else event for event in events])
+    return (blake3(compact(body).encode()).digest(),)
 
 
 def new_row(layout: Layout, key: FixtureKey, data: bytes) -> FixtureRow:
     """The row of a fixture that is about to be written."""
     digest = blake3_hex(data)
     return FixtureRow(fixture_path(layout, key, digest), digest, *key)
+
+
+def new_exchange_row(layout: Layout, exchange: Exchange, data: bytes) -> ExchangeRow:
+    """The row of an exchange that is about to be written."""
+    digest = blake3_hex(data)
+    folder = f"{layout.folder}/{EXCHANGES_FOLDER}".removeprefix("/")
+    of_what = exchange.key[:16] if exchange.key else f"{exchange.row_key[1] or ''}"[:16] + f"-{exchange.n}"
+    return ExchangeRow(f"{folder}/{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:

@@ -12,6 +12,7 @@ from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trusted
 from cortex_replay.store.collector import without_collector
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, Journal, parse_journal
@@ -19,7 +20,7 @@ from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trusted import Layout, Untrusted
 
-__all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_fixture"]
+__all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_exchange", "read_fixture"]
 
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", FixtureRow, ExchangeRow, Row)
@@ -206,6 +207,18 @@ def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
     if isinstance(data, Finding):
         raise Untrusted(data)
     return trusted.trust_fixture(row, data), data
+
+
+def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
+    """Read, check and parse the one file of a row of the other table.
+
+    Raises:
+        Untrusted: It is not what the index vouches for.
+    """
+    data = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    if isinstance(data, Finding):
+        raise Untrusted(data)
+    return trusted.trust_exchange(row, data)
 
 
 def _confirmed(

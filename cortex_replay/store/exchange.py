@@ -8,13 +8,13 @@ hash of its own request.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.store.fixture import FixtureError, FixtureKey, read_document
+from cortex_replay.store.fixture import FixtureError, FixtureKey, read_document, render_document
 
-__all__ = ["Exchange", "parse_exchange"]
+__all__ = ["Exchange", "parse_exchange", "render_exchange"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,17 @@ class Exchange:
     """A parsed exchange: either ``match`` and ``n`` are set (a failure), or ``key`` is (opaque)."""
 
     wire: dict[str, JsonValue]
+    """What was answered: ``status``, ``headers``, and one of ``body``, ``body_base64`` and ``events``."""
     match: FixtureKey | None = None
     n: int | None = None
     key: str | None = None
+    request: dict[str, JsonValue] | None = None
+    """What was asked, of an opaque one: ``upstream``, ``method``, ``path``, ``query`` and ``body``."""
+
+    @classmethod
+    def failure(cls, key: FixtureKey, n: int, wire: dict[str, JsonValue]) -> Exchange:
+        """The answer ``n`` (from 1) to a key, which was an error."""
+        return cls(wire, match=FixtureKey(*key), n=n)
 
     @property
     def row_key(self) -> tuple[str | None, str | None, str | None, str | None]:
@@ -79,4 +87,15 @@ def _opaque(document: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Excha
             case _:
                 raise FixtureError("request.query: expected pairs of texts")
     upstream, method, path = cast("tuple[str, str, str]", texts)
-    return Exchange(wire, key=blake3_hex(exchange_bytes(upstream, method, path, pairs, request.get("body"))))
+    key = blake3_hex(exchange_bytes(upstream, method, path, pairs, request.get("body")))
+    return Exchange(wire, key=key, request=request)
+
+
+def render_exchange(exchange: Exchange) -> bytes:
+    """The bytes of an exchange, in the one form in which this project writes it."""
+    document: dict[str, Any] = {}
+    if exchange.match is not None:
+        document = {"request_match": exchange.match._asdict(), "n": exchange.n}
+    else:
+        document = {"request": exchange.request}
+    return render_document(document | {"wire": exchange.wire})

@@ -35,6 +35,7 @@ __all__ = [
     "TimedChunk",
     "parse_fixture",
     "read_document",
+    "render_document",
     "render_fixture",
 ]
 
@@ -202,6 +203,11 @@ def render_fixture(fixture: Fixture) -> bytes:
         ]
     if fixture.meta is not None:
         document["meta"] = fixture.meta
+    return render_document(document)
+
+
+def render_document(document: dict[str, Any]) -> bytes:
+    """A file of a store as it is written: so that a person can review it in a diff."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 __all__ = [
+    "EXCHANGES_FOLDER",
     "INDEX_NAME",
     "NESTED_FOLDER",
     "UNPRINTABLE",
@@ -20,6 +21,8 @@ __all__ = [
 
 INDEX_NAME: Final = "INDEX.toml"
 NESTED_FOLDER: Final = "fixtures"
+EXCHANGES_FOLDER: Final = "exchanges"
+"""Below the layout's folder, where exchanges stand."""
 
 UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"

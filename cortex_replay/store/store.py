@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
-from cortex_replay.store.changes import Add, Remove, essence_of, new_row
-from cortex_replay.store.check import CheckReport, Progress, check_listing, check_store, read_fixture
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.changes import (
+    Add,
+    Remove,
+    essence_of,
+    essence_of_exchange,
+    new_exchange_row,
+    new_row,
+)
+from cortex_replay.store.check import (
+    CheckReport,
+    Progress,
+    check_listing,
+    check_store,
+    read_exchange,
+    read_fixture,
+)
 from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
-from cortex_replay.store.index import FixtureRow, Index
-from cortex_replay.store.trusted import Layout, Untrusted, trust_fixture
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.trusted import Layout, Untrusted, trust_exchange, trust_fixture
 from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
 from cortex_replay.types import LlmRequest
 
@@ -54,7 +73,9 @@ class Store:
         self._contents = {row.path: data for row, data in report.kept.values()}
         self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
         self._parsed: dict[FixtureKey, Fixture] = {}
+        self._failures = _failures_by_key(report.index)
         self._writer = StoreWriter(source, report.layout)
+        self._writing = threading.Lock()
 
     @classmethod
     @without_collector()
@@ -99,9 +120,23 @@ class Store:
         create_store(Path(path))
         return cls.open(path)
 
+    @classmethod
+    def open_or_create(cls, path: str | os.PathLike[str], *, verify: Verify = "full") -> Store:
+        """Open the store in ``path``, or make an empty one where there is none yet."""
+        has_index = os.path.lexists(Path(path) / INDEX_NAME)
+        return cls.open(path, verify=verify) if has_index else cls.create(path)
+
     def key(self, request: LlmRequest) -> FixtureKey:
         """What ``request`` is looked up by. Every lookup goes through here."""
-        return FixtureKey(request.model, request.prompt_hash())
+        return FixtureKey(request.model, self.normalised(request)[0].prompt_hash())
+
+    def normalised(self, request: LlmRequest) -> tuple[LlmRequest, Sequence[str]]:
+        """The request that is hashed and stored, and the names of the rules that changed it."""
+        return request, ()
+
+    def run_folder(self, run: str) -> Path:
+        """Where the processes of one run meet."""
+        return self.root / STATE_FOLDER / "runs" / blake3_hex(run.encode())[:32]
 
     def get(self, model: str, prompt_hash: str) -> Fixture:
         """The trusted fixture of a key.
@@ -132,11 +167,41 @@ class Store:
             key=lambda stored: stored.path,
         )
 
+    def has_failures(self, model: str, prompt_hash: str) -> bool:
+        """Whether an answer to a key was a failure."""
+        return (model, prompt_hash) in self._failures
+
+    def failures(self, model: str, prompt_hash: str) -> dict[int, Exchange]:
+        """The recorded failures of a key: which answer each was, counted from 1.
+
+        Raises:
+            FixtureIntegrityFailed: A file is no longer what the index vouches for.
+        """
+        rows = self._failures.get((model, prompt_hash), ())
+        try:
+            found = [read_exchange(self._source, row) for row in rows]
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        return {exchange.n: exchange for exchange in found if exchange.n is not None}
+
+    def add_exchange(self, exchange: Exchange, *, overwrite: bool = False) -> str:
+        """Stage an exchange; gives the path it will have. See :meth:`add` for the rest."""
+        data = render_exchange(exchange)
+        row = new_exchange_row(self.layout, exchange, data)
+        try:
+            essence = essence_of_exchange(trust_exchange(row, data))
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        with self._writing:
+            self._writer.stage(Add(row, essence, overwrite), data)
+        return row.path
+
     def add(self, fixture: Fixture) -> str:
         """Stage a new fixture; gives the path it will have.
 
-        The same answers again are a no-op when they are committed; other answers under a key that
-        is taken are a :class:`FixtureConflict` then.
+        The same answers again, or fewer of them, are a no-op when they are committed, and more of them
+        take the place of the fewer. Another answer to a call that has one is a
+        :class:`FixtureConflict` then.
 
         Raises:
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
@@ -161,7 +226,8 @@ class Store:
         key = FixtureKey(model, prompt_hash)
         if key not in self._rows:
             raise NoFixture(*key)
-        self._writer.stage(Remove(key))
+        with self._writing:
+            self._writer.stage(Remove(key))
 
     def commit(self) -> CommitSummary:
         """Make every staged change, all or none, on top of whatever others committed meanwhile.
@@ -174,8 +240,9 @@ class Store:
             FixtureIntegrityFailed: The store was damaged in the meantime.
             StoreIo: The disk refused. Nothing was changed.
         """
-        summary = self._writer.commit()
-        self._take(summary.index)
+        with self._writing:
+            summary = self._writer.commit()
+            self._take(summary.index)
         return summary
 
     def discard(self) -> None:
@@ -204,7 +271,8 @@ class Store:
             essence = essence_of(trust_fixture(row, data))
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
-        self._writer.stage(Add(row, essence, overwrite), data)
+        with self._writing:
+            self._writer.stage(Add(row, essence, overwrite), data)
         return row.path
 
     def _trusted(self, key: FixtureKey) -> tuple[Fixture, bytes]:
@@ -235,6 +303,15 @@ class Store:
             key: value for key, value in self._parsed.items() if rows.get(key) == self._rows.get(key)
         }
         self._rows = rows
+        self._failures = _failures_by_key(index)
+
+
+def _failures_by_key(index: Index) -> dict[tuple[str | None, ...], list[ExchangeRow]]:
+    failures: dict[tuple[str | None, ...], list[ExchangeRow]] = {}
+    for row in index.exchanges:
+        if row.n is not None:
+            failures.setdefault((row.model, row.prompt_hash), []).append(row)
+    return failures
 
 
 def _rows_by_key(index: Index) -> dict[FixtureKey, FixtureRow]:

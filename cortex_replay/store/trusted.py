@@ -27,10 +27,10 @@ from enum import StrEnum
 from typing import Final
 
 from cortex_replay.canonical import KEY_VERSION, JsonValue, compact
-from cortex_replay.errors import Finding, LlmError
+from cortex_replay.errors import Finding, LlmError, ResponseParse
 from cortex_replay.hashing import are_digests, blake3_hex, is_digest
 from cortex_replay.store import hints
-from cortex_replay.store.exchange import parse_exchange
+from cortex_replay.store.exchange import Exchange, parse_exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import (
     FORMAT_VERSION,
@@ -50,6 +50,7 @@ from cortex_replay.store.paths import (
     path_problem,
     shown,
 )
+from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmResponse, ToolCall, ToolCallDelta
 
 __all__ = [
@@ -259,7 +260,7 @@ def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
     return fixture
 
 
-def trust_exchange(row: ExchangeRow, data: bytes) -> None:
+def trust_exchange(row: ExchangeRow, data: bytes) -> Exchange:
     """T5 to T7 for one file of ``[[exchange]]``.
 
     Raises:
@@ -272,6 +273,7 @@ def trust_exchange(row: ExchangeRow, data: bytes) -> None:
         raise Untrusted(Finding(error.code, row.path, str(error))) from None
     if row[2:] != exchange.row_key:
         raise Untrusted(Finding("key-mismatch", row.path, "its content is not what the key of its row says"))
+    return exchange
 
 
 def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]:
@@ -310,7 +312,9 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
     try:
         decoded = _Decoder.decode(wire, asked_model)
     except LlmError as error:
-        return "wire-undecodable", f"its wire cannot be decoded ({error})"
+        # By its kind only: the message may be the provider's own words, and those are content.
+        reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__
+        return "wire-undecodable", f"its wire cannot be decoded ({reason})"
     kept: list[tuple[str, object, object]] = [
         ("text", answer.text, decoded.text),
         ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
@@ -321,10 +325,19 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
         for name in ("model", "usage", "reasoning")
         if getattr(answer, name) is not None
     ]
+    if answer.parsed_json is not None and _parsed(decoded.text) != compact(answer.parsed_json):
+        return "wire-mismatch", "the parsed_json of its response is not the text of its wire"
     for name, stored, on_the_wire in kept:
         if stored != on_the_wire:
             return "wire-mismatch", f"the {name} of its response is not what its wire says"
     return None
+
+
+def _parsed(text: str) -> str | None:
+    try:
+        return compact(loads(text.encode()))
+    except JsonError:
+        return None
 
 
 def _calls(calls: Iterable[ToolCall]) -> list[str]:

@@ -27,12 +27,23 @@ from typing import Final
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import durable, trusted
-from cortex_replay.store.changes import Add, Changes, Remove, essence_of, new_row, plan_changes
-from cortex_replay.store.check import read_fixture
+from cortex_replay.store.changes import (
+    Add,
+    Changes,
+    Essence,
+    Remove,
+    essence_of,
+    essence_of_exchange,
+    new_exchange_row,
+    new_row,
+    plan_changes,
+)
+from cortex_replay.store.check import read_exchange, read_fixture
 from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Fixture
-from cortex_replay.store.index import FixtureRow, Index, render_index
+from cortex_replay.store.exchange import parse_exchange
+from cortex_replay.store.fixture import Fixture, FixtureError
+from cortex_replay.store.index import FixtureRow, Index, Row, render_index
 from cortex_replay.store.journal import (
     JOURNAL_PATH,
     MAX_JOURNAL_BYTES,
@@ -41,7 +52,7 @@ from cortex_replay.store.journal import (
     parse_journal,
     render_journal,
 )
-from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
+from cortex_replay.store.paths import EXCHANGES_FOLDER, INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.trusted import Layout, Untrusted
 
 try:
@@ -53,7 +64,7 @@ __all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
 
 _OWNER: Final = "owner"
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
-_STAGED: Final = re.compile(r"\d+\.(?:add|replace)")
+_STAGED: Final = re.compile(r"\d+\.(?:add|replace)(?:-exchange)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +123,7 @@ class StoreWriter:
                 if self._session is None:
                     with self._locked():
                         self._session = self._open_session()
-                staged = self._session.write(data, "replace" if change.overwrite else "add")
+                staged = self._session.write(data, _kind(change.row.path, self._layout, change.overwrite))
             self._wanted.append((change, staged))
 
     @without_collector()
@@ -131,7 +142,7 @@ class StoreWriter:
                 self._recover()
                 self._clean_staging()
                 index, index_bytes = self._present_index()
-                changes = plan_changes(index, [change for change, _ in self._wanted], self._recorded)
+                changes = plan_changes(index, [change for change, _ in self._wanted], self._essence)
                 if not changes.is_empty:
                     self._apply(changes, index_bytes)
             self.discard()
@@ -246,12 +257,17 @@ class StoreWriter:
 
     def _adopt(self, path: Path) -> None:
         data = path.read_bytes()
+        row: Row
         try:
-            fixture = trusted.trust_fixture(FixtureRow(path.name, blake3_hex(data)), data)
-        except Untrusted:
+            if path.suffix.endswith("-exchange"):
+                exchange = parse_exchange(data)
+                row, essence = new_exchange_row(self._layout, exchange, data), essence_of_exchange(exchange)
+            else:
+                fixture = trusted.trust_fixture(FixtureRow(path.name, blake3_hex(data)), data)
+                row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
+        except (Untrusted, FixtureError):
             return  # a write that was cut short
-        row = new_row(self._layout, fixture.key, data)
-        self.stage(Add(row, essence_of(fixture), path.suffix == ".replace"), data)
+        self.stage(Add(row, essence, path.suffix.startswith(".replace")), data)
 
     # The commit and its recovery, all under the lock.
 
@@ -356,7 +372,7 @@ class StoreWriter:
         session = self._open_session()
         try:
             for path in present:
-                session.take(self._root / path, "replace" if path in journal.overwriting else "add")
+                session.take(self._root / path, _kind(path, self._layout, path in journal.overwriting))
             durable.sync_folder(session.folder)
             for folder in {(self._root / path).parent for path in present}:
                 durable.sync_folder(folder)
@@ -418,6 +434,14 @@ class StoreWriter:
             return index
         rows = [FixtureRow(row.path, row.blake3, *self._recorded(row).key) for row in index.fixtures]
         return Index(rows, index.exchanges, index.header)
+
+    def _essence(self, row: Row) -> Essence:
+        if isinstance(row, FixtureRow):
+            return essence_of(self._recorded(row))
+        try:
+            return essence_of_exchange(read_exchange(self._source, row))
+        except Untrusted as error:
+            raise _refusal(error.finding) from None
 
     def _recorded(self, row: FixtureRow) -> Fixture:
         try:
@@ -514,6 +538,13 @@ def _refusal(finding: Finding) -> FixtureIntegrityFailed | StoreIo:
     if finding.code == "unreadable":
         return StoreIo(f"{finding.path} {finding.reason}")
     return FixtureIntegrityFailed([finding])
+
+
+def _kind(path: str, layout: Layout, overwrite: bool) -> str:
+    """How a staged file is to be taken, as the end of its name."""
+    kind = "replace" if overwrite else "add"
+    is_exchange = path.startswith(f"{layout.folder}/{EXCHANGES_FOLDER}/".removeprefix("/"))
+    return f"{kind}-exchange" if is_exchange else kind
 
 
 def _within_bounds(index: bytes) -> bytes:

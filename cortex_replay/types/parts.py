@@ -17,7 +17,6 @@ __all__ = ["CallNumbers", "canonical_part", "stored_part"]
 
 _WITH_DATA: Final = frozenset(["image", "document", "audio"])
 _UNSEEN: Final = frozenset(["signature", "cache_control"])
-_ITEM_UNSEEN: Final = frozenset(["id", "status", "encrypted_content"])
 _CALLS: Final = frozenset(["tool_use", "server_tool_use", "mcp_tool_use"])
 
 
@@ -33,12 +32,9 @@ def stored_part(part: JsonValue) -> JsonValue:
     """A part as a fixture holds it: what the model sees, with its ids as they were."""
     if not isinstance(part, dict):
         return part
-    kind = part.get("type")
+    kind = str(part.get("type"))
     if kind == "verbatim":
-        item = part.get("verbatim")
-        if isinstance(item, dict) and item.get("type") != "item_reference":
-            return part | {"verbatim": {k: v for k, v in item.items() if k not in _ITEM_UNSEEN}}
-        return part
+        return part | {"verbatim": _seen_item(part.get("verbatim"))}
     seen = {name: value for name, value in part.items() if name not in _UNSEEN}
     inner = seen.get("content")
     if isinstance(inner, list):
@@ -53,16 +49,44 @@ def stored_part(part: JsonValue) -> JsonValue:
     return seen
 
 
+def _seen_item(item: JsonValue) -> JsonValue:
+    """A verbatim item without what the model cannot see.
+
+    The id of a reference is all that it says, and so is what is encrypted in anything but reasoning,
+    which the model has thought before. How an item of the caller's went is for the model to see.
+    """
+    if not isinstance(item, dict):
+        return item
+    kind = item.get("type")
+    unseen = {"id"} if kind not in (None, "item_reference") else set()
+    if kind == "reasoning":
+        unseen.add("encrypted_content")
+    if not str(kind).endswith("_output"):
+        unseen.add("status")
+    return {name: value for name, value in item.items() if name not in unseen and value is not None}
+
+
 def canonical_part(part: JsonValue, numbers: CallNumbers) -> JsonValue:
     """A part as it is hashed: as it is stored, with tool-call ids numbered."""
     part = stored_part(part)
     if not isinstance(part, dict):
         return part
-    if part.get("type") == "verbatim":
-        return part | {"verbatim": _numbered(part.get("verbatim"), "call_id", numbers)}
-    if part.get("type") in _CALLS:
+    kind = str(part.get("type"))
+    if kind in ("verbatim", "fields"):
+        return part | {kind: _numbered_message(part.get(kind), numbers)}
+    if kind in _CALLS:
         part = cast("dict[str, JsonValue]", _numbered(part, "id", numbers))
     return _numbered(part, "tool_use_id", numbers)
+
+
+def _numbered_message(message: JsonValue, numbers: CallNumbers) -> JsonValue:
+    """A message, an item or the fields of one: its calls, and what it answers."""
+    if not isinstance(message, dict):
+        return message
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        message = message | {"tool_calls": [_numbered(call, "id", numbers) for call in calls]}
+    return _numbered(_numbered(message, "call_id", numbers), "tool_call_id", numbers)
 
 
 def _numbered(value: JsonValue, name: str, numbers: CallNumbers) -> JsonValue:

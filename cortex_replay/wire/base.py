@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -18,6 +18,12 @@ from cortex_replay.wire.shape import Unshaped
 from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 
 __all__ = ["Wire"]
+
+
+_HINTS: Final = {
+    "tools": "a tool is given as name, description and input_schema, without a wrapper",
+    "tool_choice": 'the default is left out; else "required", "none" or {"name": ...}',
+}
 
 
 class _ErrorEncoder(Protocol):
@@ -61,7 +67,8 @@ class Wire:
         lifted = self.lift(body)
         if lifted.canonical_bytes() != request.canonical_bytes():
             place, reason = _first_difference(request.to_dict(), lifted.to_dict())
-            raise InvalidRequest(place, f"{self.protocol} cannot carry this: {reason}")
+            hint = next((hint for start, hint in _HINTS.items() if place.startswith(start)), reason)
+            raise InvalidRequest(place, f"{self.protocol} cannot carry it so: {hint}")
         if stream:
             body |= self.stream_parameters
         elif self.streams_by_default:
@@ -112,6 +119,7 @@ def _first_difference(asked: JsonValue, carried: JsonValue, where: str = "") -> 
         for i, (one, other) in enumerate(zip(asked, carried, strict=False)):
             if one != other:
                 return _first_difference(one, other, f"{where}[{i}]")
-        i = min(len(asked), len(carried))
-        return f"{where}[{i}]", "it would not be told from what stands before it"
+        if where.endswith(".parts"):
+            return where, "where a message has parts, its text is one of them"
+        return f"{where}[{min(len(asked), len(carried))}]", "it would not be told from what stands before it"
     return where or "request", "it would be read in another form; docs/wires.md shows the one to use"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -18,9 +17,7 @@ __all__ = [
     "blocks_of",
     "content_and_parts",
     "fields_part",
-    "is_integer",
     "is_number",
-    "is_whole",
     "lift_choice",
     "lift_content",
     "lift_message_list",
@@ -29,6 +26,7 @@ __all__ = [
     "parameters",
     "required_text",
     "take",
+    "take_integer",
     "take_stop",
     "text_block",
     "verbatim_message",
@@ -96,17 +94,17 @@ def take(rest: Body, name: str, fits: Callable[[object], bool]) -> Any:
 
 
 def is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and abs(value) <= _F32_MAX
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_F32_MAX <= value <= _F32_MAX
 
 
-def is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_U64
-
-
-def is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value <= MAX_U64
+def take_integer(rest: Body, name: str, least: int = -(2**63)) -> int | None:
+    """As :func:`take`, for a whole number, however it is spelled."""
+    value = rest.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MAX_U64:
+        return None
+    if value != int(value):
+        return None
+    return int(rest.pop(name))
 
 
 def take_stop(rest: Body, name: str) -> tuple[str, ...]:
@@ -214,6 +212,8 @@ def lift_tool(tool: JsonValue) -> JsonValue:
     if not isinstance(tool, dict):
         return tool
     plain = without_nulls(tool, "cache_control")
+    if plain.get("type") == "mcp":
+        plain = without_nulls(plain, "authorization", "headers")  # for the server, not for the model
     if plain.get("type") == "function" and set(plain) == {"type", "function"}:
         inner = plain["function"]
         plain = {"type": "function", **without_nulls(inner)} if isinstance(inner, dict) else plain

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import orjson
 
 from cortex_replay.canonical import JsonValue
@@ -11,18 +9,16 @@ from cortex_replay.errors import Upstream
 
 __all__ = ["error_in", "upstream_error"]
 
-_MAX_MESSAGE: Final = 2000
-
 
 def error_in(answer: JsonValue, status: int) -> Upstream | None:
     """The error that a document reports, if it is one."""
     if not isinstance(answer, dict):
         return None
     error = answer.get("error")
-    if isinstance(error, dict):
+    if isinstance(error, dict) and error:
         return _made(status, error.get("message"), error.get("type") or error.get("code"))
-    if isinstance(error, str):
-        return _made(status, error, None)
+    if error:  # empty ones are how some servers say that there is none
+        return _made(status, error if isinstance(error, str) else str(error), None)
     if answer.get("type") == "error":  # the error event of Responses is flat
         return _made(status, answer.get("message"), answer.get("code"))
     return None
@@ -42,11 +38,11 @@ def upstream_error(status: int, content_type: str, body: bytes) -> Upstream:
             if isinstance(document.get(name), str):
                 return _made(status, document[name], document.get("type"))
     if content_type.startswith("text/plain"):
-        return _made(status, body[: 4 * _MAX_MESSAGE].decode(errors="replace").strip(), None)
+        return _made(status, body.decode(errors="replace").strip(), None)
     return _made(status, f"({content_type or 'no content type'}, {len(body)} bytes)", None)
 
 
 def _made(status: int, message: object, kind: object) -> Upstream:
     text = message if isinstance(message, str) else "(no message)"
     # Half of a surrogate pair cannot come: the reader refuses it.
-    return Upstream(status, text[:_MAX_MESSAGE], kind if isinstance(kind, str) else None)
+    return Upstream(status, text, kind if isinstance(kind, str) else None)

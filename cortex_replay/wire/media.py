@@ -8,7 +8,7 @@ from typing import Any, Final
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.wire.body import Block
 
-__all__ = ["audio_format", "data_or_url", "lift_audio", "lift_url", "only"]
+__all__ = ["audio_format", "data_or_url", "lift_audio", "lift_file_data", "lift_url", "only"]
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
@@ -17,6 +17,14 @@ def lift_url(url: str) -> Block:
     """The fields of a part for a URL: the data where the URL holds it."""
     match = _DATA_URL.match(url)
     return {"url": url} if match is None else {"media_type": match[1], "data": url[match.end() :]}
+
+
+def lift_file_data(data: object) -> Block:
+    """The fields of a part for a file's data: a data URL, or something that only its server knows."""
+    if not isinstance(data, str):
+        return {}
+    lifted = lift_url(data)
+    return {"file_data": data} if "url" in lifted else lifted
 
 
 def data_or_url(part: Block, where: str) -> str | None:

@@ -10,11 +10,13 @@ import binascii
 from collections.abc import Mapping
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import ResponseParse
+from cortex_replay.errors import ResponseParse, Upstream
+from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmResponse, StreamChunk
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["decode_recorded", "recorded_chunks"]
+__all__ = ["decode_failure", "decode_recorded", "recorded_chunks"]
 
 
 def decode_recorded(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
@@ -23,30 +25,59 @@ def decode_recorded(wire: Mapping[str, JsonValue], asked_model: str) -> LlmRespo
     Raises:
         LlmError: It holds none, or is of a protocol that is not known.
     """
-    if wire.get("stream") is True:
-        last = recorded_chunks(wire, asked_model)[-1].response
-        if last is not None:
-            return last
-    return WIRES[_protocol(wire)].decode_answer(_body(wire), asked_model)
+    codec = WIRES[_protocol(wire)]
+    if wire.get("stream") is not True:
+        body = _body(wire)
+        _refuse_ambiguity(body)
+        return codec.decode_answer(body, asked_model)
+    last = recorded_chunks(wire, asked_model)[-1].response
+    if last is None:
+        raise ResponseParse("its stream has no end")
+    return last
 
 
 def recorded_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[StreamChunk]:
-    """The chunks of a recorded stream; see :func:`decode_recorded`."""
+    """The chunks of a recorded stream; see :func:`decode_recorded`.
+
+    Nothing may follow the end: some clients read on, and would get what no reviewer sees.
+    """
     decoder = WIRES[_protocol(wire)].stream_decoder(asked_model)
-    return [*decoder.feed(_body(wire)), *decoder.finish()]
+    body = _body(wire)
+    chunks = [*decoder.feed(body), *decoder.finish()]
+    if decoder.rest.strip():
+        raise ResponseParse("something follows the end of its stream")
+    return chunks
+
+
+def _refuse_ambiguity(body: bytes) -> None:
+    """What two readers of JSON read differently, such as a key that stands twice, is not to be trusted."""
+    try:
+        loads(body)
+    except JsonError as error:
+        raise ResponseParse(str(error)) from None
+
+
+def decode_failure(wire: Mapping[str, JsonValue]) -> Upstream:
+    """The error that a recorded answer with an error status was."""
+    status, headers = wire.get("status"), wire.get("headers")
+    kind = headers.get("content-type", "") if isinstance(headers, dict) else ""
+    return upstream_error(status if isinstance(status, int) else 0, str(kind), _body(wire))
 
 
 def _protocol(wire: Mapping[str, JsonValue]) -> str:
     protocol = wire.get("protocol")
     if not isinstance(protocol, str) or protocol not in WIRES:
         raise ResponseParse("its protocol is not known")
-    status = wire.get("status")
-    if not isinstance(status, int) or not 200 <= status < 300:
-        raise ResponseParse("its status is not a good one")
+    if wire.get("status") != 200:
+        raise ResponseParse("its status is not 200")
+    if not isinstance(wire.get("stream"), bool):
+        raise ResponseParse("it does not say whether it is a stream")
     return protocol
 
 
 def _body(wire: Mapping[str, JsonValue]) -> bytes:
+    if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
+        raise ResponseParse("it must have one of body, body_base64 and events")
     match wire:
         case {"body": str(text)}:
             return text.encode()

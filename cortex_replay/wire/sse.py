@@ -85,6 +85,8 @@ class SseParser:
     def _line(self, line: bytes) -> bool:
         """Take one line; whether an event is complete with it."""
         if not line:
+            if self._data == [b""]:  # says nothing, by the standard
+                self._data = []
             return bool(self._data)
         if line.startswith(b"data:"):
             value = line[6:] if line[5:6] == b" " else line[5:]

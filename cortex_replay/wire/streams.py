@@ -15,7 +15,7 @@ from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage, ToolCallDe
 from cortex_replay.wire.failures import error_in
 from cortex_replay.wire.shape import Unshaped
 
-__all__ = ["StreamDecoder", "StreamEncoder"]
+__all__ = ["CallQueue", "StreamDecoder", "StreamEncoder"]
 
 _MAX_EVENTS: Final = 1_000_000
 
@@ -42,6 +42,11 @@ class StreamDecoder(ABC):
         self._reasoning: list[str] = []
         self._pieces: list[ToolCallDelta] = []
         self._events = 0
+
+    @property
+    def rest(self) -> bytes:
+        """What was fed after the last event."""
+        return bytes(self._raw[self._framing.consumed :]) if self.is_done else b""
 
     def feed(self, data: bytes) -> Iterator[StreamChunk]:
         """The chunks that ``data`` completes.
@@ -112,7 +117,12 @@ class StreamDecoder(ABC):
         yield StreamChunk("", tool_calls=(piece,))
 
     def _ended(self) -> Iterator[StreamChunk]:
-        """The last chunk."""
+        """The last chunk.
+
+        A server that lost its own upstream may end a stream in good form, but cannot say why it ended.
+        """
+        if self._finish_reason is None:
+            raise Transport("the stream ended without a reason")
         self.is_done = True
         response = LlmResponse(
             text="".join(self._text),
@@ -120,11 +130,43 @@ class StreamDecoder(ABC):
             model=self._model,
             usage=self._usage,
             raw_hash=blake3_hex(bytes(self._raw[: self._framing.consumed])),
-            finish_reason=self._finish_reason or "stop",
+            finish_reason=self._finish_reason,
             tool_calls=ToolCallDelta.join(self._pieces),
             reasoning="".join(self._reasoning) or None,
         )
         yield StreamChunk("", response.finish_reason, response=response)
+
+
+class CallQueue:
+    """Pieces of tool calls in the order in which most protocols can write them: one call at a time.
+
+    Pieces of another call wait until the end, joined; so do those of a call that has no name yet.
+    """
+
+    def __init__(self) -> None:
+        self._open: int | None = None
+        self._waiting: dict[int, list[ToolCallDelta]] = {}
+
+    def put(self, piece: ToolCallDelta) -> Iterator[ToolCallDelta]:
+        """The pieces that can be written now; the first one of a call has its name."""
+        if piece.index == self._open:
+            yield piece
+            return
+        self._waiting.setdefault(piece.index, []).append(piece)
+        if self._open is None and any(waiting.name for waiting in self._waiting[piece.index]):
+            self._open = piece.index
+            yield self._joined(piece.index)
+
+    def rest(self) -> Iterator[ToolCallDelta]:
+        """What waited, a whole call each."""
+        for index in sorted(self._waiting):
+            yield self._joined(index)
+
+    def _joined(self, index: int) -> ToolCallDelta:
+        pieces = self._waiting.pop(index)
+        call_id = next((piece.id for piece in pieces if piece.id is not None), None)
+        name = next((piece.name for piece in pieces if piece.name is not None), "")
+        return ToolCallDelta(index, call_id, name, "".join(piece.arguments for piece in pieces))
 
 
 class StreamEncoder(ABC):

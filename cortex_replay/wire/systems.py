@@ -27,7 +27,7 @@ def system_texts(messages: Iterable[LlmMessage]) -> list[str]:
     texts: list[str] = []
     for message in messages:
         blocks = [part for part in message.parts if isinstance(part, dict) and part.get("type") == "text"]
-        texts += [str(block["text"]) for block in blocks] or [message.content]
+        texts += [str(block.get("text", "")) for block in blocks] or [message.content]
     return texts
 
 

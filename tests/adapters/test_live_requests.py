@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import logging
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,15 +17,18 @@ from cortex_replay import (
     InvalidRequest,
     LlmMessage,
     LlmRequest,
+    LlmResponse,
     OllamaAdapter,
     OpenAICompatAdapter,
     PromptCachePlan,
     ResponseParse,
+    Timeout,
+    ToolCall,
     Upstream,
 )
 from cortex_replay.adapters.live import LiveAdapter
 from tests.adapters.dialects import CANARY, DIALECTS, DIGEST, Dialect, ask
-from tests.adapters.fake_provider import Exchange, serving_in_thread, whole
+from tests.adapters.fake_provider import Exchange, serving_in_thread, stream, whole
 from tests.adapters.test_live_failures import complete, run
 
 CLAUDE, CHAT, RESPONSES, OLLAMA = DIALECTS
@@ -360,3 +367,118 @@ def test_cookies_are_not_kept(dialect: Dialect) -> None:
     _, provider = run(dialect, twice, whole(dialect.answer(), set_cookie="session=1; Path=/"))
 
     assert "cookie" not in provider.received[1].headers
+
+
+@dialects
+def test_what_no_model_sees_can_be_sent_beside_the_request(dialect: Dialect) -> None:
+    """And is no part of its key; what a model may see is refused there."""
+    beside = {"metadata": {"user_id": "u"}, "store": False}
+    _, provider = run(dialect, complete, whole(dialect.answer()), also_send=beside)
+    assert provider.received[0].json.items() >= beside.items()
+
+    for name in ("temperature", "stream", "tools"):
+        with pytest.raises(InvalidRequest, match=f"also_send.{name}"):
+            dialect.adapter("http://127.0.0.1:1", also_send={name: 1})
+
+
+def test_a_call_beside_text_is_not_held_against_the_schema() -> None:
+    answer = CLAUDE.answer("Let me look.", tool_calls=(ToolCall(id="c", name="f", arguments={}),))
+
+    outcome, _ = run(CLAUDE, complete, whole(answer), request=ask(json_schema={"type": "object"}))
+
+    assert (outcome.text, outcome.parsed_json) == ("Let me look.", None)
+
+
+def test_a_model_that_is_passed_on_to_another_machine_is_refused() -> None:
+    models = {"models": [{"name": "llama3.1:8b", "digest": DIGEST, "remote_host": "https://example.com"}]}
+    with serving_in_thread(whole(models), whole(OLLAMA.answer())) as provider:
+        with pytest.raises(InvalidRequest, match="passed on"):
+            OllamaAdapter(provider.url).sync.complete(ask(model=PINNED))
+        provider.received.clear()
+        OllamaAdapter(provider.url, allow_remote=True).sync.complete(ask(model=PINNED))
+
+
+@pytest.mark.parametrize("url", ["http://xn--0", "http://[::1", "http://h\x00", 5, None])
+def test_a_url_that_is_none_is_refused(url: Any) -> None:
+    with pytest.raises(InvalidRequest, match="base_url"):
+        OpenAICompatAdapter(url)
+
+
+def test_a_path_in_the_base_url_is_kept_as_it_is() -> None:
+    with serving_in_thread(whole(CHAT.answer())) as provider:
+        OpenAICompatAdapter(provider.url + "/a%2Fb/v1").sync.complete(ask())
+        assert provider.received[0].path == "/a%2Fb/v1/chat/completions"
+
+
+def _canary() -> str:
+    return "sk-canary" + chr(45) + "4f1d"  # a traceback shows the source too
+
+
+def test_a_constructor_that_fails_shows_no_key() -> None:
+    """In no frame of ours; the caller's own is the caller's."""
+    makes: list[Callable[[], object]] = [
+        lambda: ClaudeAdapter(_canary(), base_url="ftp://x"),
+        lambda: ClaudeAdapter(_canary(), max_sensitivity="x"),  # type: ignore[arg-type]
+        lambda: ClaudeAdapter(_canary() + "\u200b"),
+        lambda: ClaudeAdapter(_canary(), version="ü"),
+        lambda: OpenAICompatAdapter("ftp://x", _canary()),
+        lambda: OpenAICompatAdapter("http://x", _canary(), api="x"),  # type: ignore[arg-type]
+    ]
+    for make in makes:
+        with pytest.raises(InvalidRequest) as caught:
+            make()
+        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        assert _canary() not in "".join(shown.format())
+
+
+def test_a_key_that_a_limit_would_cut_is_cut_out_first() -> None:
+    long = whole({"error": {"message": "x" * 1990 + CANARY}}, 400)
+
+    outcome, _ = run(CLAUDE, complete, long)
+
+    assert isinstance(outcome, Upstream)
+    assert CANARY[:6] not in outcome.message
+    assert len(outcome.message) <= 2000
+
+
+def test_many_calls_at_once_keep_to_their_budget() -> None:
+    async def many(adapter: LiveAdapter, request: LlmRequest) -> int:
+        answers = await asyncio.gather(
+            *(adapter.complete(request) for _ in range(300)), return_exceptions=True
+        )
+        return sum(isinstance(answer, LlmResponse) for answer in answers)
+
+    outcome, _ = run(CLAUDE, many, whole(CLAUDE.answer()), request=ask(timeout_ms=20_000))
+
+    assert outcome == 300
+
+
+@pytest.mark.parametrize(
+    "value", ["-1", "nan", "inf", "1e400", "soon", "Wed, 21 Oct 2015 07:28:00 +99999999999999999999", ""]
+)
+def test_a_wait_that_makes_no_sense_is_ours_to_choose(value: str) -> None:
+    refusal = whole(CLAUDE.error(429, "later"), 429, retry_after=value)
+
+    outcome, provider = run(CLAUDE, complete, refusal, whole(CLAUDE.answer()), max_retries=1)
+
+    assert outcome.text == "Hello."
+    assert len(provider.received) == 2
+
+
+def test_a_compressed_answer_that_is_cut_or_goes_on_is_refused() -> None:
+    packed = gzip.compress(json.dumps(CLAUDE.answer()).encode())
+    for broken in (packed[:-9], packed + packed):
+        outcome, _ = run(CLAUDE, complete, whole(broken, content_encoding="gzip"))
+        assert isinstance(outcome, ResponseParse)
+
+
+def test_a_budget_that_is_spent_by_the_reader_is_spent() -> None:
+    events = b"".join(CLAUDE.events("a", "b"))
+
+    async def slowly(adapter: LiveAdapter, request: LlmRequest) -> None:
+        async for _ in adapter.stream(request):
+            await asyncio.sleep(0.2)
+
+    outcome, _ = run(CLAUDE, slowly, stream([events]), request=ask(timeout_ms=100))
+
+    assert isinstance(outcome, Timeout)

@@ -125,6 +125,10 @@ BROKEN: dict[str, dict[str, Any]] = {
     "another protocol": {"protocol": "telepathy"},
     "no protocol": {"protocol": None},
     "an error status": {"status": 500},
+    "no content": {"status": 204},
+    "no word about streaming": {"stream": "yes"},
+    "two bodies": {"events": []},
+    "a key that stands twice": {"body": '{"content": [], "content": [], "choices": [], "output": []}'},
     "no status": {"status": "200"},
     "half a body": {"body": "{"},
     "a body of another kind": {"body": 5},
@@ -143,3 +147,19 @@ def test_a_wire_that_holds_no_answer_is_refused(protocol: str, name: str, tmp_pa
     }
 
     assert finding_of(tmp_path, changed) == "wire-undecodable"
+
+
+@wires
+def test_nothing_may_follow_the_end_of_a_stream(protocol: str, tmp_path: Path) -> None:
+    """Some clients read on, and would get what no reviewer sees."""
+    wire = stream_wire(protocol)
+    wire["events"].append({"at_ms": 9, "text": "data: {}\n\n"})
+
+    assert finding_of(tmp_path, wire) == "wire-undecodable"
+
+
+@wires
+def test_the_parsed_answer_is_the_text(protocol: str, tmp_path: Path) -> None:
+    lie = dataclasses.replace(ANSWER, parsed_json={"a": 1})
+
+    assert finding_of(tmp_path, whole_wire(protocol), lie) == "wire-mismatch"

@@ -105,6 +105,22 @@ PLACES: dict[str, dict[str, Any]] = {
     },
     "the schema": {"json_schema": {"type": "object", "description": "[SENS:HIGH]"}},
     "a tool": {"tools": [{"name": "f", "description": "[sens:high]", "input_schema": {"type": "object"}}]},
+    "a long label": {
+        "messages": "[SENSITIVITY: high - trial 17, never to be sent to anybody who has no part in it]"
+    },
+    "a label over two lines": {"messages": "[sens\n:\thigh]"},
+    "text that travels as data": {
+        "messages": [
+            {
+                "role": "user",
+                "content": "",
+                "parts": [
+                    {"type": "image", "data": "W3NlbnM6aGlnaF0gc2VjcmV0"},
+                    {"type": "text", "text": ""},
+                ],
+            }
+        ]
+    },
     "an argument": {
         "messages": [
             {"role": "user", "content": "q"},

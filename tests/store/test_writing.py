@@ -20,8 +20,10 @@ from cortex_replay import (
     StoreIo,
     TokenUsage,
 )
+from cortex_replay.canonical import JsonValue
 from cortex_replay.store import writer
 from cortex_replay.store.changes import fixture_path
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.journal import parse_journal
 from cortex_replay.store.trusted import Layout
@@ -148,14 +150,67 @@ def test_other_answers_under_a_taken_key_are_a_conflict(store: Store, other: Ans
 
 
 def test_several_answers_are_compared_one_by_one(store: Store) -> None:
-    """One more answer is another recording."""
+    """The first ones again change nothing, one more is added, and another one is a conflict."""
     store.add(fixture("q", "a", "b"))
     store.commit()
-    store.add(fixture("q", "a", "b"))
-    assert store.commit().added == []
-    store.add(fixture("q", "a"))
+    for known in (("a", "b"), ("a",)):
+        store.add(fixture("q", *known))
+        assert store.commit().added == []
+    store.add(fixture("q", "a", "b", "c"))
+    assert len(store.commit().added) == 1
+    assert [answer.text for answer in store.get(*store.key(ask("q"))).answers] == ["a", "b", "c"]
+    store.add(fixture("q", "a", "x"))
     with pytest.raises(FixtureConflict):
         store.commit()
+    store.discard()
+    store.replace(fixture("q", "a"))
+    assert len(store.commit().added) == 1
+
+
+FAILURE: dict[str, JsonValue] = {
+    "status": 429,
+    "headers": {"content-type": "application/json"},
+    "body": '{"error": {"message": "later", "type": "rate_limit_error"}}',
+}
+
+
+def test_a_failure_is_an_answer_too(store: Store) -> None:
+    """It has a row of its own, goes when its key goes, and survives a run that died."""
+    key = store.key(ask("q"))
+    failure = Exchange.failure(key, 1, FAILURE)
+    store.add(fixture("q", "a"))
+    path = store.add_exchange(failure)
+    store.commit()
+    assert path.startswith("fixtures/exchanges/")
+    assert store.failures(*key) == {1: failure}
+    again = Store.open(store.root, verify="on-read")
+    assert again.failures(*key) == {1: failure}
+
+    again.add_exchange(Exchange.failure(key, 1, FAILURE | {"headers": {"date": "another"}}))
+    assert again.commit().added == []
+    again.add_exchange(Exchange.failure(key, 1, FAILURE | {"status": 500}))
+    with pytest.raises(FixtureConflict):
+        again.commit()
+    again.discard()
+    again.add_exchange(Exchange.failure(key, 1, FAILURE | {"status": 500}), overwrite=True)
+    assert len(again.commit().removed) == 1
+
+    again.remove(*key)
+    again.commit()
+    assert files(store.root) == {"INDEX.toml"}
+
+
+def test_a_staged_failure_outlives_its_process(store: Store) -> None:
+    key = store.key(ask("q"))
+    store.add_exchange(Exchange.failure(key, 2, FAILURE))
+    store._writer._session.abandon()  # type: ignore[union-attr]
+
+    heir = Store.open(store.root)
+    assert heir.leftovers().answers == 1
+    heir.adopt_leftovers()
+    heir.commit()
+
+    assert list(heir.failures(*key)) == [2]
 
 
 def test_changes_of_one_commit_are_made_in_order(store: Store) -> None:

@@ -24,7 +24,7 @@ EVENTS: dict[str, tuple[bytes, list[bytes]]] = {
     "other fields": (b"id: 1\nretry: 5\nnonsense\ndata: a\n\n", [b"a"]),
     "blank lines": (b"\n\n\ndata: a\n\n\n\n", [b"a"]),
     "no data": (b"event: ping\n\ndata: a\n\n", [b"a"]),
-    "empty data": (b"data:\n\ndata: a\n\n", [b"", b"a"]),
+    "empty data": (b"data:\n\ndata: a\n\n", [b"a"]),
     "no last blank line": (b"data: a\n\ndata: b\n", [b"a", b"b"]),
     "no last line end": (b"data: a\n\ndata: b", [b"a", b"b"]),
     "utf-8": ("data: ü🙂\n\n".encode(), ["ü🙂".encode()]),

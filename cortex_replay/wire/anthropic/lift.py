@@ -15,22 +15,23 @@ from cortex_replay.wire.body import (
     content_and_parts,
     fields_part,
     is_number,
-    is_whole,
     lift_choice,
     lift_message_list,
     lift_tool,
     parameters,
     required_text,
     take,
+    take_integer,
     take_stop,
+    text_block,
     verbatim_message,
     without_nulls,
 )
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
-__all__ = ["WITH_SOURCE", "lift_request"]
+__all__ = ["THINKING", "WITH_SOURCE", "lift_request"]
 
-_THINKING: Final = frozenset(["thinking", "redacted_thinking"])
+THINKING: Final = frozenset(["thinking", "redacted_thinking"])
 WITH_SOURCE: Final = frozenset(["image", "document"])
 
 
@@ -43,7 +44,12 @@ def lift_request(body: object) -> LlmRequest:
     if not all(map(is_plain_system, leading)):
         raise InvalidRequest("messages[0]", "a system message at the start is text; put it into `system`")
     if odd_system is not None:
-        rest["system"] = odd_system
+        rest["system"] = odd_system + [text_block(text) for text in system_texts(leading)]
+    if isinstance(servers := rest.get("mcp_servers"), list):  # a token is for the server, not for the model
+        rest["mcp_servers"] = [
+            without_nulls(server, "authorization_token") if isinstance(server, dict) else server
+            for server in servers
+        ]
     schema = _take_schema(rest)
     choice = _take_choice(rest)
     return LlmRequest(
@@ -51,13 +57,13 @@ def lift_request(body: object) -> LlmRequest:
         system=join_system([system, *system_texts(leading)]),
         messages=messages,
         temperature=take(rest, "temperature", is_number),
-        max_tokens=take(rest, "max_tokens", is_whole),
+        max_tokens=take_integer(rest, "max_tokens", 0),
         json_schema=schema,
         tools=[lift_tool(tool) for tool in take(rest, "tools", lambda v: isinstance(v, list)) or ()],
         tool_choice=choice,
         stop=take_stop(rest, "stop_sequences"),
         top_p=take(rest, "top_p", is_number),
-        top_k=take(rest, "top_k", is_whole),
+        top_k=take_integer(rest, "top_k", 0),
         extra=rest,
     )
 
@@ -155,7 +161,7 @@ def _lift_tool_result(block: Block) -> LlmMessage:
 def _lift_block(block: Block) -> Block:
     plain = without_nulls(block, "cache_control")
     source = plain.get("source")
-    if plain.get("type") in WITH_SOURCE and isinstance(source, dict):
+    if str(plain.get("type")) in WITH_SOURCE and isinstance(source, dict):
         lifted = _lift_source(source)
         if lifted is not None:
             del plain["source"]
@@ -201,8 +207,8 @@ def _without_default_caller(block: Block) -> Block:
 
 def _rank(block: Block) -> int | None:
     """Where a block stands in the order thinking, text, tool use; ``None`` for any other."""
-    kind = block.get("type")
-    if kind in _THINKING:
+    kind = str(block.get("type"))
+    if kind in THINKING:
         return 1
     if kind == "text" and isinstance(block.get("text"), str):
         return 2

@@ -90,7 +90,7 @@ def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
 
 
 def _encode_block(block: Block) -> Block:
-    kind = block.get("type")
+    kind = str(block.get("type"))
     if kind in ("audio", "refusal"):
         raise InvalidRequest("messages", f"anthropic-messages cannot carry this: it has no {kind} blocks")
     if kind not in WITH_SOURCE or "source" in block:

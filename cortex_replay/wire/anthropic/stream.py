@@ -7,13 +7,12 @@ from typing import Any
 
 import orjson
 
-from cortex_replay.canonical import compact
 from cortex_replay.types import StreamChunk, ToolCallDelta
 from cortex_replay.wire.anthropic.answer import FINISH_REASONS, decode_usage, encode_usage, stop_reason
 from cortex_replay.wire.body import Block
 from cortex_replay.wire.shape import Unshaped, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
-from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
 __all__ = ["AnthropicStreamDecoder", "AnthropicStreamEncoder"]
 
@@ -24,19 +23,21 @@ class AnthropicStreamDecoder(StreamDecoder):
     def __init__(self, asked_model: str) -> None:
         super().__init__(SseParser(), asked_model)
         self._counts: Block = {}
-        self._calls: dict[object, int] = {}
+        self._calls: dict[str, int] = {}
         """Which call a block is, by the block's index."""
-        self._without_arguments: set[object] = set()
+        self._whole_inputs: dict[str, str] = {}
+        """The arguments that a block had when it started, until others come for it."""
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         document = self._document(event)
+        index = str(document.get("index"))
         match document.get("type"):
             case "content_block_delta":
-                return self._delta(document.get("index"), optional_object(document, "delta"))
+                return self._delta(index, optional_object(document, "delta"))
             case "content_block_start":
-                return self._block_start(document.get("index"), optional_object(document, "content_block"))
+                return self._block_start(index, optional_object(document, "content_block"))
             case "content_block_stop":
-                return self._block_stop(document.get("index"))
+                return self._block_stop(index)
             case "message_start":
                 message = optional_object(document, "message")
                 self._model = text(message, "model") or self._model
@@ -46,8 +47,7 @@ class AnthropicStreamDecoder(StreamDecoder):
                 reason = text(optional_object(document, "delta"), "stop_reason")
                 self._finish_reason = FINISH_REASONS.get(reason, reason) or self._finish_reason
             case "message_stop":
-                self._usage = decode_usage(self._counts)
-                return self._ended()
+                return self._message_stop()
             case str():
                 pass  # a ping, or an event of tomorrow, which clients are asked to pass over
             case _:
@@ -59,7 +59,7 @@ class AnthropicStreamDecoder(StreamDecoder):
         usage = optional_object(document, "usage")
         self._counts.update({name: value for name, value in usage.items() if value is not None})
 
-    def _block_start(self, index: object, block: dict[str, Any]) -> Iterator[StreamChunk]:
+    def _block_start(self, index: str, block: dict[str, Any]) -> Iterator[StreamChunk]:
         match block.get("type"):
             case "text":
                 return self._said(text(block, "text"))
@@ -67,15 +67,11 @@ class AnthropicStreamDecoder(StreamDecoder):
                 return self._thought(text(block, "thinking"))
             case "tool_use":
                 self._calls[index] = call = len(self._calls)
-                given = optional_object(block, "input")
-                if not given:
-                    self._without_arguments.add(index)
-                arguments = compact(given) if given else ""
-                call_id = text(block, "id") or None
-                return self._called(ToolCallDelta(call, call_id, text(block, "name"), arguments))
+                self._whole_inputs[index] = _dumped(optional_object(block, "input"))
+                return self._called(ToolCallDelta(call, text(block, "id") or None, text(block, "name")))
         return iter(())
 
-    def _delta(self, index: object, delta: dict[str, Any]) -> Iterator[StreamChunk]:
+    def _delta(self, index: str, delta: dict[str, Any]) -> Iterator[StreamChunk]:
         match delta.get("type"):
             case "text_delta":
                 return self._said(text(delta, "text"))
@@ -84,15 +80,28 @@ class AnthropicStreamDecoder(StreamDecoder):
             case "input_json_delta" if index in self._calls:
                 piece = text(delta, "partial_json")
                 if piece:
-                    self._without_arguments.discard(index)
+                    self._whole_inputs.pop(index, None)
                     return self._called(ToolCallDelta(self._calls[index], arguments=piece))
         return iter(())
 
-    def _block_stop(self, index: object) -> Iterator[StreamChunk]:
-        if index in self._without_arguments:  # a whole answer has an empty object there
-            self._without_arguments.discard(index)
-            return self._called(ToolCallDelta(self._calls[index], arguments="{}"))
+    def _block_stop(self, index: str) -> Iterator[StreamChunk]:
+        """A call whose arguments came in no piece has those of its start, most often none."""
+        if index in self._whole_inputs:
+            return self._called(ToolCallDelta(self._calls[index], arguments=self._whole_inputs.pop(index)))
         return iter(())
+
+    def _message_stop(self) -> Iterator[StreamChunk]:
+        for index in list(self._whole_inputs):
+            yield from self._block_stop(index)
+        self._usage = decode_usage(self._counts)
+        yield from self._ended()
+
+
+def _dumped(given: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(given).decode()
+    except orjson.JSONEncodeError:
+        raise Unshaped("input is nested too deeply") from None
 
 
 class AnthropicStreamEncoder(StreamEncoder):
@@ -102,6 +111,7 @@ class AnthropicStreamEncoder(StreamEncoder):
         self._model = model
         self._answer_id = answer_id
         self._block = -1
+        self._calls = CallQueue()
         self._open: tuple[str, int] | None = None
         """The kind of the open block, and for a tool which call it is."""
 
@@ -126,8 +136,9 @@ class AnthropicStreamEncoder(StreamEncoder):
         if chunk.delta:
             events += self._in_block("text", 0, {"text": ""}, {"type": "text_delta", "text": chunk.delta})
         for piece in chunk.tool_calls:
-            events += self._call(piece)
+            events += b"".join(map(self._call, self._calls.put(piece)))
         if chunk.response is not None:
+            events += b"".join(map(self._call, self._calls.rest()))
             events += self._close_block()
             end: Block = {"stop_reason": stop_reason(chunk.finish_reason), "stop_sequence": None}
             usage = encode_usage(chunk.response.usage)

@@ -14,15 +14,14 @@ from cortex_replay.wire.body import (
     blocks_of,
     content_and_parts,
     fields_part,
-    is_integer,
     is_number,
-    is_whole,
     lift_message_list,
     lift_tool,
     optional,
     parameters,
     required_text,
     take,
+    take_integer,
     take_stop,
     text_block,
     verbatim_message,
@@ -72,11 +71,11 @@ def _lifted(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
     tools = take(rest, "tools", lambda v: isinstance(v, list)) or ()
     fields = {
         "temperature": take(options, "temperature", is_number),
-        "max_tokens": take(options, "num_predict", is_whole),
+        "max_tokens": take_integer(options, "num_predict", 0),
         "stop": take_stop(options, "stop"),
         "top_p": take(options, "top_p", is_number),
-        "top_k": take(options, "top_k", is_whole),
-        "seed": take(options, "seed", is_integer),
+        "top_k": take_integer(options, "top_k", 0),
+        "seed": take_integer(options, "seed"),
     }
     if options:
         rest["options"] = options
@@ -156,7 +155,7 @@ def encode_generate(request: LlmRequest) -> Body:
         case _:
             raise InvalidRequest("messages", "ollama-generate carries exactly one user message")
     prompt = _encode_message(message, "messages[0]", lambda _: None)
-    body: Body = {"model": request.model, "prompt": prompt["content"]}
+    body: Body = {"model": request.model, "prompt": prompt.get("content")}
     if request.system:
         body["system"] = request.system
     optional(body, "images", prompt.get("images"))
@@ -195,6 +194,8 @@ def _encode_message(
         match block:
             case {"type": "thinking", "thinking": str(thinking)}:
                 encoded["thinking"] = encoded.get("thinking", "") + thinking
+            case {"type": "image", "media_type": str()}:
+                raise InvalidRequest(f"{where}.parts", "Ollama's images have no media_type; leave it out")
             case {"type": "image", "data": data}:
                 images.append(data)
             case {"type": "text"}:

@@ -13,9 +13,7 @@ from cortex_replay.wire.body import (
     blocks_of,
     content_and_parts,
     fields_part,
-    is_integer,
     is_number,
-    is_whole,
     lift_choice,
     lift_content,
     lift_message_list,
@@ -24,6 +22,7 @@ from cortex_replay.wire.body import (
     parameters,
     required_text,
     take,
+    take_integer,
     take_stop,
     verbatim_message,
     verbatim_of,
@@ -31,7 +30,7 @@ from cortex_replay.wire.body import (
 )
 from cortex_replay.wire.calls import arguments_text, encode_tool, lift_calls
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
-from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_url, only
+from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_file_data, lift_url, only
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -53,9 +52,9 @@ def lift_request(body: object) -> LlmRequest:
     if not all(map(is_plain_system, leading)):
         rest["system"] = raw_messages[: len(leading)]
     schema = take_schema(rest, "response_format", inner="json_schema")
-    max_tokens = take(rest, "max_tokens", is_whole)
+    max_tokens = take_integer(rest, "max_tokens", 0)
     if max_tokens is None:
-        max_tokens = take(rest, "max_completion_tokens", is_whole)
+        max_tokens = take_integer(rest, "max_completion_tokens", 0)
     return LlmRequest(
         model=model,
         system=join_system(system_texts(leading)),
@@ -67,8 +66,8 @@ def lift_request(body: object) -> LlmRequest:
         tool_choice=lift_choice(rest.pop("tool_choice", None)),
         stop=take_stop(rest, "stop"),
         top_p=take(rest, "top_p", is_number),
-        top_k=take(rest, "top_k", is_whole),
-        seed=take(rest, "seed", is_integer),
+        top_k=take_integer(rest, "top_k", 0),
+        seed=take_integer(rest, "seed"),
         extra=rest,
     )
 
@@ -127,8 +126,7 @@ def _lift_block(block: Block) -> Block:
     if kind == "input_audio":
         return lift_audio(inner) or plain
     if kind == "file":
-        data = inner.pop("file_data", None)
-        return {"type": "document", **(lift_url(data) if isinstance(data, str) else {}), **inner}
+        return {"type": "document", **lift_file_data(inner.pop("file_data", None)), **inner}
     return plain
 
 
@@ -205,7 +203,7 @@ def _encode_block(block: dict[str, Any], where: str) -> Block:
             only(block, "data", "media_type", where=where)
             return {"type": "input_audio", "input_audio": audio_format(block)}
         case "document":
-            only(block, "data", "media_type", "file_id", "filename", where=where)
+            only(block, "data", "media_type", "file_data", "file_id", "filename", where=where)
             file = without_nulls(block, "type", "data", "media_type")
             if "data" in block:
                 file["file_data"] = data_or_url(block, where)

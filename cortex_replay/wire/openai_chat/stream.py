@@ -12,7 +12,7 @@ from cortex_replay.wire.body import Block
 from cortex_replay.wire.openai_chat.answer import decode_usage, encode_usage, reasoning_in
 from cortex_replay.wire.shape import objects, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
-from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
 __all__ = ["ChatStreamDecoder", "ChatStreamEncoder"]
 
@@ -24,12 +24,11 @@ class ChatStreamDecoder(StreamDecoder):
 
     def __init__(self, asked_model: str) -> None:
         super().__init__(SseParser(), asked_model)
-        self._call_ids: list[str | None] = []
+        self._calls: list[tuple[object, str | None]] = []
+        """The index and the id of each call."""
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         if event.strip() == _DONE:
-            if self._finish_reason is None and self._call_ids:
-                self._finish_reason = "tool_calls"
             yield from self._ended()
             return
         document = self._document(event)
@@ -53,16 +52,22 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _call(self, call: dict[str, Any]) -> Iterator[StreamChunk]:
         call_id = text(call, "id") or None
-        index = call.get("index")
-        if not isinstance(index, int):  # some compatible servers leave it out
-            is_next = not self._call_ids or (call_id is not None and call_id != self._call_ids[-1])
-            index = len(self._call_ids) - (not is_next)
-        is_new = index >= len(self._call_ids)
-        if is_new:
-            self._call_ids.append(call_id)
         function = optional_object(call, "function")
         name = text(function, "name") or None
-        yield from self._called(ToolCallDelta(index, call_id, name, text(function, "arguments")))
+        number = self._number_of(call.get("index"), call_id, name)
+        yield from self._called(ToolCallDelta(number, call_id, name, text(function, "arguments")))
+
+    def _number_of(self, index: object, call_id: str | None, name: str | None) -> int:
+        """Which call a piece belongs to. Some servers give no index, or the same for all calls; then
+        another id, or without ids another name, starts another call."""
+        for number in range(len(self._calls) - 1, -1, -1):
+            known_index, known_id = self._calls[number]
+            is_other = call_id is not None and known_id is not None and call_id != known_id
+            is_next = index is None and call_id is None and name is not None
+            if known_index == index and not is_other and not is_next:
+                return number
+        self._calls.append((index, call_id))
+        return len(self._calls) - 1
 
 
 class ChatStreamEncoder(StreamEncoder):
@@ -70,6 +75,7 @@ class ChatStreamEncoder(StreamEncoder):
 
     def __init__(self, model: str, answer_id: str) -> None:
         self._answer_id = answer_id
+        self._calls = CallQueue()
         self._head: Block = {
             "id": f"chatcmpl-{answer_id}",
             "object": "chat.completion.chunk",
@@ -86,8 +92,11 @@ class ChatStreamEncoder(StreamEncoder):
             delta["reasoning_content"] = chunk.reasoning
         if chunk.delta:
             delta["content"] = chunk.delta
-        if chunk.tool_calls:
-            delta["tool_calls"] = [self._call(piece) for piece in chunk.tool_calls]
+        pieces = [ready for piece in chunk.tool_calls for ready in self._calls.put(piece)]
+        if chunk.response is not None:
+            pieces += self._calls.rest()
+        if pieces:
+            delta["tool_calls"] = [self._call(piece) for piece in pieces]
         events = self._delta(delta) if delta else b""
         if chunk.response is None:
             return events

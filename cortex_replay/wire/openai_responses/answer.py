@@ -47,11 +47,12 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
 
 
 def raise_if_failed(answer: dict[str, Any]) -> None:
-    """A failed response is an error, whatever the status of the HTTP answer."""
+    """A response that is not whole is an error, whatever the status of the HTTP answer."""
     if (error := error_in(answer, 200)) is not None:
         raise error
-    if text(answer, "status") in ("failed", "cancelled"):
-        raise Upstream(200, f"the response is {answer['status']}")
+    status = text(answer, "status") or "completed"
+    if status not in ("completed", "incomplete"):
+        raise Upstream(200, f"the response is {status}")
 
 
 def finish_reason_of(answer: dict[str, Any], has_calls: bool, is_refusal: bool) -> str:

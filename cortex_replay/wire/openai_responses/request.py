@@ -19,7 +19,6 @@ from cortex_replay.wire.body import (
     content_and_parts,
     fields_part,
     is_number,
-    is_whole,
     lift_choice,
     lift_content,
     lift_tool,
@@ -27,13 +26,14 @@ from cortex_replay.wire.body import (
     parameters,
     required_text,
     take,
+    take_integer,
     verbatim_message,
     verbatim_of,
     without_nulls,
 )
 from cortex_replay.wire.calls import arguments_text, arguments_value
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
-from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_url, only
+from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_file_data, lift_url, only
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -57,13 +57,14 @@ def lift_request(body: object) -> LlmRequest:
         items = [{"role": "user", "content": items}]
     leading, messages = split_leading_system(_lift_items(items))
     if not all(map(is_plain_system, leading)):
-        rest["system"] = items[: len(leading)]
+        head = [{"role": "system", "content": instructions}] if instructions else []
+        rest["system"] = head + items[: len(leading)]
     return LlmRequest(
         model=model,
         system=join_system([instructions, *system_texts(leading)]),
         messages=messages,
         temperature=take(rest, "temperature", is_number),
-        max_tokens=take(rest, "max_output_tokens", is_whole),
+        max_tokens=take_integer(rest, "max_output_tokens", 0),
         json_schema=_take_schema(rest),
         tools=[lift_tool(tool) for tool in take(rest, "tools", lambda v: isinstance(v, list)) or ()],
         tool_choice=lift_choice(rest.pop("tool_choice", None)),
@@ -177,9 +178,9 @@ def _lift_block(block: Block) -> Block:
         url = plain.pop("image_url", None)
         return plain | {"type": "image"} | (lift_url(url) if isinstance(url, str) else {})
     if kind == "input_file":
-        for name in ("file_data", "file_url"):
-            if isinstance(plain.get(name), str):
-                plain |= lift_url(plain.pop(name))
+        if isinstance(url := plain.pop("file_url", None), str):
+            plain["url"] = url
+        plain |= lift_file_data(plain.pop("file_data", None))
         return plain | {"type": "document"}
     if kind == "input_audio":
         return lift_audio(plain.get("input_audio")) or plain
@@ -249,7 +250,8 @@ def _shortened(content: list[Block]) -> str | list[Block]:
     """A single plain text as a string."""
     if not content:
         return ""
-    if len(content) == 1 and content[0]["type"] in ("input_text", "output_text") and len(content[0]) == 2:
+    kind = str(content[0].get("type"))
+    if len(content) == 1 and kind in ("input_text", "output_text") and len(content[0]) == 2:
         text: str = content[0]["text"]
         return text
     return content
@@ -258,16 +260,20 @@ def _shortened(content: list[Block]) -> str | list[Block]:
 def _encode_block(block: dict[str, Any], role: LlmRole, where: str) -> Block:
     match block.get("type"):
         case "text":
-            return block | {"type": "output_text" if role is LlmRole.ASSISTANT else "input_text"}
+            text = {"type": "output_text" if role is LlmRole.ASSISTANT else "input_text"}
+            return block | text if isinstance(block.get("text"), str) else block
         case "image":
             only(block, "data", "media_type", "url", "file_id", "detail", where=where)
             image = without_nulls(block, "data", "media_type", "url")
             return image | {"type": "input_image", **_named(image_url=data_or_url(block, where))}
         case "document":
-            only(block, "data", "media_type", "url", "file_id", "filename", "detail", where=where)
+            only(
+                block, "data", "media_type", "file_data", "url", "file_id", "filename", "detail", where=where
+            )
             file = without_nulls(block, "data", "media_type", "url") | {"type": "input_file"}
-            name = "file_data" if "data" in block else "file_url"
-            return file | _named(**{name: data_or_url(block, where)})
+            if "data" in block:
+                return file | {"file_data": data_or_url(block, where)}
+            return file | _named(file_url=block.get("url"))
         case "audio":
             only(block, "data", "media_type", where=where)
             return {"type": "input_audio", "input_audio": audio_format(block)}

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 import orjson
 
+from cortex_replay.errors import ResponseParse, Upstream
 from cortex_replay.types import LlmResponse, StreamChunk, ToolCallDelta
 from cortex_replay.wire.body import Block
+from cortex_replay.wire.failures import error_in
 from cortex_replay.wire.openai_responses.answer import (
     call_item,
+    decode_answer,
     decode_usage,
     finish_reason_of,
     message_item,
@@ -20,12 +23,12 @@ from cortex_replay.wire.openai_responses.answer import (
 )
 from cortex_replay.wire.shape import Unshaped, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
-from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
+from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
 __all__ = ["ResponsesStreamDecoder", "ResponsesStreamEncoder"]
 
 _THOUGHTS: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
-_LAST: Final = ("response.completed", "response.incomplete", "response.failed")
+_LAST: Final = ("response.completed", "response.incomplete")
 
 
 class ResponsesStreamDecoder(StreamDecoder):
@@ -33,9 +36,9 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def __init__(self, asked_model: str) -> None:
         super().__init__(SseParser(), asked_model)
-        self._calls: dict[object, int] = {}
+        self._calls: dict[str, int] = {}
         """Which call an output is, by the output's place."""
-        self._without_arguments: set[object] = set()
+        self._without_arguments: set[str] = set()
         self._is_refusal = False
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
@@ -53,13 +56,15 @@ class ResponsesStreamDecoder(StreamDecoder):
         if kind in ("response.output_item.added", "response.output_item.done"):
             is_whole = kind == "response.output_item.done"
             return self._item(_place(document), optional_object(document, "item"), is_whole)
+        if kind == "response.failed":
+            raise error_in(document.get("response"), 200) or Upstream(200, "the response is failed")
         if kind in _LAST:
             return self._last(optional_object(document, "response"))
         if not isinstance(kind, str):
             raise Unshaped("it has no type")
         return iter(())
 
-    def _item(self, index: object, item: dict[str, Any], is_whole: bool) -> Iterator[StreamChunk]:
+    def _item(self, index: str, item: dict[str, Any], is_whole: bool) -> Iterator[StreamChunk]:
         if item.get("type") != "function_call":
             return
         if index not in self._calls:
@@ -70,20 +75,39 @@ class ResponsesStreamDecoder(StreamDecoder):
         if is_whole and index in self._without_arguments:  # they came in no other event
             yield from self._arguments(index, text(item, "arguments"))
 
-    def _arguments(self, index: object, piece: str) -> Iterator[StreamChunk]:
+    def _arguments(self, index: str, piece: str) -> Iterator[StreamChunk]:
         if piece and index in self._calls:
             self._without_arguments.discard(index)
             yield from self._called(ToolCallDelta(self._calls[index], arguments=piece))
 
     def _last(self, response: dict[str, Any]) -> Iterator[StreamChunk]:
+        """The end, which repeats the whole answer; a server may have said it in no other event."""
         raise_if_failed(response)
+        if isinstance(response.get("output"), list):
+            whole = decode_answer(response, self._model, "")
+            yield from self._unsaid(whole)
+            if whole.finish_reason == "refusal":
+                self._is_refusal = True
         self._model = text(response, "model") or self._model
         self._usage = decode_usage(optional_object(response, "usage"))
         self._finish_reason = finish_reason_of(response, bool(self._calls), self._is_refusal)
-        return self._ended()
+        yield from self._ended()
+
+    def _unsaid(self, whole: LlmResponse) -> Iterator[StreamChunk]:
+        """What the whole answer has and no event had. What both have must be the same."""
+        if not self._text:
+            yield from self._said(whole.text)
+        if not self._calls:
+            for number, call in enumerate(whole.tool_calls):
+                self._calls[f"call {number}"] = number
+                yield from self._called(ToolCallDelta.whole(number, call))
+        said = ("".join(self._text), ToolCallDelta.join(self._pieces))
+        is_empty = not whole.text and not whole.tool_calls  # as some servers leave it at the end
+        if not is_empty and said != (whole.text, whole.tool_calls):
+            raise ResponseParse("the end of the stream is not what its events said")
 
 
-def _place(document: dict[str, Any]) -> object:
+def _place(document: dict[str, Any]) -> str:
     """What tells one output from another: its index, or where a server gives none, its id."""
     index = document.get("output_index")
     if index is not None:
@@ -103,6 +127,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._open: tuple[str, int] | None = None
         self._pieces: list[str] = []
         self._call = ToolCallDelta(0)
+        self._calls = CallQueue()
 
     def start(self) -> bytes:
         empty = LlmResponse("", None, self._model, None, "")
@@ -120,22 +145,28 @@ class ResponsesStreamEncoder(StreamEncoder):
             events += self._in_item("message", 0)
             events += self._piece("response.output_text.delta", chunk.delta, content_index=0, logprobs=[])
         for piece in chunk.tool_calls:
-            if piece.name is not None or self._open != ("function_call", piece.index):
-                events += self._close_item()
-                self._call = piece
-            events += self._in_item("function_call", piece.index)
-            if piece.arguments:
-                events += self._piece("response.function_call_arguments.delta", piece.arguments)
+            events += b"".join(map(self._call_piece, self._calls.put(piece)))
         if chunk.response is not None:
-            events += self._close_item()
+            events += b"".join(map(self._call_piece, self._calls.rest()))
+            events += self._close_item(is_refusal=chunk.finish_reason == "refusal")
             whole = response_object(chunk.response, self._answer_id, self._output)
             events += self._event(f"response.{whole['status']}", response=whole)
+        return events
+
+    def _call_piece(self, piece: ToolCallDelta) -> bytes:
+        events = b""
+        if self._open != ("function_call", piece.index):
+            events = self._close_item()
+            self._call = piece
+        events += self._in_item("function_call", piece.index)
+        if piece.arguments:
+            events += self._piece("response.function_call_arguments.delta", piece.arguments)
         return events
 
     def _piece(self, kind: str, delta: str, **fields: object) -> bytes:
         self._pieces.append(delta)
         return self._event(
-            kind, item_id=self._item()["id"], output_index=len(self._output), **fields, delta=delta
+            kind, item_id=self._item_id(), output_index=len(self._output), **fields, delta=delta
         )
 
     def _in_item(self, kind: str, call: int) -> bytes:
@@ -152,11 +183,13 @@ class ResponsesStreamEncoder(StreamEncoder):
             events += self._part("response.reasoning_summary_part.added", summary_index=0, part=part)
         return events
 
-    def _close_item(self) -> bytes:
+    def _close_item(self, *, is_refusal: bool = False) -> bytes:
         if self._open is None:
             return b""
         kind, _ = self._open
         item, whole = self._item(), "".join(self._pieces)
+        if kind == "message" and is_refusal:
+            item = message_item(self._answer_id, whole, is_refusal=True)
         if kind == "message":
             events = self._part("response.output_text.done", content_index=0, text=whole, logprobs=[])
             events += self._part("response.content_part.done", content_index=0, part=_text_part(whole))
@@ -173,6 +206,11 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._open = None
         return events
 
+    def _item_id(self) -> str:
+        kind, call = self._open or ("", 0)
+        ids = {"message": f"msg_{self._answer_id}", "reasoning": f"rs_{self._answer_id}"}
+        return ids.get(kind, f"fc_{self._answer_id}_{call}")
+
     def _item(self) -> Block:
         """The open item as it is so far."""
         kind, call = self._open or ("", 0)
@@ -184,7 +222,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         return call_item(self._answer_id, call, self._call.id, self._call.name or "", so_far)
 
     def _part(self, kind: str, **fields: object) -> bytes:
-        return self._event(kind, item_id=self._item()["id"], output_index=len(self._output), **fields)
+        return self._event(kind, item_id=self._item_id(), output_index=len(self._output), **fields)
 
     def _event(self, kind: str, **fields: object) -> bytes:
         event = {"type": kind, "sequence_number": self._sequence, **fields}

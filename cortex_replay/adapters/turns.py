@@ -1,0 +1,73 @@
+"""Whose call it is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Self
+
+from cortex_replay.errors import Timeout
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """Equal calls of one scope, one after another, whatever thread or loop they come from.
+
+    An ``asyncio.Lock`` belongs to one loop and a ``threading.Lock`` would stop it, so those who
+    wait hold a future of the thread-safe kind, and whoever is done wakes the next.
+    """
+
+    def __init__(self) -> None:
+        self.given = 0
+        """How many answers were given."""
+        self._is_taken = False
+        self._waiting: deque[tuple[Future[None], asyncio.AbstractEventLoop]] = deque()
+        self._lock = threading.Lock()
+
+    def advance(self) -> None:
+        self.given += 1
+
+    @asynccontextmanager
+    async def taken(self, timeout_ms: int) -> AsyncIterator[Self]:
+        """Have the turn, once everybody before has had it.
+
+        Raises:
+            Timeout: It did not come in time: most likely the caller itself holds it, with a stream
+                of the same key that it has not finished.
+        """
+        await self._wait(timeout_ms)
+        try:
+            yield self
+        finally:
+            self._pass_on()
+
+    async def _wait(self, timeout_ms: int) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            turn: Future[None] = Future()
+            self._waiting.append((turn, asyncio.get_running_loop()))
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(turn), timeout_ms / 1000)
+        except BaseException as error:
+            if not turn.cancelled() and not turn.cancel():  # it came in the very moment
+                self._pass_on()
+            if isinstance(error, TimeoutError):
+                raise Timeout(timeout_ms) from None
+            raise
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            while self._waiting:
+                turn, loop = self._waiting.popleft()
+                # Whoever was cancelled, or lost with its loop, would never pass it on.
+                if not loop.is_closed() and turn.set_running_or_notify_cancel():
+                    turn.set_result(None)
+                    return
+            self._is_taken = False
