@@ -1,0 +1,151 @@
+"""``cortex-replay config``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.config import Loaded, Mode, Normaliser, Settings, key_origin, key_rules_for, load_settings
+from cortex_replay.config.files import find_config, shown_path
+from cortex_replay.config.settings import fields_of_kind
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["config_command"]
+
+
+@click.command(
+    "config",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay config                      what holds in this folder, and where it comes from
+  cortex-replay config --provider ollama    and what would hold with a flag
+  cortex-replay config --json | jq -r .settings.store.value
+
+Exit status:
+  0  the settings are sound
+  2  wrong usage, or a setting that cannot be; the message says which and where
+""",
+)
+@store_option
+@click.option("--mode", type=click.Choice(get_args(Mode)), help="As if a command were given this mode.")
+@click.option("--provider", metavar="NAME", help="As if a command were given this provider.")
+@click.option("--model", metavar="NAME", help="As if a command were given this model.")
+@json_option
+@click.pass_context
+def config_command(
+    ctx: click.Context,
+    store: Path | None,
+    mode: str | None,
+    provider: str | None,
+    model: str | None,
+    as_json: bool,
+) -> None:
+    """Show every setting, its value, and where that comes from.
+
+    Settings come from [tool.cortex-replay] in pyproject.toml or from cortex-replay.toml, then from the
+    environment (CORTEX_REPLAY_MODE and so on), then from flags; the last one wins. Keys are never
+    shown, only whether there is one.
+    """
+    is_store_named = store is not None or ctx.find_root().params.get("store") is not None
+    flags = {
+        "store": the_store(ctx, store) if is_store_named else None,
+        "mode": mode,
+        "provider": provider,
+        "model": model,
+    }
+    loaded = load_settings(Path(), os.environ, flags)
+    keys = dict(_keys(loaded.settings, os.environ))
+    warnings = [*loaded.warnings, *_other_rules(loaded)]
+    if as_json:
+        output.print_json(_as_json(loaded, keys, warnings))
+    else:
+        _print(loaded, keys)
+    for warning in warnings:
+        output.talk(f"warning: {output.escaped(warning)}")
+
+
+class _Key(NamedTuple):
+    """What may be said of a key."""
+
+    state: str
+    origin: str | None
+
+
+def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, _Key]]:
+    for name, provider in settings.providers.items():
+        if "key_env" not in fields_of_kind(provider.kind):
+            continue
+        try:
+            origin = key_origin(provider, environment)
+        except InvalidRequest as error:
+            yield name, _Key("unusable", f"{error.field}: {error.reason}")
+        else:
+            yield name, _Key("not set" if origin is None else "set", origin)
+
+
+def _other_rules(loaded: Loaded) -> Iterator[str]:
+    """A store is found by the rules of the configuration above it, which need not be this one."""
+    store = loaded.settings.store
+    key_rules_for(store)
+    above = find_config(store)
+    if (above and above.path) != (loaded.file and loaded.file.path):
+        whose = "no file" if above is None else above.shown
+        yield f"normalisers and redact_key of the store {shown_path(store)} come from {whose}"
+
+
+def _as_json(loaded: Loaded, keys: Mapping[str, _Key], warnings: list[str]) -> dict[str, object]:
+    return {
+        "file": loaded.file and loaded.file.shown,
+        "settings": {
+            name: {"value": _plain(value), "origin": loaded.origins[name]}
+            for name, value in loaded.settings.flat()
+        },
+        "keys": {name: key._asdict() for name, key in keys.items()},
+        "warnings": warnings,
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return shown_path(value)
+    if isinstance(value, Normaliser):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
+    rows = [(name, _shown(value), loaded.origins[name]) for name, value in loaded.settings.flat()]
+    widths = [min(max(len(row[i]) for row in rows), 48) for i in (0, 1)]
+    above = ""
+    for name, value, origin in rows:
+        group = ".".join(name.split(".")[:2]) if name.startswith("providers.") else name.partition(".")[0]
+        if "." in name and group != above:
+            click.echo()
+            above = group
+        where = click.style(output.escaped(origin), bold=origin != "default")
+        click.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {where}")
+        provider = group.removeprefix("providers.")
+        if name == f"providers.{provider}.key_env" and provider in keys:
+            state, key_from = keys[provider]
+            detail = "" if key_from is None else f" (from {key_from})" if state == "set" else f": {key_from}"
+            click.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escaped(detail)}")
+
+
+def _shown(value: object) -> str:
+    if value in (None, ()):
+        return "-"
+    if isinstance(value, Normaliser):
+        return output.escaped(f"{value.pattern} -> {value.placeholder}")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Path):
+        return output.escaped(shown_path(value))
+    return output.escaped(", ".join(value) if isinstance(value, tuple) else str(value))

@@ -1,0 +1,23 @@
+"""Settings: what holds, where it came from, and the keys that no configuration may hold."""
+
+from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
+from cortex_replay.config.keys import key_for, key_origin, known_secrets
+from cortex_replay.config.load import Loaded, load_settings
+from cortex_replay.config.settings import Kind, Mode, Normaliser, ProviderSettings, Redaction, Settings
+
+__all__ = [
+    "KeyRules",
+    "Kind",
+    "Loaded",
+    "Mode",
+    "Normaliser",
+    "ProviderSettings",
+    "Redaction",
+    "Settings",
+    "key_for",
+    "key_origin",
+    "key_rules",
+    "key_rules_for",
+    "known_secrets",
+    "load_settings",
+]

@@ -1,0 +1,214 @@
+"""Checks of single settings.
+
+Every check takes a value and where it stands, returns the value to keep, and raises
+:class:`~cortex_replay.errors.InvalidRequest` with that place. No message quotes a value: somebody
+may have written a key there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from cortex_replay import validation
+from cortex_replay.errors import InvalidRequest
+
+__all__ = [
+    "KEY_ADVICE",
+    "Check",
+    "choice_of",
+    "did_you_mean",
+    "is_key_like",
+    "is_key_name",
+    "name",
+    "optional",
+    "path",
+    "pattern",
+    "placeholder",
+    "server",
+    "shown_name",
+    "variables",
+    "whole_from",
+    "word",
+    "words",
+]
+
+Check = Callable[[object, str], object]
+
+_T = TypeVar("_T")
+
+_CATCHING: Final = Lock()
+
+KEY_ADVICE: Final = (
+    "a key does not belong in a configuration; "
+    "name the environment variable that holds it (key_env) or a file with mode 0600 (key_file)"
+)
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+# Upper case only: most keys that end up in the place of a variable's name are not.
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_KEY_LIKE: Final = re.compile(
+    r"""(?: sk-(?=[\w-]*\d)[\w-]{20,} | [prs]k_(?:live|test)_\w{16,} | gsk_\w{40,} | hf_\w{30,} | xai-\w{40,}
+    | gh[a-z]_\w{36,} | github_pat_\w{30,} | glpat-[\w-]{20,} | npm_\w{36} | pypi-[\w-]{50,}
+    | xox[a-z]-[\w-]{10,} | A[KS]IA[0-9A-Z]{16} | AIza[\w-]{35} | eyJ[\w-]{10,}\.[\w-]{10,}.* )""",
+    re.VERBOSE | re.ASCII,
+)
+_KEY_WORDS: Final = frozenset(
+    [
+        *("key", "keys", "apikey", "apikeys", "accesskey", "secretkey", "token", "auth", "authorization"),
+        *("secret", "secrets", "password", "passwd", "pwd", "passphrase", "credential", "credentials"),
+        "bearer",
+    ]
+)
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """The end of a message: the known word that is nearest, if one is near."""
+    near = difflib.get_close_matches(value.lower(), known, 1, 0.6) if isinstance(value, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def shown_name(setting: str) -> str:
+    """The name of a setting that nobody knows, for a message."""
+    return setting if _NAME.fullmatch(setting) else "(a setting)"
+
+
+def is_key_name(setting: str) -> bool:
+    """Whether a setting of this name is probably meant to hold a key."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", setting).lower()
+    return not _KEY_WORDS.isdisjoint(re.split(r"[^a-z]+", spaced))
+
+
+def is_key_like(value: str) -> bool:
+    """Whether a text has the shape of some service's key."""
+    return _KEY_LIKE.fullmatch(value.strip()) is not None
+
+
+def name(value: object, where: str) -> str:
+    """A name that the user chose."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidRequest(where, "expected a name of letters, digits, - and _, at most 40")
+    return value
+
+
+def variables(value: object, where: str) -> tuple[str, ...]:
+    """The names of environment variables; one may stand alone."""
+    return _many(_variable, (value,) if isinstance(value, str) else value, where)
+
+
+def words(value: object, where: str) -> tuple[str, ...]:
+    return _many(word, value, where)
+
+
+def word(value: object, where: str) -> str:
+    """Text that could stand in a header or a URL."""
+    given = validation.text(value, where)
+    if not given or not given.isprintable() or any(map(str.isspace, given)):
+        raise InvalidRequest(where, "expected text without spaces")
+    return given
+
+
+def path(value: object, where: str) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidRequest(where, f"expected a path, not {validation.kind_of(value)}")
+    given = os.fspath(value)
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise InvalidRequest(where, "is no path")
+    return Path(given)
+
+
+def server(value: object, where: str) -> str:
+    """A base URL. The adapters look closer; here it must only be one that is safe to show."""
+    url = word(value, where)
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or "\\" in url:
+        raise InvalidRequest(where, "expected an http or https URL")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidRequest(where, "must not hold a user name, a password, a query or a fragment")
+    return url
+
+
+def pattern(value: object, where: str) -> str:
+    """A regular expression that means the same in every version of Python, and never nothing."""
+    given = validation.text(value, where)
+    problem = _pattern_problem(given)
+    if problem is not None:
+        raise InvalidRequest(where, problem)
+    return given
+
+
+def placeholder(value: object, where: str) -> str:
+    """What stands for the text that was matched. A reader must see that there was one."""
+    given = validation.text(value, where)
+    if not given:
+        raise InvalidRequest(where, "is empty; something must show that a text stood there")
+    return given
+
+
+@lru_cache(maxsize=256)
+def _pattern_problem(given: str) -> str | None:
+    try:
+        # Warnings are caught for the whole process; so once for each pattern, and by one thread at a time.
+        with _CATCHING, warnings.catch_warnings():
+            warnings.simplefilter("error")  # it will mean something else one day
+            compiled = re.compile(given)
+    except (re.error, Warning) as error:
+        return f"is not a sound regular expression: {error}"
+    except (OverflowError, RecursionError):
+        return "is not a sound regular expression: it is too large"
+    return "matches the empty text, and so everywhere" if compiled.search("") else None
+
+
+def choice_of(known: Sequence[_T]) -> Callable[[object, str], _T]:
+    return partial(_choice, known)
+
+
+def whole_from(least: int, most: int = validation.MAX_U64) -> Callable[[object, str], int]:
+    return partial(_whole, least, most)
+
+
+def optional(check: Callable[[object, str], _T]) -> Callable[[object, str], _T | None]:
+    return partial(_optional, check)
+
+
+def _choice(known: Sequence[_T], value: object, where: str) -> _T:
+    for one in known:
+        if isinstance(value, str) and value == one:
+            return one
+    *others, last = map(str, known)
+    hint = did_you_mean(value, map(str, known))
+    raise InvalidRequest(where, f"expected {', '.join(others)} or {last}{hint}")
+
+
+def _whole(least: int, most: int, value: object, where: str) -> int:
+    number = validation.whole(value, where, most)
+    if number < least:
+        raise InvalidRequest(where, f"must be at least {least}")
+    return number
+
+
+def _optional(check: Callable[[object, str], _T], value: object, where: str) -> _T | None:
+    return None if value is None else check(value, where)
+
+
+def _many(check: Callable[[object, str], str], value: object, where: str) -> tuple[str, ...]:
+    kept = (check(item, f"{where}[{i}]") for i, item in enumerate(validation.items(value, where)))
+    return tuple(dict.fromkeys(kept))
+
+
+def _variable(value: object, where: str) -> str:
+    if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
+        raise InvalidRequest(where, "expected the name of an environment variable, in capital letters")
+    return value

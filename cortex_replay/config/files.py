@@ -1,0 +1,218 @@
+"""Finding and reading the file that holds a project's settings.
+
+It is the nearest one, going up from a folder to the top of its git repository, or to the root of the
+file system. A ``pyproject.toml`` without ``[tool.cortex-replay]`` counts as none. What a file says is
+taken as it stands there: settings are not read through a symbolic link, since the paths in them would
+mean one thing beside the link and another beside its target.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from cortex_replay.config.checks import KEY_ADVICE, is_key_like, is_key_name, shown_name
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["OWN_NAME", "PYPROJECT", "ConfigFile", "find_config", "read_at_most", "shown_path"]
+
+OWN_NAME: Final = "cortex-replay.toml"
+PYPROJECT: Final = "pyproject.toml"
+MAX_BYTES: Final = 2**20
+
+_TOOL: Final = "cortex-replay"
+_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_MAX_DOTS: Final = 1000
+"""In one line. The time that tomllib takes for a dotted key grows with the square of its parts."""
+_FREE_NAMES: Final = frozenset([("redaction", "extra_patterns"), ("normalisers",)])
+"""Tables whose names are the user's, and may well be called after the key that a pattern is to find."""
+_KEY_SETTINGS: Final = frozenset(["key_env", "key_file", "redact_key"])
+"""The settings that are about keys and hold none."""
+
+
+class ConfigFile(NamedTuple):
+    """A file with settings."""
+
+    path: Path
+    shown: str
+    """The path for a person, short."""
+    prefix: str
+    """What stands before the name of a setting in this file."""
+    table: dict[str, Any]
+    """The settings; not to be changed."""
+
+    def where(self, *names: str) -> str:
+        """The place of a setting, for a message."""
+        return f"{self.shown}: {self.prefix}{'.'.join(names)}"
+
+
+def shown_path(path: Path) -> str:
+    """A path as short as it can be said from here."""
+    try:
+        return min(os.path.relpath(path), str(path), key=len)
+    except (OSError, ValueError):  # this folder is gone; or it is on another drive
+        return str(path)
+
+
+def find_config(start: Path) -> ConfigFile | None:
+    """The nearest file with settings, from ``start`` upward.
+
+    Raises:
+        InvalidRequest: It cannot be read, or is not what it should be; or there are two in one folder.
+    """
+    for folder in _upward(start):
+        own, shared = _own(folder), _shared(folder)
+        if own is not None and own.table and shared is not None:
+            reason = f"{shared.shown} has settings too; keep them in one of the two"
+            raise InvalidRequest(own.shown, reason)
+        found = shared if own is None or (shared is not None and not own.table) else own
+        if found is not None:
+            _refuse_keys(found, found.table)
+            return found
+    return None
+
+
+def _upward(start: Path) -> Iterator[Path]:
+    try:
+        here = start.resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise InvalidRequest(shown_path(start), "settings cannot be looked for there") from None
+    for folder in (here, *here.parents):
+        yield folder
+        if _has(folder, ".git"):  # a folder, or a file in a worktree or a submodule
+            return
+
+
+def _has(folder: Path, name: str) -> bool:
+    return os.path.lexists(f"{folder}/{name}")  # asked for each folder, at a fifth of what a Path costs
+
+
+def _own(folder: Path) -> ConfigFile | None:
+    if not _has(folder, OWN_NAME):
+        return None
+    path = folder / OWN_NAME
+    if path.is_symlink():
+        raise _is_link(shown_path(path))
+    read = _read(path)
+    if read is None:
+        return None
+    shown = shown_path(path)
+    table = _parsed(read, shown)
+    if isinstance(tool := table.get("tool"), dict) and _TOOL in tool:
+        raise InvalidRequest(f"{shown}: tool.{_TOOL}", f"that table is for {PYPROJECT}; leave it out here")
+    return ConfigFile(path, shown, "", table)
+
+
+def _shared(folder: Path) -> ConfigFile | None:
+    if not _has(folder, PYPROJECT):
+        return None
+    path = folder / PYPROJECT
+    read = _read(path)
+    if read is None or _TOOL.encode() not in read:
+        return None  # not about us, and not ours to complain about
+    shown = shown_path(path)
+    tool = _parsed(read, shown).get("tool")
+    table = tool.get(_TOOL) if isinstance(tool, dict) else None
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise InvalidRequest(f"{shown}: tool.{_TOOL}", "expected a table")
+    if path.is_symlink():
+        raise _is_link(shown)
+    return ConfigFile(path, shown, f"tool.{_TOOL}.", table)
+
+
+def _read(path: Path) -> bytes | None:
+    """The content of a file; ``None`` where there is none."""
+    try:
+        facts, data = read_at_most(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None  # a link to nowhere, or it is gone
+    except OSError as error:
+        raise InvalidRequest(shown_path(path), f"cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidRequest(shown_path(path), "is not a regular file")
+    if _is_planted(path.parent, facts):
+        return None
+    if len(data) > MAX_BYTES:
+        raise InvalidRequest(shown_path(path), f"is larger than {MAX_BYTES} bytes")
+    return data
+
+
+def read_at_most(path: Path, most: int, flags: int = 0) -> tuple[os.stat_result, bytes]:
+    """What a file is, and its bytes: one more than ``most`` if it has more, none if it is not regular.
+
+    Raises:
+        OSError: As :func:`os.open`, with ``flags``.
+    """
+    descriptor = os.open(path, _FLAGS | flags)
+    try:
+        facts, data = os.fstat(descriptor), b""
+        if stat.S_ISREG(facts.st_mode):
+            while len(data) <= most and (more := os.read(descriptor, most + 1 - len(data))):
+                data += more
+        return facts, data
+    finally:
+        os.close(descriptor)
+
+
+def _is_planted(folder: Path, facts: os.stat_result) -> bool:
+    """Whether somebody else put it in a folder where everybody may, such as ``/tmp``: a server that it
+    names would get our keys."""
+    if not hasattr(os, "geteuid") or facts.st_uid in (os.geteuid(), 0):
+        return False
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
+
+
+def _is_link(shown: str) -> InvalidRequest:
+    return InvalidRequest(shown, "is a symbolic link; put the settings in a file of their own")
+
+
+def _parsed(data: bytes, shown: str) -> dict[str, Any]:
+    problem = None
+    if any(line.count(b".") > _MAX_DOTS for line in data.splitlines()):
+        problem = f"has a line with more than {_MAX_DOTS} dots"
+    elif data.startswith(b"\xef\xbb\xbf"):
+        problem = "starts with a byte order mark; save it as UTF-8 without one"
+    else:
+        try:
+            return _toml(data)
+        except UnicodeDecodeError:
+            problem = "is not UTF-8"
+        except tomllib.TOMLDecodeError as error:
+            problem = f"is not TOML: {error}"
+        except RecursionError:
+            problem = "is nested too deeply"
+    raise InvalidRequest(shown, problem)
+
+
+@lru_cache(maxsize=8)
+def _toml(data: bytes) -> dict[str, Any]:
+    """By content: the same bytes say the same, whatever the clock of the file system thinks."""
+    return tomllib.loads(data.decode())
+
+
+def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -> None:
+    """Refuse what is a key by its name or by its look, anywhere, and never say it."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _refuse_keys(file, inner, (*names, name))
+    elif isinstance(value, list):
+        for inner in value:
+            _refuse_keys(file, inner, names)
+    elif isinstance(value, str):
+        is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS
+        if is_key_like(value) or (is_key_name(names[-1]) and not is_free):
+            raise InvalidRequest(file.where(*map(shown_name, names)), KEY_ADVICE)

@@ -1,0 +1,204 @@
+"""What happens to a request before it is hashed: texts that change from run to run, or must not be
+stored, give way to a placeholder.
+
+Only the key and the stored request are made from what comes out; the model is sent the request as it
+was. The rules of a store are those of the nearest configuration above *its* root, wherever a program
+runs, so that what was recorded in one place is found from another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.config.files import find_config
+from cortex_replay.config.load import load_from
+from cortex_replay.config.settings import Normaliser, Settings
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.types import LlmMessage, LlmRequest
+from cortex_replay.validation import keep
+
+__all__ = ["KeyRules", "key_rules", "key_rules_for"]
+
+_STRUCTURE: Final = frozenset(
+    [
+        *("type", "role", "name", "media_type"),
+        *("id", "tool_use_id", "tool_call_id", "call_id"),
+        *("data", "blake3", "signature", "encrypted_content"),
+    ]
+)
+"""Fields of a block that are no text: what says what it is, ids (which are numbered), and bytes."""
+_FREE: Final = frozenset(["input", "arguments"])
+"""Fields of a block that hold a tool's arguments, whose names are the tool's own."""
+
+
+class _Rule(NamedTuple):
+    name: str
+    pattern: re.Pattern[str]
+    instead: str
+    replacement: Callable[[re.Match[str]], str]
+
+    @classmethod
+    def of(cls, name: str, pattern: str, instead: str) -> Self:
+        # A function, since a text would be searched for references to groups.
+        return cls(name, re.compile(pattern), instead, partial(_put, instead))
+
+
+def _put(instead: str, match: re.Match[str]) -> str:
+    return instead if match[0] else ""  # nothing was found where nothing matched
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Normalisers, and patterns of secrets, that apply to a request before it is hashed.
+
+    Secrets go first, so that no normaliser can change one until its pattern no longer knows it. Then
+    each rule applies to what the one before it left, in the order of the configuration.
+
+    Raises:
+        InvalidRequest: A rule would change what a rule has put in place: then the key of a stored
+            request would be another one than the key it was stored under.
+    """
+
+    normalisers: Mapping[str, Normaliser] = field(default_factory=dict)
+    redact_key: Mapping[str, str] = field(default_factory=dict)
+    """Regular expressions by name."""
+    _rules: tuple[_Rule, ...] = field(default=(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        keep(self, "normalisers", dict(self.normalisers))
+        keep(self, "redact_key", dict(self.redact_key))
+        secrets = [_Rule.of(name, one, f"[REDACTED:{name}]") for name, one in self.redact_key.items()]
+        changing = [_Rule.of(name, one.pattern, one.placeholder) for name, one in self.normalisers.items()]
+        keep(self, "_rules", (*secrets, *changing))
+        for name in self.normalisers:
+            if name in self.redact_key:
+                raise InvalidRequest(f"normalisers.{name}", "a pattern of redact_key has the same name")
+        for rule in self._rules:
+            self._refuse_changes_of(rule)
+
+    @classmethod
+    def none(cls) -> Self:
+        """No rules: every request stays as it is."""
+        return cls()
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def apply(self, request: LlmRequest) -> tuple[LlmRequest, list[str]]:
+        """The request that is hashed and stored, and the names of the rules that changed something.
+
+        It is the very same request when none did.
+        """
+        if not self._rules:
+            return request, []
+        changed: set[str] = set()
+        system = self._replaced(request.system, changed)
+        messages = tuple(self._message(message, changed) for message in request.messages)
+        extra = request.extra
+        if "system" in extra:  # where a system text stands that is more than text
+            extra = extra | {"system": self._block(extra["system"], changed)}
+        if not changed:
+            return request, []
+        names = [rule.name for rule in self._rules if rule.name in changed]
+        return replace(request, system=system, messages=messages, extra=extra), names
+
+    def _refuse_changes_of(self, rule: _Rule) -> None:
+        changed: set[str] = set()
+        self._replaced(rule.instead, changed)
+        for other in self._rules:
+            if other.name in changed:
+                table = "normalisers" if other.name in self.normalisers else "redaction.extra_patterns"
+                reason = f"would change {rule.instead}, which stands for what {rule.name} has found"
+                raise InvalidRequest(f"{table}.{other.name}", reason)
+
+    def _replaced(self, text: str, changed: set[str]) -> str:
+        for rule in self._rules:
+            after = rule.pattern.sub(rule.replacement, text)
+            if after != text:
+                changed.add(rule.name)
+                text = after
+        return text
+
+    def _message(self, message: LlmMessage, changed: set[str]) -> LlmMessage:
+        parts = tuple(self._block(part, changed) for part in message.parts)
+        calls = tuple(
+            replace(call, arguments=self._free(call.arguments, changed)) for call in message.tool_calls
+        )
+        texts = _texts(message.parts)
+        if texts and "".join(texts) == message.content:
+            content = "".join(_texts(parts))  # the same text once more
+        else:
+            content = self._replaced(message.content, changed)
+        return replace(message, content=content, parts=parts, tool_calls=calls)
+
+    def _free(self, value: JsonValue, changed: set[str]) -> JsonValue:
+        """A free value: every text in it, but not the names of its fields."""
+        if isinstance(value, str):
+            return self._replaced(value, changed)
+        if isinstance(value, list):
+            return [self._free(item, changed) for item in value]
+        if isinstance(value, dict):
+            return {name: self._free(item, changed) for name, item in value.items()}
+        return value
+
+    def _block(self, value: JsonValue, changed: set[str]) -> JsonValue:
+        """A block: every text in it that the model reads as text."""
+        if isinstance(value, str):
+            return value if _is_data_url(value) else self._replaced(value, changed)
+        if isinstance(value, list):
+            return [self._block(item, changed) for item in value]
+        if isinstance(value, dict):
+            return {name: self._field(name, item, changed) for name, item in value.items()}
+        return value
+
+    def _field(self, name: str, value: JsonValue, changed: set[str]) -> JsonValue:
+        if name in _FREE:
+            return self._free(value, changed)
+        return value if name in _STRUCTURE and isinstance(value, str) else self._block(value, changed)
+
+
+def _is_data_url(text: str) -> bool:
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def _texts(parts: Iterable[Any]) -> list[str]:
+    """The texts of the parts that are text."""
+    return [
+        part["text"]
+        for part in parts
+        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    ]
+
+
+def key_rules(settings: Settings) -> KeyRules:
+    """The rules that settings ask for.
+
+    Raises:
+        InvalidRequest: Two of them do not agree.
+    """
+    patterns = settings.redaction.extra_patterns
+    return KeyRules(settings.normalisers, {name: patterns[name] for name in settings.redaction.redact_key})
+
+
+def key_rules_for(store_root: Path) -> KeyRules:
+    """The rules of the store at ``store_root``.
+
+    Environment and flags have no say: two people who replay one store must get the same keys.
+
+    Raises:
+        InvalidRequest: The configuration is not sound; ``field`` says where.
+    """
+    file = find_config(store_root)
+    if file is None:
+        return KeyRules.none()  # as for most stores, and at no cost
+    settings = load_from(file, {}, {}).settings
+    try:
+        return key_rules(settings)
+    except InvalidRequest as error:
+        raise InvalidRequest(file.where(error.field), error.reason) from None

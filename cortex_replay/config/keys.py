@@ -1,0 +1,108 @@
+"""Keys of providers, and every other value that must not be stored.
+
+A key comes from the environment or from a file that nobody else can read, never from a configuration.
+No message here holds one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cortex_replay.config.files import read_at_most, shown_path
+from cortex_replay.config.settings import ProviderSettings, Settings
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["key_for", "key_origin", "known_secrets"]
+
+_MAX_BYTES: Final = 16 * 1024
+_SECRET_ENDINGS: Final = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_ACCESS_KEY")
+_SHORTEST_SECRET: Final = 8
+"""A shorter text would be found in places where it means nothing."""
+
+
+def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
+    """A provider's key: from the first of its variables that is set, else from its file.
+
+    Raises:
+        InvalidRequest: The file is not there, or others could read it.
+    """
+    variable = _variable_of(provider, environment)
+    if variable is not None:
+        return environment[variable].strip()
+    return None if provider.key_file is None else _key_in(provider.key_file)
+
+
+def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
+    """Where :func:`key_for` takes the key from: a variable's name or a file's; ``None`` for nowhere.
+
+    Raises:
+        InvalidRequest: As :func:`key_for`.
+    """
+    variable = _variable_of(provider, environment)
+    if variable is None and provider.key_file is not None:
+        _key_in(provider.key_file)
+        return shown_path(provider.key_file)
+    return variable
+
+
+def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
+    """Every value that is known to be a secret, the longest first.
+
+    They are the keys of all providers, as far as they can be found, the variables that
+    ``redaction.known_env`` names, and those whose own name says so. A value of less than eight
+    characters is none.
+    """
+    values = {value.strip() for value in _secrets(settings, environment)}
+    return sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v))
+
+
+def _variable_of(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
+    return next((name for name in provider.key_variables if environment.get(name, "").strip()), None)
+
+
+def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+    named = set(settings.redaction.known_env)
+    for provider in settings.providers.values():
+        named.update(provider.key_variables)
+        if provider.key_file is not None:
+            with suppress(InvalidRequest):  # whoever uses the provider will be told
+                yield _key_in(provider.key_file)
+    for name, value in environment.items():
+        if name in named or name.upper().endswith(_SECRET_ENDINGS):
+            yield value
+
+
+def _key_in(path: Path) -> str:
+    where = f"key_file {shown_path(path)}"
+    try:
+        facts, data = read_at_most(path, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        reason = "is a symbolic link; name the file itself" if path.is_symlink() else error.strerror
+        raise InvalidRequest(where, f"cannot be read: {reason}") from None
+    _refuse_open_to_others(facts, path, where)
+    try:
+        key = data.decode().strip() if len(data) <= _MAX_BYTES else ""
+    except UnicodeDecodeError:
+        key = ""
+    if not key or len(key.split()) > 1:
+        raise InvalidRequest(where, "does not hold a key and nothing else")
+    return key
+
+
+def _refuse_open_to_others(facts: os.stat_result, path: Path, where: str) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidRequest(where, "is not a regular file")
+    if not hasattr(os, "geteuid"):
+        return  # Windows says nothing about owners here
+    if facts.st_uid != os.geteuid():
+        raise InvalidRequest(where, "belongs to another user; make a copy of your own with mode 0600")
+    if facts.st_mode & 0o077:
+        mode = stat.S_IMODE(facts.st_mode)
+        fix = f"chmod 600 {shlex.quote(shown_path(path))}"
+        raise InvalidRequest(where, f"others can read it (mode {mode:04o}); run: {fix}")

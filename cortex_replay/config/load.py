@@ -1,0 +1,307 @@
+"""Bringing the sources of settings together.
+
+From the weakest to the strongest:
+
+1. the defaults (:class:`~cortex_replay.config.settings.Settings`);
+2. ``[tool.cortex-replay]`` of the nearest ``pyproject.toml``, or the nearest ``cortex-replay.toml``;
+3. the environment: ``CORTEX_REPLAY_MODE`` and its like; one that is empty counts as not set;
+4. flags.
+
+A value that loses is checked all the same. With ``CI`` set, a mode that stands in a file is not used:
+there the default is always ``replay``. A mode from the environment or a flag holds, with a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast, get_args
+
+from cortex_replay.config import checks
+from cortex_replay.config.checks import Check
+from cortex_replay.config.files import ConfigFile, find_config
+from cortex_replay.config.settings import (
+    BUILT_IN_KINDS,
+    PROVIDER_CHECKS,
+    SCALAR_CHECKS,
+    Kind,
+    Normaliser,
+    ProviderSettings,
+    Redaction,
+    Settings,
+    pattern_names,
+    refuse_foreign_field,
+    refuse_unknown_provider,
+)
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["VARIABLES", "Loaded", "load_from", "load_settings"]
+
+_PREFIX: Final = "CORTEX_REPLAY_"
+VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name in SCALAR_CHECKS}
+"""The environment variables that give a setting."""
+
+_DEFAULT: Final = "default"
+_TABLES: Final = ("providers", "redaction", "normalisers")
+_REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
+_NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
+_PATHS: Final = frozenset(["store", "key_file", "script"])
+_NOT_CI: Final = frozenset(["", "0", "false"])
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings that hold, and how they came about."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """By dotted name: ``default``, the file, ``CORTEX_REPLAY_MODE``, ``--mode``, or ``CI``."""
+    warnings: list[str] = field(default_factory=list)
+    """What somebody should be told."""
+    file: ConfigFile | None = None
+    """The file that was found."""
+
+
+class _Given(NamedTuple):
+    """A setting as one source gives it, checked."""
+
+    value: object
+    origin: str
+    where: str
+
+
+def load_settings(
+    start: Path, environment: Mapping[str, str], flags: Mapping[str, object] | None = None
+) -> Loaded:
+    """The settings that hold in a folder.
+
+    Args:
+        start: Where to look for a file, and then upward.
+        environment: ``os.environ``, or what stands for it.
+        flags: By name; ``None`` for one that was not given. A setting of providers is for the one that
+            is chosen.
+
+    Raises:
+        InvalidRequest: Something is configured that cannot be; ``field`` says where.
+    """
+    return load_from(find_config(start), environment, flags or {})
+
+
+def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
+    """The settings that hold with a file that was found; see :func:`load_settings`."""
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text, to be joined
+    said = _Said() if file is None else _Reader(file, home).read()
+    scalars = said.scalars | _from_environment(environment, home) | _scalar_flags(flags)
+    warnings = _misspelt(environment)
+    if environment.get("CI", "").lower() not in _NOT_CI:
+        warnings += _settle_mode_in_ci(scalars)
+    chosen = scalars.get("provider")
+    if chosen is not None:
+        known = [*BUILT_IN_KINDS, *(name for name in said.providers if name not in BUILT_IN_KINDS)]
+        refuse_unknown_provider(str(chosen.value), known, chosen.where)
+    _add_provider_flags(said.providers, chosen, flags)
+    settings = Settings(
+        **cast("dict[str, Any]", {name: given.value for name, given in scalars.items()}),
+        providers={name: _provider(given) for name, given in said.providers.items()},
+        redaction=said.redaction,
+        normalisers=said.normalisers,
+    )
+    given_by = {name: given.origin for name, given in scalars.items()} | said.origins
+    for name, given in said.providers.items():
+        given_by |= {f"providers.{name}.{setting}": one.origin for setting, one in given.items()}
+    origins = {name: given_by.get(name, _DEFAULT) for name, _ in settings.flat()}
+    return Loaded(settings, origins, warnings, file)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a file says."""
+
+    scalars: dict[str, _Given] = field(default_factory=dict)
+    providers: dict[str, dict[str, _Given]] = field(default_factory=dict)
+    redaction: Redaction = field(default_factory=Redaction)
+    normalisers: dict[str, Normaliser] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    """Of redaction and normalisers."""
+
+
+class _Reader:
+    """Reads the settings of one file, and says where each stands when it is wrong."""
+
+    def __init__(self, file: ConfigFile, home: str) -> None:
+        self._file = file
+        self._home = home
+
+    def read(self) -> _Said:
+        table = self._file.table
+        self._refuse_unknown(table, (*SCALAR_CHECKS, *_TABLES))
+        said = _Said()
+        said.scalars = {
+            name: self._given(check, table[name], name)
+            for name, check in SCALAR_CHECKS.items()
+            if name in table
+        }
+        for name, entry in self._entries(table, "providers"):
+            said.providers[name] = self._provider(name, entry)
+        for name, entry in self._entries(table, "normalisers"):
+            said.normalisers[name] = self._normaliser(name, entry)
+        said.redaction = self._redaction(self._table(table, "redaction"))
+        by_name = [f"normalisers.{name}" for name in said.normalisers]
+        by_name += [f"redaction.extra_patterns.{name}" for name in said.redaction.extra_patterns]
+        by_name += [f"redaction.{name}" for name in table.get("redaction", ())]
+        said.origins = dict.fromkeys(by_name, self._file.shown)
+        return said
+
+    def _given(self, check: Check, value: object, *names: str) -> _Given:
+        where = self._file.where(*names)
+        if names[-1] in _PATHS:
+            value = self._file.path.parent / _at_home(checks.path(value, where), self._home)
+        return _Given(check(value, where), self._file.shown, where)
+
+    def _provider(self, name: str, entry: object) -> dict[str, _Given]:
+        table = self._as_table(entry, "providers", name)
+        self._refuse_unknown(table, PROVIDER_CHECKS, "providers", name)
+        if "kind" not in table and name not in BUILT_IN_KINDS:
+            kinds = ", ".join(get_args(Kind))
+            raise InvalidRequest(self._file.where("providers", name), f"lacks kind: one of {kinds}")
+        given = {
+            setting: self._given(PROVIDER_CHECKS[setting], value, "providers", name, setting)
+            for setting, value in table.items()
+        }
+        kind = cast("Kind", given["kind"].value if "kind" in given else BUILT_IN_KINDS[name])
+        given.setdefault("kind", _Given(kind, _DEFAULT, ""))
+        for setting, one in given.items():
+            refuse_foreign_field(kind, setting, one.where)
+        return given
+
+    def _normaliser(self, name: str, entry: object) -> Normaliser:
+        table = {"pattern": entry} if isinstance(entry, str) else self._as_table(entry, "normalisers", name)
+        self._refuse_unknown(table, ("pattern", "placeholder"), "normalisers", name)
+        where = self._file.where("normalisers", name)
+        if "pattern" not in table:
+            raise InvalidRequest(where, "lacks pattern")
+        return Normaliser(
+            checks.pattern(table["pattern"], f"{where}.pattern"),
+            checks.placeholder(table.get("placeholder", f"<{name}>"), f"{where}.placeholder"),
+        )
+
+    def _redaction(self, table: Mapping[str, Any]) -> Redaction:
+        self._refuse_unknown(table, _REDACTION, "redaction")
+        where = self._file.where("redaction")
+        patterns = {
+            name: checks.pattern(value, f"{where}.extra_patterns.{name}")
+            for name, value in self._entries(table, "extra_patterns", "redaction")
+        }
+        return Redaction(
+            extra_patterns=patterns,
+            redact_key=pattern_names(table.get("redact_key"), patterns, f"{where}.redact_key"),
+            known_env=checks.variables(table.get("known_env"), f"{where}.known_env"),
+        )
+
+    def _entries(self, table: Mapping[str, Any], name: str, *above: str) -> Iterator[tuple[str, object]]:
+        """The entries of a table whose names are the user's."""
+        for key, value in self._table(table, name, *above).items():
+            yield checks.name(key, self._file.where(*above, name)), value
+
+    def _table(self, table: Mapping[str, Any], name: str, *above: str) -> Mapping[str, Any]:
+        return self._as_table(table.get(name, {}), *above, name)
+
+    def _as_table(self, value: object, *names: str) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise InvalidRequest(self._file.where(*map(checks.shown_name, names)), "expected a table")
+        return value
+
+    def _refuse_unknown(self, table: Mapping[str, Any], known: Collection[str], *above: str) -> None:
+        for name in table:
+            if name not in known:
+                where = self._file.where(*map(checks.shown_name, (*above, name)))
+                raise InvalidRequest(where, f"there is no such setting{checks.did_you_mean(name, known)}")
+
+
+def _at_home(path: Path, home: str) -> Path:
+    """The path, with ``~/`` for the user's own folder, where a key is best kept."""
+    return Path(home, *path.parts[1:]) if path.parts[:1] == ("~",) else path
+
+
+def _from_environment(environment: Mapping[str, str], home: str) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for variable, name in VARIABLES.items():
+        text = environment.get(variable, "").strip()
+        if text:
+            value: object = text
+            if name in _NUMBERS:
+                value = _number(text, variable)
+            elif name in _PATHS:
+                value = _at_home(checks.path(text, variable), home)
+            found[name] = _Given(SCALAR_CHECKS[name](value, variable), variable, variable)
+    return found
+
+
+def _number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 30):
+        raise InvalidRequest(where, "expected a whole number")
+    return int(text)
+
+
+def _misspelt(environment: Mapping[str, str]) -> list[str]:
+    """Variables that are nearly one of ours. Others may be somebody's own."""
+    settings = {
+        name: name.removeprefix(_PREFIX).lower()
+        for name in sorted(environment)
+        if name.startswith(_PREFIX) and name not in VARIABLES
+    }
+    return [
+        f"{name} is not a setting; did you mean {_PREFIX}{near.upper()}?"
+        for name, setting in settings.items()
+        for near in difflib.get_close_matches(setting, SCALAR_CHECKS, 1, 0.8)
+    ]
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _scalar_flags(flags: Mapping[str, object]) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for name, value in flags.items():
+        option = _option(name)
+        if name in SCALAR_CHECKS and value is not None:
+            found[name] = _Given(SCALAR_CHECKS[name](value, option), option, option)
+        elif name not in SCALAR_CHECKS and (name not in PROVIDER_CHECKS or name == "kind"):
+            raise InvalidRequest(option, "there is no such setting")
+    return found
+
+
+def _add_provider_flags(
+    providers: dict[str, dict[str, _Given]], chosen: _Given | None, flags: Mapping[str, object]
+) -> None:
+    """Flags such as ``--base-url`` are about the provider that is chosen."""
+    for name, value in flags.items():
+        if name in SCALAR_CHECKS or value is None:
+            continue
+        option = _option(name)
+        if chosen is None:
+            raise InvalidRequest(option, "is about a provider, and none is named")
+        given = providers.setdefault(str(chosen.value), {})
+        kind = cast("Kind", given["kind"].value if given else BUILT_IN_KINDS[str(chosen.value)])
+        given.setdefault("kind", _Given(kind, _DEFAULT, ""))
+        refuse_foreign_field(kind, name, option)
+        given[name] = _Given(PROVIDER_CHECKS[name](value, option), option, option)
+
+
+def _provider(given: Mapping[str, _Given]) -> ProviderSettings:
+    return ProviderSettings(**cast("dict[str, Any]", {name: one.value for name, one in given.items()}))
+
+
+def _settle_mode_in_ci(scalars: dict[str, _Given]) -> list[str]:
+    given = scalars.get("mode")
+    if given is None or given.value == "replay":
+        return []
+    if given.origin in (_option("mode"), f"{_PREFIX}MODE"):
+        return [f"CI is set, and {given.origin} asks for the mode {given.value}; else it would be replay"]
+    scalars["mode"] = _Given("replay", "CI", "CI")
+    how = f"{_option('mode')} or {_PREFIX}MODE can say otherwise"
+    return [f"CI is set, so the mode is replay and not {given.value}, as {given.origin} says; {how}"]

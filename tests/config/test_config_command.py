@@ -1,0 +1,176 @@
+"""``cortex-replay config``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cortex_replay.cli.config import config_command
+from cortex_replay.cli.main import main
+from tests.config.conftest import Project
+
+KEY = "sk-ant-0123456789abcdef0123"
+CONFIG = r"""
+[tool.cortex-replay]
+store = "tests/llm"
+provider = "local"
+
+[tool.cortex-replay.providers.local]
+kind = "openai-compat"
+base_url = "http://127.0.0.1:8080/v1"
+key_file = "key"
+
+[tool.cortex-replay.redaction]
+redact_key = ["ticket"]
+
+[tool.cortex-replay.redaction.extra_patterns]
+ticket = 'TICKET-\d+'
+
+[tool.cortex-replay.normalisers]
+date = '\d{4}-\d\d-\d\d'
+"""
+
+
+def run(*arguments: str | Path, **environment: str) -> Result:
+    group = type(main)("cortex-replay", commands={"config": config_command}, params=main.params)
+    return CliRunner().invoke(
+        group, [str(argument) for argument in arguments], env=environment, prog_name="cortex-replay"
+    )
+
+
+@pytest.fixture
+def configured(project: Project) -> Project:
+    project.write(CONFIG, "pyproject.toml")
+    key = project.write(KEY, "key")
+    key.chmod(0o600)
+    return project
+
+
+def line(result: Result, name: str) -> list[str]:
+    (found,) = [line for line in result.stdout.splitlines() if line.split("  ")[0].strip() == name]
+    return re.split(r"\s{2,}", found)
+
+
+def test_every_setting_with_its_value_and_its_origin(configured: Project) -> None:
+    """A line each."""
+    result = run("config", "--model", "m", CORTEX_REPLAY_JOBS="9")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert line(result, "store") == ["store", "tests/llm", "pyproject.toml"]
+    assert line(result, "mode") == ["mode", "replay", "default"]
+    assert line(result, "jobs") == ["jobs", "9", "CORTEX_REPLAY_JOBS"]
+    assert line(result, "model") == ["model", "m", "--model"]
+    assert line(result, "budget_calls") == ["budget_calls", "-", "default"]
+    assert line(result, "providers.local.base_url")[1:] == ["http://127.0.0.1:8080/v1", "pyproject.toml"]
+    assert line(result, "providers.claude.allow_latest")[1:] == ["false", "default"]
+    assert line(result, "normalisers.date")[1:] == [r"\d{4}-\d\d-\d\d -> <date>", "pyproject.toml"]
+    assert line(result, "redaction.extra_patterns.ticket")[1:] == [r"TICKET-\d+", "pyproject.toml"]
+    assert line(result, "redaction.redact_key")[1:] == ["ticket", "pyproject.toml"]
+
+
+def test_keys_are_hidden(configured: Project) -> None:
+    """Only whether there is one, and where from; as text and as JSON."""
+    environment = {"ANTHROPIC_API_KEY": KEY + "9"}
+    result, plain = run("config", **environment), run("config", "--json", **environment)
+
+    assert KEY not in result.output + plain.output
+    assert line(result, "providers.claude.key")[1:] == ["set (from ANTHROPIC_API_KEY)"]
+    assert line(result, "providers.local.key")[1:] == ["set (from key)"]
+    assert line(result, "providers.openai.key")[1:] == ["not set"]
+    assert json.loads(plain.stdout)["keys"] == {
+        "claude": {"state": "set", "origin": "ANTHROPIC_API_KEY"},
+        "openai": {"state": "not set", "origin": None},
+        "local": {"state": "set", "origin": "key"},
+    }
+
+
+def test_a_key_that_cannot_be_used_is_part_of_the_report(configured: Project) -> None:
+    """With what to do."""
+    Path("key").chmod(0o644)
+    result = run("config")
+
+    assert result.exit_code == 0
+    assert "unusable: key_file key: others can read it (mode 0644); run: chmod 600 key" in result.stdout
+
+
+def test_for_programs(configured: Project) -> None:
+    """Each setting by its dotted name."""
+    result = run("config", "--json", "--mode", "once", CI="true")
+    report: dict[str, Any] = json.loads(result.stdout)
+
+    assert report["file"] == "pyproject.toml"
+    assert report["settings"]["store"] == {"value": "tests/llm", "origin": "pyproject.toml"}
+    assert report["settings"]["mode"] == {"value": "once", "origin": "--mode"}
+    assert report["settings"]["normalisers.date"]["value"]["placeholder"] == "<date>"
+    assert report["settings"]["redaction.redact_key"]["value"] == ["ticket"]
+    assert report["settings"]["providers.local.key_file"]["value"] == "key"
+    assert report["warnings"] == ["CI is set, and --mode asks for the mode once; else it would be replay"]
+    assert result.stderr == f"warning: {report['warnings'][0]}\n"
+
+
+def test_the_store_can_be_named_before_and_after(configured: Project) -> None:
+    """As for every command; and a store elsewhere has the rules of its own place."""
+    result = run("config", "--store", "tests/other")
+    assert line(result, "store") == ["store", "tests/other", "--store"]
+    assert line(run("--store", "x", "config"), "store") == ["store", "x", "--store"]
+    assert line(run("config", CORTEX_REPLAY_STORE="y"), "store") == ["store", "y", "CORTEX_REPLAY_STORE"]
+    assert run("--store", "x", "config", "--store", "y").exit_code == 2
+
+    Path("../outside/.git").mkdir(parents=True)
+    result = run("config", "--store", "../outside")
+    assert "redact_key of the store ../outside come from no file" in result.stderr
+    Path("../outside/cortex-replay.toml").write_text("")
+    result = run("config", "--store", "../outside")
+    assert "of the store ../outside come from ../outside/cortex-replay.toml" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ('modee = "x"', []),
+        ("", ["--provider", "nobody"]),
+        ("", ["--mode", "nothing"]),
+        ("normalisers.a = {pattern = 'a', placeholder = 'aa'}", []),
+    ],
+)
+def test_what_cannot_be_exits_2(project: Project, text: str, arguments: list[str]) -> None:
+    """And shows nothing as if it held."""
+    project.write(text)
+    result = run("config", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr
+
+
+def test_an_error_for_programs(project: Project) -> None:
+    """On stderr, as JSON."""
+    project.write('modee = "x"')
+    error = json.loads(run("config", "--json").stderr)
+
+    assert error["error"] == "InvalidRequest"
+    assert error["message"].endswith(
+        "cortex-replay.toml: modee: there is no such setting; did you mean mode?"
+    )
+
+
+def test_nothing_that_a_file_says_steers_a_terminal(project: Project) -> None:
+    """Patterns may hold anything."""
+    project.write('normalisers.evil = { pattern = "\\u001b-31m\\n", placeholder = "\\u202e::x" }')
+    result = run("config")
+
+    assert result.exit_code == 0
+    assert not re.search("[\x1b\u202e]", result.stdout)
+    assert "\\x1b-31m\\n -> \\u202e::x" in result.stdout
+
+
+def test_help_has_examples_and_ends_with_the_exit_statuses() -> None:
+    """As every command's."""
+    text = run("config", "--help").stdout
+
+    assert "Examples:" in text
+    assert re.search(r"Exit status:\n(  \d  .+\n)+$", text)
