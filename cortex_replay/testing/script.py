@@ -1,0 +1,88 @@
+"""Scripts in files: TOML with one ``[[rule]]`` table for each rule."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from cortex_replay import validation as check
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.testing.rules import Rule
+
+__all__ = ["as_rules", "default_rules", "load_rules", "parse_rules"]
+
+
+@lru_cache(maxsize=1)
+def default_rules() -> tuple[Rule, ...]:
+    """The rules of the script that comes with this package.
+
+    It answers anything, the tools ``get_weather`` and ``calculate`` included; put rules of your own
+    before these.
+    """
+    return parse_rules(files("cortex_replay.testing").joinpath("default_script.toml").read_bytes())
+
+
+def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
+    """The rules of a file.
+
+    Raises:
+        InvalidRequest: It cannot be read, or is not a script.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InvalidRequest("script", f"{os.fspath(path)}: {reason or error}") from None
+    return parse_rules(data)
+
+
+def parse_rules(data: bytes) -> tuple[Rule, ...]:
+    """The rules of a file with this content.
+
+    Raises:
+        InvalidRequest: It is not TOML, or something in it is not as it should be; the message says
+            which rule and which field.
+    """
+    try:
+        document = tomllib.loads(data.decode())
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("script", f"not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRequest("script", f"not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidRequest("script", "nested too deeply") from None
+    rules = document.pop("rule", None)
+    if document:
+        unknown = check.shown(min(document))
+        raise InvalidRequest("script", f"there is no such field as {unknown}; rules are [[rule]] tables")
+    if rules is None:
+        raise InvalidRequest("script", "has no [[rule]] tables")
+    return as_rules(rules)
+
+
+def as_rules(value: object) -> tuple[Rule, ...]:
+    """A list of rules, some of them perhaps in plain form.
+
+    Raises:
+        InvalidRequest: One of them is no rule.
+    """
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest("script", f"expected a list of rules, not {check.kind_of(value)}")
+    return tuple(_rule(item, number) for number, item in enumerate(value, 1))
+
+
+def _rule(value: object, number: int) -> Rule:
+    if isinstance(value, Rule):
+        return value
+    if not isinstance(value, Mapping):
+        reason = f"expected a Rule or an object, not {check.kind_of(value)}"
+        raise InvalidRequest("script", f"rule {number}: {reason}")
+    try:
+        return check.from_mapping(Rule, value)
+    except InvalidRequest as error:
+        field = f"{error.field}: " if error.field else ""
+        raise InvalidRequest("script", f"rule {number}: {field}{error.reason}") from None

@@ -1,0 +1,133 @@
+"""An adapter that answers by rules."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from cortex_replay import validation as check
+from cortex_replay.errors import InvalidRequest, Timeout
+from cortex_replay.testing.asked import Asked
+from cortex_replay.testing.played import Performance, PlayedAdapter, respond
+from cortex_replay.testing.rules import Reply, Rule, perform
+from cortex_replay.testing.script import as_rules, default_rules, load_rules
+from cortex_replay.types import LlmRequest, LlmResponse
+
+__all__ = ["ScriptedAdapter"]
+
+Told = str | Reply | LlmResponse | None
+Script = Sequence[Rule | Mapping[str, Any]] | Callable[[LlmRequest], Told | Awaitable[Told]]
+
+
+class ScriptedAdapter(PlayedAdapter):
+    """Answers by rules: the first one that fits, with streams, tool calls and failures as scripted.
+
+    It is a class to carry a count: rules with several answers, and rules for the n-th call, count the
+    calls of one adapter. A call counts when it starts, whatever becomes of it. One adapter may be
+    used from any number of tasks, threads and event loops.
+
+    Args:
+        script: Rules; or a function that takes the request and returns (or, if it is async, is awaited
+            for) a text, a :class:`Reply`, a whole response, or ``None`` where it has no answer. What
+            the function raises is not touched. Without a script, :func:`default_rules`.
+    """
+
+    adapter_id: ClassVar[str] = "scripted"
+
+    def __init__(self, script: Script | None = None) -> None:
+        self._function = script if callable(script) else None
+        self._rules = _CountedRules(
+            () if callable(script) else default_rules() if script is None else as_rules(script)
+        )
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Answer by the rules of a TOML file; `docs/testing.md` describes it.
+
+        Raises:
+            InvalidRequest: It cannot be read, or a rule is not as it should be.
+        """
+        return cls(load_rules(path))
+
+    async def _perform(self, request: LlmRequest) -> Performance:
+        if self._function is None:
+            return self._rules.perform(request)
+        told = self._function(request)
+        if inspect.isawaitable(told):
+            told = await _in_time(told, request.timeout_ms)
+        return _as_performance(told, request)
+
+
+class _CountedRules:
+    """Rules, and how often each of them was met and has answered."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self._met = [0] * len(rules)
+        self._given = [0] * len(rules)
+        self._lock = threading.Lock()
+
+    def perform(self, request: LlmRequest) -> Performance:
+        asked = Asked(request)
+        with self._lock:  # around all of it: calls meet every rule in one order
+            number, groups = self._first_fit(asked)
+            given = self._given[number]
+            self._given[number] += 1
+        rule = self._rules[number]
+        said = rule.nth(given)
+        if said is None:
+            reason = f"rule {number + 1} has given all its {len(rule.answers)} answers: {asked}"
+            raise InvalidRequest("messages", reason)
+        places = {"last_user": asked.last_user or "", "last_tool": asked.last_tool or ""}
+        return perform(said, request, {**places, "model": request.model, **groups})
+
+    def _first_fit(self, asked: Asked) -> tuple[int, dict[str, str]]:
+        """The rule that answers, by its place, and what it found.
+
+        A rule for the n-th call counts those that another one answers too: rules for the first, the
+        second and the third call may stand one after another.
+        """
+        first: tuple[int, dict[str, str]] | None = None
+        for number, rule in enumerate(self._rules):
+            turn = rule.when.turn
+            if first is not None and turn is None:
+                continue
+            groups = rule.when.found_in(asked)
+            if groups is None:
+                continue
+            self._met[number] += 1
+            if first is None and turn in (None, self._met[number]):
+                first = number, groups
+        if first is None:
+            raise InvalidRequest("messages", f"no rule of the script fits {asked}")
+        return first
+
+
+async def _in_time(told: Awaitable[Told], timeout_ms: int) -> Told:
+    budget = asyncio.timeout(timeout_ms / 1000)
+    try:
+        async with budget:
+            return await told
+    except TimeoutError:
+        if budget.expired():
+            raise Timeout(timeout_ms) from None
+        raise
+
+
+def _as_performance(told: object, request: LlmRequest) -> Performance:
+    if isinstance(told, str):
+        return Performance(response=respond(request, check.text(told, "script")))
+    if isinstance(told, Reply):
+        return perform(told, request)
+    if isinstance(told, LlmResponse):
+        reason = told.finish_reason or ("tool_calls" if told.tool_calls else "stop")
+        return Performance(response=dataclasses.replace(told, finish_reason=reason))
+    if told is None:
+        raise InvalidRequest("messages", f"the script has no answer to {Asked(request)}")
+    expected = "a text, a Reply, an LlmResponse or None"
+    raise InvalidRequest("script", f"the function gave {check.kind_of(told)}, not {expected}")
