@@ -23,8 +23,8 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
-demo: $(VENV)/.runtime ## Verify and replay the shipped fixtures, and show a refusal
-	@$(BIN)/python examples/replay_demo.py
+demo: $(VENV)/.runtime ## Record an agent, verify, replay it, and refuse a changed byte
+	@$(BIN)/python -m examples.demo
 
 test: lint ## Lint, run the tests, verify this repository's own store
 	$(BIN)/pytest -n 2

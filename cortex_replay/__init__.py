@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.errors import (
+    BudgetSpent,
     Finding,
     FixtureConflict,
     FixtureIntegrityFailed,
     InvalidRequest,
     LlmError,
     NoFixture,
+    RecordingRefused,
     ResponseParse,
     StoreIo,
     Timeout,
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
     from cortex_replay.adapters.claude import ClaudeAdapter
     from cortex_replay.adapters.ollama import OllamaAdapter
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
+    from cortex_replay.recorder import RecordingAdapter
 
 __all__ = [
     "Answer",
+    "BudgetSpent",
     "ClaudeAdapter",
     "Finding",
     "Fixture",
@@ -58,6 +62,8 @@ __all__ = [
     "OllamaAdapter",
     "OpenAICompatAdapter",
     "PromptCachePlan",
+    "RecordingAdapter",
+    "RecordingRefused",
     "ReplayAdapter",
     "ResponseParse",
     "Store",
@@ -86,11 +92,16 @@ def _decode_wire(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse
 
 use_wire_decoder(_decode_wire)
 
-_LIVE = {"ClaudeAdapter": "claude", "OllamaAdapter": "ollama", "OpenAICompatAdapter": "openai_compat"}
+_ON_DEMAND = {
+    "ClaudeAdapter": "adapters.claude",
+    "OllamaAdapter": "adapters.ollama",
+    "OpenAICompatAdapter": "adapters.openai_compat",
+    "RecordingAdapter": "recorder",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Load a live adapter, and with it the HTTP client, when it is first asked for: replay needs none."""
-    if name in _LIVE:
-        return getattr(import_module(f"cortex_replay.adapters.{_LIVE[name]}"), name)
+    """Load what asks real models, and with it the HTTP client, when it is first named: replay needs none."""
+    if name in _ON_DEMAND:
+        return getattr(import_module(f"cortex_replay.{_ON_DEMAND[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

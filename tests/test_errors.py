@@ -25,6 +25,16 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
         1,
     ),
     (errors.StoreIo("no such folder"), "io: no such folder", 1),
+    (
+        errors.RecordingRefused(["response.text", "meta"]),
+        "recording refused: a known secret would be stored in response.text, meta",
+        1,
+    ),
+    (
+        errors.BudgetSpent("calls", 3),
+        "budget spent: another call might cross the 3 calls that were allowed",
+        1,
+    ),
 ]
 
 

@@ -34,6 +34,12 @@ repos:
         language: system
         always_run: true
         pass_filenames: false
+      - id: cortex-replay-scan
+        name: cortex-replay scan
+        entry: cortex-replay scan --store {store}
+        language: system
+        always_run: true
+        pass_filenames: false
 """
 _EXAMPLE = '''\
 """A first test on a recorded answer: no key, no network, the same bytes each time."""

@@ -13,6 +13,7 @@ import click
 import cortex_replay
 from cortex_replay.cli import output
 from cortex_replay.cli.completion import completion_command
+from cortex_replay.cli.config import config_command
 from cortex_replay.cli.export import export_command
 from cortex_replay.cli.index import index_command
 from cortex_replay.cli.init import init_command
@@ -20,6 +21,7 @@ from cortex_replay.cli.list import list_command
 from cortex_replay.cli.merge_driver import merge_driver_command
 from cortex_replay.cli.options import ExampleCommand, settled, wants_json
 from cortex_replay.cli.prune import prune_command
+from cortex_replay.cli.record import record_command
 from cortex_replay.cli.rekey import rekey_command
 from cortex_replay.cli.show import show_command
 from cortex_replay.cli.verify import verify_command
@@ -54,6 +56,7 @@ class _Group(click.Group):
     epilog="""Examples:
 
   cortex-replay init                     a store in this folder, with a first test
+  cortex-replay record --provider scripted --model demo --prompt Hi
   cortex-replay verify                   check it
   cortex-replay verify tests/llm --json  check another one, for a program
   cortex-replay list --model 'claude-*'  what is recorded
@@ -83,12 +86,14 @@ def main(ctx: click.Context, store: Path | None) -> None:  # noqa: ARG001 - read
 
 for command in (
     completion_command,
+    config_command,
     export_command,
     index_command,
     init_command,
     list_command,
     merge_driver_command,
     prune_command,
+    record_command,
     rekey_command,
     show_command,
     verify_command,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from cortex_replay.config import load_settings
+
 __all__ = [
     "ExampleCommand",
     "json_option",
@@ -36,7 +38,7 @@ store_option = click.option(
     "--store",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Root of the store, where INDEX.toml stands.  [default: $CORTEX_REPLAY_STORE, or this folder]",
+    help="Root of the store, where INDEX.toml stands.  [default: as configured, or this folder]",
 )
 
 
@@ -67,10 +69,10 @@ def settled(ctx: click.Context) -> int:
 
 
 def the_store(ctx: click.Context, *named: Path | None) -> Path:
-    """The one store that was named: by an argument, after the command, before it, or nowhere."""
+    """The one store that was named: by an argument, after the command, before it, or in the settings."""
     given = {path for path in (*named, ctx.find_root().params.get("store")) if path is not None}
     if not given:
-        given = {Path(os.environ.get("CORTEX_REPLAY_STORE") or ".")}
+        given = {load_settings(Path(), os.environ).settings.store}
     if len(given) > 1:
         raise click.UsageError(f"two stores are named: {' and '.join(sorted(map(str, given)))}")
     return given.pop()

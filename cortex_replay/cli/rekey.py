@@ -8,8 +8,8 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.config import key_rules_for
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.rekey import RekeyPlan, plan_rekey
 
 __all__ = ["rekey_command"]
@@ -47,11 +47,12 @@ def rekey_command(
     --accept-changed too, since its file is not what the index vouches for. Fixtures that do
     not hold their request keep their key and are listed.
     """
-    source = DirectorySource(the_store(ctx, store))
+    root = the_store(ctx, store)
+    source, rules = DirectorySource(root), key_rules_for(root)
     with output.progress_bar("reading") as progress:
         plan = plan_rekey(
             source,
-            lambda request: FixtureKey(request.model, request.prompt_hash()),
+            lambda request: rules.apply(request)[0],
             accept_changed=accept_changed,
             progress=progress,
         )

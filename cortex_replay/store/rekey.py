@@ -8,9 +8,17 @@ from dataclasses import dataclass, field, replace
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
-from cortex_replay.store.changes import Add, Remove, essence_of, new_row
-from cortex_replay.store.check import Progress, check_store
+from cortex_replay.store.changes import (
+    Add,
+    Remove,
+    essence_of,
+    essence_of_exchange,
+    new_exchange_row,
+    new_row,
+)
+from cortex_replay.store.check import Progress, check_store, read_exchange
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.trusted import Layout
 from cortex_replay.store.writer import StoreWriter
@@ -40,6 +48,8 @@ class RekeyPlan:
     """The fixture does not hold its request, or a secret was cut out of it."""
     colliding: list[tuple[str, str]] = field(default_factory=list)
     """Two files whose requests have one key now, with different answers."""
+    failures: list[Exchange] = field(default_factory=list)
+    """Those of the keys that move, under their new ones."""
 
     def apply(self, source: DirectorySource) -> None:
         """Write the fixtures under their new keys, in one commit."""
@@ -50,12 +60,16 @@ class RekeyPlan:
             data = render_fixture(item.fixture)
             row = new_row(self.layout, item.fixture.key, data)
             writer.stage(Add(row, essence_of(item.fixture)), data)
+        for failure in self.failures:
+            data = render_exchange(failure)
+            exchange_row = new_exchange_row(self.layout, failure, data)
+            writer.stage(Add(exchange_row, essence_of_exchange(failure)), data)
         writer.commit()
 
 
 def plan_rekey(
     source: DirectorySource,
-    key_of: Callable[[LlmRequest], FixtureKey],
+    normalised: Callable[[LlmRequest], LlmRequest],
     *,
     accept_changed: bool = False,
     progress: Progress | None = None,
@@ -64,7 +78,7 @@ def plan_rekey(
 
     Args:
         source: Where the store is.
-        key_of: What a request is found by now.
+        normalised: The request that is hashed and stored for a request now.
         accept_changed: Whether files whose bytes are not the listed ones may be taken as they are.
         progress: Called now and then with the number of files checked so far, and of all.
 
@@ -84,7 +98,10 @@ def plan_rekey(
         old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
         request = fixture.request
         is_known = request is not None and not fixture.is_request_redacted
-        new = key_of(request) if request is not None and is_known else old
+        new = old
+        if request is not None and is_known:
+            request = normalised(request)
+            new = FixtureKey(request.model, request.prompt_hash())
         if new in taken and essence_of(taken[new][1]) != essence_of(fixture):
             plan.colliding.append((taken[new][0], path))
         taken.setdefault(new, (path, fixture))
@@ -93,7 +110,12 @@ def plan_rekey(
         elif new == old == fixture.key and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
             plan.unchanged += 1
         else:
-            plan.moving.append(Rekeying(path, old, replace(fixture, key=new)))
+            plan.moving.append(Rekeying(path, old, replace(fixture, key=new, request=request)))
+    moved = {item.old: item.fixture.key for item in plan.moving}
+    for exchange_row in report.index.exchanges:
+        key = FixtureKey(exchange_row.model or "", exchange_row.prompt_hash or "")
+        if key in moved:
+            plan.failures.append(replace(read_exchange(source, exchange_row), match=moved[key]))
     return plan
 
 

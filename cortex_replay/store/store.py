@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
+from cortex_replay.config.key_rules import KeyRules, key_rules_for
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import (
@@ -76,6 +77,7 @@ class Store:
         self._failures = _failures_by_key(report.index)
         self._writer = StoreWriter(source, report.layout)
         self._writing = threading.Lock()
+        self._key_rules: KeyRules | None = None
 
     @classmethod
     @without_collector()
@@ -131,8 +133,14 @@ class Store:
         return FixtureKey(request.model, self.normalised(request)[0].prompt_hash())
 
     def normalised(self, request: LlmRequest) -> tuple[LlmRequest, Sequence[str]]:
-        """The request that is hashed and stored, and the names of the rules that changed it."""
-        return request, ()
+        """The request that is hashed and stored, and the names of the rules that changed it.
+
+        The rules are configured where the store is, not where the program runs, so that recording and
+        replay agree.
+        """
+        if self._key_rules is None:
+            self._key_rules = key_rules_for(self.root)
+        return self._key_rules.apply(request)
 
     def run_folder(self, run: str) -> Path:
         """Where the processes of one run meet."""

@@ -1,0 +1,73 @@
+"""From settings to something that answers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.config import ProviderSettings, Settings, key_for, known_secrets
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact.redactor import Redactor
+
+__all__ = ["adapter_for", "redactor_for"]
+
+
+def adapter_for(settings: Settings, name: str | None) -> LlmAdapter:
+    """The provider of that name, or the configured one.
+
+    Raises:
+        InvalidRequest: There is no such provider, it lacks its key, or a setting of it makes no sense.
+    """
+    provider = settings.provider_named(name)
+    shared: dict[str, Any] = {
+        "max_retries": settings.max_retries,
+        "max_sensitivity": settings.max_sensitivity,
+    }
+    return _made(provider, shared)
+
+
+def _made(provider: ProviderSettings, shared: dict[str, Any]) -> LlmAdapter:
+    # Each is loaded when it is wanted: most commands need no HTTP client.
+    if provider.kind in ("scripted", "echo"):
+        from cortex_replay.testing import EchoAdapter, ScriptedAdapter  # noqa: PLC0415
+
+        if provider.kind == "echo":
+            return EchoAdapter()
+        return ScriptedAdapter() if provider.script is None else ScriptedAdapter.from_file(provider.script)
+    if provider.base_url is not None:
+        shared["base_url"] = provider.base_url
+    if provider.kind == "ollama":
+        from cortex_replay.adapters.ollama import OllamaAdapter  # noqa: PLC0415
+
+        return OllamaAdapter(
+            allow_remote=provider.allow_remote, allow_unpinned=provider.allow_unpinned, **shared
+        )
+    if provider.kind == "claude":
+        from cortex_replay.adapters.claude import ClaudeAdapter  # noqa: PLC0415
+
+        key = key_for(provider, os.environ)
+        if key is None:
+            variables = " or ".join(provider.key_variables) or "key_env for this server"
+            raise InvalidRequest("api_key", f"there is none; set {variables}")
+        return ClaudeAdapter(
+            key,
+            version=provider.version or "",
+            betas=provider.betas,
+            allow_latest=provider.allow_latest,
+            **shared,
+        )
+    from cortex_replay.adapters.openai_compat import OpenAICompatAdapter  # noqa: PLC0415
+
+    api = "responses" if provider.kind == "openai-responses" else "chat"
+    return OpenAICompatAdapter(
+        api_key=key_for(provider, os.environ),
+        api=api,  # type: ignore[arg-type]
+        max_tokens_field=provider.max_tokens_field,
+        **shared,
+    )
+
+
+def redactor_for(settings: Settings) -> Redactor:
+    """What is cut out before anything is stored: the keys in use first of all."""
+    return Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)

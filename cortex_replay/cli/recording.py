@@ -1,0 +1,75 @@
+"""What the ways to record have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.cli import output
+from cortex_replay.cli.providers import adapter_for, redactor_for
+from cortex_replay.config import Settings, load_settings
+from cortex_replay.recorder import Mode, RecordingAdapter
+from cortex_replay.recorder.meter import Meter, MeteredAdapter
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Store
+
+__all__ = ["Session", "open_session"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of ``cortex-replay record``."""
+
+    settings: Settings
+    store: Store
+    mode: Mode
+    redactor: Redactor
+    meter: Meter
+    record_failures: bool = False
+
+    def provider(self, name: str | None) -> LlmAdapter:
+        """A provider whose calls are counted."""
+        return MeteredAdapter(adapter_for(self.settings, name), self.meter)
+
+    def recorder(self, inner: LlmAdapter) -> RecordingAdapter:
+        """A recorder that leaves the commit to this run."""
+        return RecordingAdapter(
+            inner,
+            self.store,
+            self.mode,
+            redactor=self.redactor,
+            record_failures=self.record_failures,
+            commit_on_close=False,
+        )
+
+
+def open_session(root: Path, flags: Mapping[str, object], *, record_failures: bool) -> Session:
+    """Load the settings, open the store, and take over what a run that died left behind.
+
+    Raises:
+        InvalidRequest: A setting cannot be.
+        FixtureIntegrityFailed: The store is not what its index says. Recording would hide it.
+    """
+    loaded = load_settings(Path(), os.environ, {**flags, "mode": None, "store": root})
+    for warning in loaded.warnings:
+        output.talk(f"warning: {output.escaped(warning)}")
+    settings = loaded.settings
+    mode = flags.get("mode") or (settings.mode if settings.mode in ("once", "record") else "once")
+    if os.environ.get("CI"):
+        output.talk(f"warning: recording (mode {mode}) in CI, where only replay is expected")
+    store = Store.open_or_create(root, verify="on-read")
+    adopted = store.adopt_leftovers()
+    if adopted:
+        store.commit()
+        output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+    return Session(
+        settings,
+        store,
+        mode,  # type: ignore[arg-type]
+        redactor_for(settings),
+        Meter(settings.budget_calls, settings.budget_tokens),
+        record_failures,
+    )

@@ -1,0 +1,113 @@
+"""Many requests at once, each an answer in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types import LlmRequest
+
+__all__ = ["BatchReport", "Job", "read_jobs", "run_batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One line of a batch."""
+
+    line: int
+    request: LlmRequest
+    provider: str | None = None
+
+
+@dataclass(slots=True)
+class BatchReport:
+    """What became of a batch."""
+
+    jobs: int
+    done: int = 0
+    tokens: int = 0
+    failures: list[tuple[int, LlmError]] = field(default_factory=list)
+    """The line of each job that failed, and why."""
+    unasked: int = 0
+    """Jobs that were left because the budget was spent."""
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst failure; a batch that was stopped is not whole either."""
+        worst = max((error.exit_code for _, error in self.failures), default=0)
+        return max(worst, BudgetSpent.exit_code if self.unasked else 0)
+
+
+def read_jobs(lines: Iterable[bytes]) -> list[Job]:
+    """Every job of a file, one JSON object a line; blank lines are passed over.
+
+    All of them are read before the first is asked, so that a slip in the last line costs nothing.
+
+    Raises:
+        InvalidRequest: A line is not a request; the field is its number.
+    """
+    jobs = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                jobs.append(_job(number, line))
+            except InvalidRequest as error:
+                where = f"line {number}" + ("" if error.field == "request" else f": {error.field}")
+                raise InvalidRequest(where, error.reason) from None
+    return jobs
+
+
+def _job(number: int, line: bytes) -> Job:
+    try:
+        document: Any = loads(line)
+    except JsonError as error:
+        raise InvalidRequest("request", str(error)) from None
+    if not isinstance(document, dict):
+        raise InvalidRequest("request", "expected an object")
+    provider = document.pop("provider", None)
+    if not isinstance(provider, str | None):
+        raise InvalidRequest("provider", "expected the name of a provider")
+    return Job(number, LlmRequest.from_dict(document), provider)
+
+
+async def run_batch(
+    jobs: Sequence[Job],
+    adapters: Mapping[str | None, LlmAdapter],
+    at_once: int,
+    progress: Callable[[BatchReport], None] = lambda _: None,
+) -> BatchReport:
+    """Ask every job of its adapter, ``at_once`` of them at a time, in the order of the file.
+
+    A job that fails does not stop the others; a budget that is spent stops those that were not begun.
+    """
+    report = BatchReport(len(jobs))
+    queue = iter(jobs)
+    is_spent = False
+
+    async def work() -> None:
+        nonlocal is_spent
+        for job in queue:
+            if is_spent:
+                report.unasked += 1
+                continue
+            try:
+                response = await adapters[job.provider].complete(job.request)
+            except BudgetSpent:
+                is_spent = True
+                report.unasked += 1
+            except LlmError as error:
+                report.failures.append((job.line, error))
+            else:
+                report.done += 1
+                if response.usage is not None:
+                    report.tokens += response.usage.prompt_tokens + response.usage.completion_tokens
+            progress(report)
+
+    await asyncio.gather(*(work() for _ in range(max(1, at_once))))
+    report.failures.sort(key=lambda failure: failure[0])
+    return report

@@ -1,0 +1,88 @@
+"""Cutting secrets out of an answer in such a way that its stream still adds up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.redact.redactor import Hit, Redactor
+from cortex_replay.store import Answer, TimedChunk
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
+
+__all__ = ["redacted_answer"]
+
+
+def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+    """The answer without secrets, and what was found.
+
+    Pieces of a stream are looked at joined, because a secret seldom comes in one piece.
+    """
+    if answer.stream:
+        return _redacted_stream(answer, redactor)
+    text, hits = redactor.text(answer.text)
+    reasoning, more = redactor.text(answer.reasoning or "")
+    calls = []
+    hits += more
+    for call in answer.tool_calls:
+        arguments, more = redactor.json(call.arguments)
+        hits += more
+        calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments))
+    if not hits:
+        return answer, hits
+    return _with(answer, text, reasoning, calls, redactor), hits
+
+
+def _redacted_stream(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+    chunks = [timed.chunk for timed in answer.stream]
+    deltas, hits = redactor.pieces([chunk.delta for chunk in chunks])
+    thoughts, more = redactor.pieces([chunk.reasoning or "" for chunk in chunks])
+    hits += more
+    arguments: dict[tuple[int, int], str] = {}
+    places = [(i, j, piece) for i, chunk in enumerate(chunks) for j, piece in enumerate(chunk.tool_calls)]
+    for index in sorted({piece.index for _, _, piece in places}):
+        own = [(i, j, piece.arguments) for i, j, piece in places if piece.index == index]
+        pieces, more = redactor.pieces([text for _, _, text in own])
+        hits += more
+        arguments |= {(i, j): text for (i, j, _), text in zip(own, pieces, strict=True)}
+    if not hits:
+        return answer, hits
+    stream = tuple(
+        TimedChunk(
+            timed.at_ms,
+            StreamChunk(
+                deltas[i],
+                timed.chunk.finish_reason,
+                tuple(
+                    replace(piece, arguments=arguments[i, j])
+                    for j, piece in enumerate(timed.chunk.tool_calls)
+                ),
+                thoughts[i] or None,
+            ),
+        )
+        for i, timed in enumerate(answer.stream)
+    )
+    calls = ToolCallDelta.join(piece for timed in stream for piece in timed.chunk.tool_calls)
+    whole = _with(answer, "".join(deltas), "".join(thoughts), calls, redactor)
+    return replace(whole, stream=stream), hits
+
+
+def _with(answer: Answer, text: str, reasoning: str, calls: Iterable[ToolCall], redactor: Redactor) -> Answer:
+    return replace(
+        answer,
+        text=text,
+        parsed_json=_parsed(answer, text, redactor),
+        reasoning=reasoning or None,
+        tool_calls=tuple(calls),
+    )
+
+
+def _parsed(answer: Answer, text: str, redactor: Redactor) -> JsonValue:
+    """The parsed answer, from the same text that a reviewer reads."""
+    if answer.parsed_json is None or text == answer.text:
+        return answer.parsed_json
+    try:
+        return loads(text.encode())
+    except JsonError:
+        return redactor.json(answer.parsed_json)[0]

@@ -1,0 +1,166 @@
+"""The texts of a JSON document, and where each stands.
+
+What was one text may have become many: the deltas of a stream, the events of a wire, neighbouring text
+parts. :func:`sequences` puts them together again without knowing any provider's shapes: the strings that
+stand at one and the same place in each item of a list are one sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+
+__all__ = ["Leaf", "PieceSequence", "changed", "leaves", "place_of", "sequences"]
+
+Path = tuple["Path", str | int] | None
+"""The way to a value: the path of what holds it, and its name or number there."""
+
+_DEEPEST_JSON: Final = 3
+_STREAMED: Final = "data:"
+
+
+class Leaf(NamedTuple):
+    """A string of a document, or a name in it."""
+
+    text: str
+    path: Path
+    is_name: bool = False
+
+    @property
+    def name(self) -> str | None:
+        """What the string is called, where it is an entry of an object."""
+        last = None if self.is_name or self.path is None else self.path[1]
+        return last if isinstance(last, str) else None
+
+
+class PieceSequence(NamedTuple):
+    """Strings that may be pieces of one text."""
+
+    place: str
+    pieces: list[str]
+    is_conversation: bool
+    """Whether they come from messages, each of which is a text of its own."""
+
+
+def place_of(path: Path) -> str:
+    """A path in words: ``request.messages[2].content``."""
+    parts: list[str] = []
+    while path is not None:
+        path, last = path
+        parts.append(f"[{last}]" if isinstance(last, int) else f".{last}")
+    return "".join(reversed(parts)).removeprefix(".") or "the document"
+
+
+def leaves(document: JsonValue) -> list[Leaf]:
+    """Every string of a document, and every name in it once."""
+    found: list[Leaf] = []
+    _collect(document, None, found, set())
+    return found
+
+
+def _collect(value: JsonValue, path: Path, found: list[Leaf], names: set[str]) -> None:
+    if isinstance(value, str):
+        found.append(Leaf(value, path))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in names:
+                names.add(name)
+                found.append(Leaf(name, path, is_name=True))
+            _collect(item, (path, name), found, names)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _collect(item, (path, index), found, names)
+
+
+def changed(value: JsonValue, change: Callable[[str, str | None], str], name: str | None = None) -> JsonValue:
+    """The document with each string changed; ``change`` gets it and its name in its object."""
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, dict):
+        return {key: changed(item, change, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [changed(item, change) for item in value]
+    return value
+
+
+def sequences(document: JsonValue) -> list[PieceSequence]:
+    """What may be one text in several pieces, also inside strings that hold JSON or events."""
+    gathering = _Gathering()
+    gathering.take(document, "", [], 0)
+    return gathering.found
+
+
+_Pieces = dict[str, list[str]]
+
+
+class _Gathering:
+    """Hands every string to each list that it stands in, under its place in the items of that list."""
+
+    def __init__(self) -> None:
+        self.found: list[PieceSequence] = []
+
+    def take(self, value: JsonValue, place: str, lists: list[tuple[_Pieces, str]], depth: int) -> None:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                if isinstance(item, str):
+                    for pieces, inside in lists:
+                        pieces.setdefault(f"{inside}.{name}", []).append(item)
+                    if '{"' in item:
+                        self.take_json(item, f"{place}.{name}", depth)
+                elif isinstance(item, dict | list):
+                    below = [(pieces, f"{inside}.{name}") for pieces, inside in lists]
+                    self.take(item, f"{place}.{name}", below, depth)
+        elif isinstance(value, list):
+            self.take_list(value, place, lists, depth)
+        elif isinstance(value, str):
+            for pieces, inside in lists:
+                pieces.setdefault(inside, []).append(value)
+            self.take_json(value, place, depth)
+
+    def take_list(
+        self, items: list[JsonValue], place: str, lists: list[tuple[_Pieces, str]], depth: int
+    ) -> None:
+        own: _Pieces = {}
+        is_conversation = False
+        for item in items:
+            number = None
+            if isinstance(item, dict):
+                number = item.get("index")
+                is_conversation = is_conversation or "role" in item
+            below = [(pieces, f"{inside}[{number}]") for pieces, inside in lists]
+            self.take(item, f"{place}[]", [*below, (own, "[]")], depth)
+        for inside, pieces in own.items():
+            if len(pieces) > 1:
+                where = f"{place}{inside}".removeprefix(".")
+                self.found.append(PieceSequence(where, pieces, is_conversation))
+                self.take_json("".join(pieces), where, depth)
+
+    def take_json(self, text: str, place: str, depth: int) -> None:
+        if '{"' in text and depth < _DEEPEST_JSON:
+            inner = _embedded(text)
+            if inner is not None:
+                self.take(inner, f"{place}, as JSON, ", [], depth + 1)
+
+
+def _embedded(text: str) -> JsonValue:
+    """The JSON that a text is, or the JSON of its lines."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            value: JsonValue = orjson.loads(text)
+        except ValueError:
+            pass
+        else:
+            return value
+    documents: list[JsonValue] = []
+    for line in text.splitlines():
+        body = line.removeprefix(_STREAMED).strip()
+        if body.startswith("{"):
+            try:
+                documents.append(orjson.loads(body))
+            except ValueError:
+                continue
+    return documents or None

@@ -1,0 +1,173 @@
+"""Secrets that are known by value: the keys that this process itself uses.
+
+They need no shape, so they are looked for in each view of a text as they are, and where that is not
+enough also as base64 (at each of its three alignments) and as hex. A value with characters that the
+encodings themselves use (a backslash, a percent sign, a space, anything not ASCII) is looked for by an
+expression in which each character may stand in any of its spellings.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from cortex_replay.redact.patterns import is_dummy, is_mixed
+from cortex_replay.redact.views import Span, is_plain_id, runs_of
+
+__all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores", "known_in_environment"]
+
+KNOWN: Final = "known-value"
+"""What a hit on a known value is called."""
+SHORTEST_KNOWN: Final = 8
+"""A shorter value would be found in innocent texts."""
+
+_NAMED_LIKE_A_KEY: Final = re.compile(
+    r"(?:API_?KEY|ACCESS_KEY|SECRET_KEY|AUTH_KEY|SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|_PAT)"
+    r"(?:_\d+)?\Z"
+)
+_LONGEST: Final = 512
+_LONG_PART: Final = re.compile("[A-Za-z0-9+/=_-]{32,512}")
+_AWKWARD: Final = re.compile(r"[^!-~]|[\\%]")
+_IN_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]+")
+_TO_URLSAFE: Final = str.maketrans("+/", "-_")
+_BASE64_END: Final = re.compile("={0,2}")
+_CONTROLS: Final = dict(zip("\b\f\n\r\t", "bfnrt", strict=True))
+
+
+def known_in_environment(environment: Mapping[str, str]) -> list[str]:
+    """The values of the variables that are named like a key, a token or a password."""
+    return [
+        value.strip()
+        for name, value in sorted(environment.items())
+        if _NAMED_LIKE_A_KEY.search(name.upper())
+        and len(value.strip()) >= SHORTEST_KNOWN
+        and not is_dummy(value.strip())
+        and not value.startswith(("/", "./", "~"))  # where the key is, not what it is
+    ]
+
+
+class _Needle(NamedTuple):
+    """A spelling that is searched for as it is."""
+
+    text: str
+    is_run: bool
+    """Whether it stands in a run, so that a text without long ones cannot hold it."""
+    is_base64: bool
+    before: int
+    """How many characters before it hold bits of the value too."""
+    after: int
+
+
+class KnownValues:
+    """The known values, prepared for searching many texts."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        wanted = {part for value in values for part in _parts(value.strip()) if len(part) >= SHORTEST_KNOWN}
+        self.values: tuple[str, ...] = tuple(sorted(wanted, key=lambda value: (-len(value), value)))
+        """What is looked for, the longest first."""
+        self._needles = [needle for value in self.values for needle in _needles(value)]
+        self._awkward = [re.compile(any_spelling(value)) for value in self.values if _AWKWARD.search(value)]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def find(self, text: str, in_runs: str) -> Iterator[Span]:
+        """Where the values stand in a text; ``in_runs`` holds what its long runs say."""
+        for needle in self._needles:
+            if needle.text in (in_runs if needle.is_run else text):
+                yield from _occurrences(text, needle)
+        for expression in self._awkward:
+            yield from (match.span() for match in expression.finditer(text))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A key in one line is one value; of a longer text (a key file, JSON) it is what looks random."""
+    if len(value) <= _LONGEST and "\n" not in value:
+        yield value
+    else:
+        yield from (part for part in _LONG_PART.findall(value) if is_mixed(part))
+
+
+def _needles(value: str) -> Iterator[_Needle]:
+    yield _needle(value, is_base64=False)
+    data = value.encode("utf-8", "surrogatepass")
+    for before, core, after in base64_cores(data):
+        for spelling in {core, core.translate(_TO_URLSAFE)}:
+            yield _needle(spelling, is_base64=True, before=before, after=after)
+    for spelling in {data.hex(), data.hex().upper()}:
+        yield _needle(spelling, is_base64=False)
+
+
+def _needle(text: str, *, is_base64: bool, before: int = 0, after: int = 0) -> _Needle:
+    is_run = runs_of(text) == [(0, len(text))] and not is_plain_id(text)
+    return _Needle(text, is_run, is_base64, before, after)
+
+
+def base64_cores(data: bytes) -> Iterator[tuple[int, str, int]]:
+    """For each alignment, the characters that the value alone decides, and how many it shares."""
+    for offset in range(3):
+        padded = binascii.b2a_base64(bytes(offset) + data + bytes(-(offset + len(data)) % 3), newline=False)
+        first, shares_first = divmod(offset * 8, 6)
+        last, shares_last = divmod((offset + len(data)) * 8, 6)
+        start = first + (shares_first > 0)
+        yield int(shares_first > 0), padded[start:last].decode(), int(shares_last > 0)
+
+
+def _occurrences(text: str, needle: _Needle) -> Iterator[Span]:
+    start = text.find(needle.text)
+    while start >= 0:
+        end = start + len(needle.text)
+        if needle.is_base64:
+            begin = start - needle.before if _is_run_at(text, start - 1) else start
+            end += needle.after if _is_run_at(text, end) else 0
+            padding = _BASE64_END.match(text, end)
+            yield begin, padding.end() if padding else end
+        else:
+            yield start, end
+        start = text.find(needle.text, end)
+
+
+def _is_run_at(text: str, index: int) -> bool:
+    return 0 <= index < len(text) and _IN_RUN.match(text, index) is not None
+
+
+def any_spelling(value: str) -> str:
+    r"""An expression for a value, each of its characters in any spelling.
+
+    As it is, behind backslashes, as ``\uXXXX`` behind any number of them, as ``%XX`` with the percent
+    sign escaped again or not. Repetitions are bounded or possessive, so that it takes linear time.
+    """
+    parts = []
+    is_after_backslash = False
+    for match in re.finditer(r"\\+|[^\\]", value):
+        count = len(match[0])
+        if match[0][0] == "\\":
+            spelled_out = rf"(?:\\{{1,15}}+u005[cC]|{_percent(chr(92))}){{{count}}}"
+            parts.append(rf"(?:{spelled_out}|\\{{{count},{31 * count}}}+)")
+        else:
+            parts.append(_spellings(match[0], is_after_backslash))
+        is_after_backslash = match[0][0] == "\\"
+    return "".join(parts)
+
+
+def _spellings(character: str, is_after_backslash: bool) -> str:
+    plain = re.escape(character)
+    if character in _CONTROLS:
+        plain += "|" + _CONTROLS[character]
+    if character == " ":
+        plain += r"|\+"
+    units = character.encode("utf-16-be", "surrogatepass")
+    escapes = [f"u{_any_case(units[i : i + 2].hex())}" for i in range(0, len(units), 2)]
+    escaped = rf"\\{{{0 if is_after_backslash else 1},15}}+" + r"\\{1,15}+".join(escapes)
+    return rf"(?:\\{{0,15}}+(?:{plain})|{escaped}|{_percent(character)})"
+
+
+def _percent(character: str) -> str:
+    data = character.encode("utf-8", "surrogatepass")
+    return "".join(rf"(?:%|\\{{1,15}}+u0025)(?:25){{0,4}}{_any_case(f'{byte:02x}')}" for byte in data)
+
+
+def _any_case(digits: str) -> str:
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)

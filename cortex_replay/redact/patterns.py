@@ -1,0 +1,373 @@
+"""What secrets of well-known services look like.
+
+Each rule starts from a short text that every match holds. The words of a text are looked up among the
+words that these begin with, so that most texts are told apart at the price of splitting them; only then
+is an expression compiled and run. Expressions take time linear in any text: they begin with that literal,
+what repeats is possessive or bounded, and what one attempt reads before it fails the next attempt does
+not read again. A test holds each to it.
+
+A match that is plainly an example (``your-key-here``, ``xxxxxxxx``) is no secret. The shapes follow the
+public documentation of each service; `docs/redaction.md` has the list.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from cortex_replay.redact.views import Span, ascii_bytes
+
+__all__ = ["RULES", "SHORT_RULES", "Rule", "RuleTable", "is_dummy", "is_example", "is_mixed", "looks_random"]
+
+_WORD: Final = "[A-Za-z0-9_-]"
+_ALNUM: Final = "[A-Za-z0-9]"
+_HEX: Final = "[0-9a-fA-F]"
+_BASE64: Final = "[A-Za-z0-9+/]"
+_BEARER: Final = [f"{word}{mark}" for word in ("Bearer", "bearer", "BEARER") for mark in " +:"]
+_AUTHORIZATION: Final = "[ +:]{0,2}+([A-Za-z0-9._~+/=-]{16,}+)"
+
+_EXAMPLE: Final = re.compile(
+    r"(?i)(?:^|[-_.+/])(?:your|the|example|sample|dummy|fake|placeholder|here|key|token|secret|todo"
+    r"|redacted|changeme|insert|replace)(?:[-_.+/]|$)|x{6}|\*{4}|0{8}|1234567|abcdefgh|EXAMPLE(?:KEY)?$"
+)
+_SEPARATOR: Final = re.compile("[-_.~=+/]")
+_CONSTANT: Final = re.compile("[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_WORDLIKE: Final = re.compile("[a-z]{4,}")
+_SAME_KIND: Final = re.compile("[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_START: Final = 2
+_FIRST_WORD: Final = re.compile("[A-Za-z0-9]{2,}")
+_ALNUM_ONLY: Final = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
+_DIGIT: Final = re.compile("[0-9]")
+_DUMMY_PASSWORDS: Final = frozenset(
+    [
+        "pass",
+        "passwd",
+        "password",
+        "password1",
+        "password123",
+        "pwd",
+        "secret",
+        "mysecret",
+        "mypassword",
+        "mypass",
+        "changeme",
+        "example",
+        "admin",
+        "root",
+        "user",
+        "username",
+        "guest",
+        "test",
+        "testing",
+        "postgres",
+        "mysql",
+        "redis",
+        "token",
+        "api",
+        "key",
+        "foo",
+        "bar",
+        "baz",
+        "qux",
+        "hunter2",
+        "letmein",
+        "qwerty",
+        "123456",
+        "12345678",
+    ]
+)
+_TEMPLATE: Final = re.compile(r"[${<%(\[]|(.)\1*$|.*\.\.\.")
+
+
+class Rule(NamedTuple):
+    """How one kind of secret is found."""
+
+    name: str
+    anchor: str
+    """Stands in, or right before, every match."""
+    find: Callable[[str], Iterator[Span]]
+    """Where in a text such secrets stand."""
+
+
+class RuleTable:
+    """Rules by the word that their secrets begin with."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._by_word: dict[bytes, list[Rule]] = {}
+        self._by_start: dict[bytes, list[Rule]] = {}
+        for rule in self.rules:
+            match = _FIRST_WORD.search(rule.anchor)
+            if match is None:
+                raise ValueError(f"the anchor of {rule.name} has no word")
+            word = match[0].encode()
+            if match.end() < len(rule.anchor):
+                self._by_word.setdefault(word, []).append(rule)
+            else:  # the word goes on
+                self._by_start.setdefault(word[:_START], []).append(rule)
+        self._words = frozenset(self._by_word)
+        self._starts = frozenset(self._by_start)
+
+    def which_may_match(self, text: str) -> Iterator[Rule]:
+        """The rules whose anchor stands in a text."""
+        words = set(ascii_bytes(text).translate(_ALNUM_ONLY).split())
+        rules = [rule for word in words & self._words for rule in self._by_word[word]]
+        starts = {word[:_START] for word in words if len(word) > 8}
+        rules += [rule for start in starts & self._starts for rule in self._by_start[start]]
+        return (rule for rule in rules if rule.anchor in text)
+
+
+def is_example(secret: str) -> bool:
+    """Whether a text of a secret's shape is only there to show the shape."""
+    return len(set(secret)) < 8 or _EXAMPLE.search(secret) is not None
+
+
+def looks_random(text: str) -> bool:
+    """Whether small letters, capitals and digits alternate as in no identifier and no word."""
+    return _has_digit(text) and is_mixed(text) and _CONSTANT.fullmatch(text) is None
+
+
+def is_mixed(text: str) -> bool:
+    """Whether the kind of character changes often, and little of the text reads like words."""
+    letters = _SEPARATOR.sub("", text)
+    if len(_SAME_KIND.findall(letters)) <= len(letters) * 0.25:
+        return False
+    return letters.islower() or sum(map(len, _WORDLIKE.findall(letters))) <= len(letters) * 0.4
+
+
+def _has_digit(text: str) -> bool:
+    return _DIGIT.search(text) is not None
+
+
+def _anything(_: str) -> bool:
+    return True
+
+
+@cache
+def _compiled(expression: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(expression, flags)
+
+
+def _rule(
+    name: str,
+    anchor: str,
+    following: str,
+    check: Callable[[str], bool] = _anything,
+    *,
+    preceding: str | None = None,
+    lead: int = 0,
+) -> Rule:
+    """A rule for a literal and what stands around it; the secret is group 1, or all of it.
+
+    What is ``preceding`` has one length, of which the last ``lead`` characters belong to the secret;
+    by default it is anything but a letter or digit. It is asked for after the literal was found,
+    because an expression that begins with a question is tried everywhere.
+    """
+    literal = re.escape(anchor)
+    before = f"(?<![A-Za-z0-9]{literal})" if preceding is None else f"(?<={preceding}{literal})"
+    expression = f"{literal}{before}{following}"
+
+    def find(text: str) -> Iterator[Span]:
+        for match in _compiled(expression).finditer(text):
+            start, end = match.span(match.lastindex or 0)
+            shown = text[max(start, match.start() + len(anchor)) : end]
+            if not is_example(shown) and check(shown):
+                yield start - lead, end
+
+    return Rule(name, anchor, find)
+
+
+def _tokens(name: str, characters: str, least: int, *anchors: str) -> Iterator[Rule]:
+    """Rules for tokens that begin with a fixed prefix and go on as long as their characters do."""
+    check = is_mixed if characters == _WORD else _anything  # words with dashes are not meant
+    for anchor in anchors:
+        yield _rule(name, anchor, f"{characters}{{{least},}}+", check)
+
+
+def _exact(name: str, characters: str, length: int, *anchors: str) -> Iterator[Rule]:
+    """Rules for tokens of one length; a longer one is something else."""
+    for anchor in anchors:
+        yield _rule(name, anchor, f"{characters}{{{length}}}(?![A-Za-z0-9_])")
+
+
+def _is_bearer(value: str) -> bool:
+    """Whether what follows the word is a token, and not the rest of a path or a sentence."""
+    return looks_random(value) and not ("/" in value and value.islower())
+
+
+def _is_basic(value: str) -> bool:
+    """Whether a Basic header's value is a name and a password."""
+    plain = value.rstrip("=")
+    try:
+        decoded = binascii.a2b_base64(plain + "=" * (-len(plain) % 4))
+    except ValueError:
+        return False
+    return b":" in decoded and decoded.isascii() and decoded.decode().isprintable()
+
+
+def is_dummy(password: str) -> bool:
+    """Whether everybody knows it: ``changeme``, ``$PASSWORD``, ``****``."""
+    return password.lower() in _DUMMY_PASSWORDS or _TEMPLATE.match(password) is not None
+
+
+def _passwords(text: str) -> Iterator[Span]:
+    """The password in ``scheme://name:password@host``."""
+    expression = _compiled(
+        r"""://[^\s/:@"'<>\\\x00]{0,128}+:([^\s/@"'<>\\\x00]{6,256}+)@(?!(?:[a-z0-9-]{1,30}\.)?(?:example|test)\b)"""
+        r"[A-Za-z0-9\[_.-]",
+        re.ASCII,
+    )
+    for match in expression.finditer(text):
+        if not is_dummy(match[1]):
+            yield match.span(1)
+
+
+def _tokens_with_signature(text: str) -> Iterator[Span]:
+    """JSON web tokens. From the middle part outward: a long run before a dot is then read only once."""
+    after = 0
+    for match in _compiled(r"\.ey[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+").finditer(text):
+        low = max(after, match.start() - 2048)
+        before = text[low : match.start()]
+        head = len(before.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
+        begin = before.find("ey", head)
+        if begin >= 0 and len(before) - begin >= 10:
+            after = match.end()
+            yield low + begin, after
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    """From ``BEGIN`` to ``END``, or as far as it goes on like a key where the end was cut off."""
+    expression = _compiled(
+        r"""-----BEGIN[A-Z0-9 +_]{0,48}PRIVATE[ +_]KEY(?:[ +_]BLOCK)?-----
+        (?: ( (?: [^-\x00]++ | -(?!----) )*+ ) -----END[A-Z0-9 +_]{0,64}-----
+          | ( (?: (?: \s | \\{1,8}[nr] ){0,8}+ [A-Za-z0-9+/=]{16,}+ )++ ) )""",
+        re.VERBOSE,
+    )
+    for match in expression.finditer(text):
+        body = match[1] or match[2] or ""
+        if re.search(r"[A-Za-z0-9+/]{16}", body) and not is_example(body[-64:]):
+            yield match.span()
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    # The most telling first: where two rules find the same, the first gives its name.
+    *_tokens("anthropic", _WORD, 20, "sk-ant-"),
+    *_tokens("openrouter", _WORD, 20, "sk-or-"),
+    *_tokens("langfuse", _WORD, 20, "sk-lf-"),
+    *_tokens("openai", _WORD, 20, "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-service-", "sk-None-"),
+    _rule("openai", "sk-", f"{_WORD}{{20,}}+", looks_random),
+    *_tokens("openai", _ALNUM, 36, "sess-"),
+    *_exact("google", _WORD, 35, "AIza"),
+    *_tokens("google-oauth", _WORD, 20, "ya29.", "GOCSPX-"),
+    *_exact("aws-access-key", "[A-Z0-9]", 16, "AKIA", "ASIA", "ABIA", "ACCA"),
+    _rule("aws-access-key", "A3T", "[A-Z0-9]{17}(?![A-Za-z0-9])"),
+    *_tokens("aws-session-token", "[A-Za-z0-9+/=]", 100, "IQoJb3JpZ2lu", "FwoGZXIvYXdz"),
+    *_tokens("aws-bedrock", "[A-Za-z0-9+/=]", 100, "ABSK"),
+    *_tokens("aws-bedrock", "[A-Za-z0-9+/=]", 40, "bedrock-api-key-"),
+    *_tokens("github", _ALNUM, 36, "ghp_", "gho_", "ghu_", "ghr_"),
+    *_tokens("github", "[A-Za-z0-9_.-]", 36, "ghs_"),
+    *_tokens("github", "[A-Za-z0-9_]", 36, "github_pat_"),
+    *_tokens(
+        "gitlab",
+        "[A-Za-z0-9_.-]",
+        20,
+        *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-"),
+        *("glsoat-", "glffct-", "GR1348941"),
+    ),
+    *(_rule("slack", f"xox{kind}-", "[A-Za-z0-9-]{12,}+", _has_digit) for kind in "abcdeoprs"),
+    *(_rule("slack", f"xoxe.xox{kind}-", "[A-Za-z0-9-]{12,}+", _has_digit) for kind in "bp"),
+    _rule("slack", "xapp-", r"\d-[A-Z0-9]{6,32}-\d{6,20}-[a-z0-9]{16,}+"),
+    _rule("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,}+)"),
+    _rule("discord-webhook", "discord.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
+    _rule("discord-webhook", "discordapp.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
+    _rule(
+        "teams-webhook", ".webhook.office.com/", r"(webhookb2/[A-Za-z0-9@/-]{60,}+)", preceding="[A-Za-z0-9]"
+    ),
+    *_tokens("stripe", _ALNUM, 16, "sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_"),
+    *_tokens("stripe", _BASE64, 32, "whsec_"),
+    *_tokens("elevenlabs", "[0-9a-f]", 40, "sk_"),
+    _rule("twilio", "SK", r"[0-9a-fA-F]{32}(?![A-Za-z0-9])"),
+    _rule("twilio", "AC", r"[0-9a-f]{32}:([0-9a-f]{32})(?![A-Za-z0-9])"),
+    *_tokens("sendgrid", "[A-Za-z0-9=_.-]", 50, "SG."),
+    *_tokens("sendinblue", "[0-9a-zA-Z-]", 64, "xkeysib-"),
+    *_exact("mailgun", "[0-9a-f]", 32, "key-", "pubkey-"),
+    *_tokens("npm", _ALNUM, 36, "npm_"),
+    *_tokens("pypi", _WORD, 50, "pypi-AgE"),
+    *_tokens("huggingface", _ALNUM, 30, "hf_", "api_org_"),
+    *_tokens("groq", _ALNUM, 32, "gsk_"),
+    *_tokens("perplexity", _ALNUM, 32, "pplx-"),
+    *_tokens("xai", _ALNUM, 40, "xai-"),
+    *_tokens("replicate", _ALNUM, 36, "r8_"),
+    *_tokens("nvidia", _WORD, 40, "nvapi-"),
+    *_tokens("cerebras", _ALNUM, 32, "csk-"),
+    *_tokens("fireworks", _ALNUM, 22, "fw_"),
+    *_tokens("together", _WORD, 40, "tgp_v1_"),
+    *_tokens("langsmith", "[0-9a-z_]", 32, "lsv2_pt_", "lsv2_sk_"),
+    *_tokens("tavily", _WORD, 28, "tvly-"),
+    *_tokens("pinecone", "[A-Za-z0-9_]", 40, "pcsk_"),
+    *_tokens("voyage", _WORD, 40, "pa-"),
+    *_tokens("jina", _WORD, 50, "jina_"),
+    *_tokens("firecrawl", "[0-9a-f]", 32, "fc-"),
+    *_tokens("e2b", "[0-9a-f]", 40, "e2b_"),
+    *_tokens("weights-and-biases", _WORD, 40, "wandb_v1_"),
+    *_tokens("databricks", "[0-9a-f]", 32, "dapi"),
+    *_tokens("digitalocean", "[0-9a-f]", 64, "dop_v1_", "doo_v1_", "dor_v1_"),
+    *_tokens("shopify", _HEX, 32, "shpat_", "shpca_", "shppa_", "shpss_"),
+    *_tokens("azure-storage", "[A-Za-z0-9+/=]", 40, "AccountKey=", "SharedAccessKey="),
+    _rule("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
+    *_tokens("notion", _ALNUM, 40, "ntn_", "secret_"),
+    *_tokens("linear", _ALNUM, 32, "lin_api_", "lin_oauth_"),
+    *_tokens("atlassian", "[A-Za-z0-9_=-]", 100, "ATATT3", "ATCTT3"),
+    *_tokens("figma", _WORD, 36, "figd_", "figdr_"),
+    _rule("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    *_tokens("sentry", "[A-Za-z0-9+/=_]", 60, "sntrys_", "sntryu_"),
+    *_tokens("grafana", "[A-Za-z0-9+/=_]", 32, "glsa_", "glc_"),
+    *_tokens("newrelic", "[A-Z0-9]", 26, "NRAK-"),
+    *_tokens("vault", _WORD, 80, "hvs.", "hvb."),
+    _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
+    *_tokens(
+        "doppler", "[A-Za-z0-9._-]", 40, "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."
+    ),
+    *_tokens("docker", _WORD, 26, "dckr_pat_", "dckr_oat_"),
+    *_tokens("rubygems", "[0-9a-f]", 48, "rubygems_"),
+    *_exact("crates-io", _ALNUM, 32, "cio"),
+    *_tokens("square", _WORD, 22, "sq0atp-", "sq0csp-"),
+    *_tokens("facebook", _ALNUM, 100, "EAAM", "EAAC"),
+    _rule("postman", "PMAK-", "[0-9a-f]{24}-[0-9a-f]{34}"),
+    *_tokens("planetscale", "[A-Za-z0-9_=.-]", 32, "pscale_tkn_", "pscale_oauth_", "pscale_pw_"),
+    *_tokens("supabase", "[A-Za-z0-9_]", 24, "sbp_", "sb_secret_"),
+    *_tokens("netlify", _WORD, 36, "nfp_"),
+    *_tokens("heroku", _WORD, 58, "HRKU-AA"),
+    *_tokens("fly-io", "[A-Za-z0-9+/=_-]", 40, "fo1_", "fm2_", "fm1a_", "fm1r_"),
+    *_tokens("pulumi", "[0-9a-f]", 40, "pul-"),
+    *_tokens("contentful", _WORD, 40, "CFPAT-"),
+    *_tokens("dynatrace", "[A-Z0-9.]", 80, "dt0c01."),
+    *_tokens("1password", "[A-Za-z0-9+/=]", 200, "ops_eyJ"),
+    *_exact("age", "[A-Z0-9]", 58, "AGE-SECRET-KEY-1"),
+    *_exact("alibaba", _ALNUM, 20, "LTAI"),
+    *_tokens("artifactory", _ALNUM, 69, "AKCp"),
+    *_tokens("openshift", _WORD, 43, "sha256~"),
+    *_tokens("prefect", _ALNUM, 36, "pnu_", "pnb_"),
+    *_tokens("readme", "[a-z0-9]", 70, "rdme_"),
+    *_tokens("shippo", "[0-9a-f]", 40, "shippo_live_", "shippo_test_"),
+    *_tokens("sourcegraph", "[0-9a-fA-F_]", 40, "sgp_"),
+    *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
+    *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
+    *_tokens("easypost", _ALNUM, 54, "EZAK", "EZTK"),
+    Rule("jwt", ".ey", _tokens_with_signature),
+    *(_rule("bearer", word, _AUTHORIZATION, _is_bearer) for word in _BEARER),
+)
+
+RULES: Final = RuleTable(_RULES)
+"""Rules for secrets that hold a run of :data:`~cortex_replay.redact.views.SHORTEST_RUN`."""
+
+SHORT_RULES: Final[tuple[Rule, ...]] = (
+    _rule("azure-client-secret", "~", "[A-Za-z0-9_~.-]{31,34}", preceding="[A-Za-z0-9_~.]{3}[0-9]Q", lead=5),
+    Rule("private-key", "-----BEGIN", _private_keys),
+    Rule("url-password", "@", _passwords),
+    _rule("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),
+)
+"""Rules for secrets that may be shorter, asked of every text."""

@@ -1,0 +1,285 @@
+"""The redactor: what must not be stored is cut out of texts and JSON.
+
+Two kinds of things are cut out: values that are known to be secret, and texts that look like the secrets of
+well-known services. Both are looked for in the text and in each of its views, until nothing is left to
+find; each is replaced by ``[REDACTED:rule]``, which no rule takes for a secret. `docs/redaction.md` says what
+is promised and what is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.redact.contexts import ASSIGNMENT
+from cortex_replay.redact.documents import Leaf, PieceSequence, changed, leaves, place_of, sequences
+from cortex_replay.redact.known import KNOWN, KnownValues
+from cortex_replay.redact.leftovers import Leftovers
+from cortex_replay.redact.search import BLANK, Found, Search
+
+__all__ = ["Hit", "Redactor"]
+
+_MARK: Final = "[REDACTED:"
+_BETWEEN: Final = f"{BLANK}\n{BLANK}"
+_MOST_PASSES: Final = 8
+_ESCAPED_BY_ONE: Final = "bfnrtux\"'/\\"
+_NO_PATTERNS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Hit:
+    """How often something was cut out."""
+
+    rule: str
+    """``known-value``, or the pattern's name."""
+    count: int
+
+
+class Redactor:
+    """Cuts secrets out; a class because what it looks for is prepared once.
+
+    Args:
+        known: Values that are secret, such as the keys in use. Those shorter than eight characters are
+            ignored: they would be found everywhere.
+        extra_patterns: Regular expressions by name, for secrets of one's own; group 1 is the secret, or
+            all of the match. They are as fast as they are written.
+        only: The names of the rules to apply, for a use in which not everything is to be cut out; all of
+            them by default.
+
+    Raises:
+        ValueError: A pattern is no regular expression, its name does not fit into a placeholder, or
+            there is no such rule.
+    """
+
+    def __init__(
+        self,
+        known: Iterable[str] = (),
+        extra_patterns: Mapping[str, str] = _NO_PATTERNS,
+        *,
+        only: Collection[str] | None = None,
+    ) -> None:
+        self._known = KnownValues(known)
+        self._leftovers = Leftovers(self._known.values)
+        self._search = Search(self._known, extra_patterns, only)
+        names = "|".join(map(re.escape, self._search.ranks))
+        self._placeholder = re.compile(rf"\[REDACTED:(?:{names})\]")
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._known)} known values)"
+
+    def text(self, text: str) -> tuple[str, list[Hit]]:
+        """The text with its secrets replaced, and what they were."""
+        found = self._secrets(text)
+        return (_replaced(text, found), _counted(found)) if found else (text, [])
+
+    def pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[Hit]]:
+        """Consecutive pieces of one text, redacted as that text would be.
+
+        Joined they are what :meth:`text` gives for it. A secret that goes over several pieces is
+        replaced in the first of them and cut out of the others.
+        """
+        whole = "".join(pieces)
+        found = self._secrets(whole)
+        if not found:
+            return list(pieces), []
+        ends = list(accumulate(map(len, pieces)))
+        made: list[list[str]] = [[] for _ in pieces]
+        at = 0
+        for start, end, rule in found:
+            _put(made, pieces, ends, at, start)
+            made[bisect_right(ends, start)].append(f"{_MARK}{rule}]")
+            at = end
+        _put(made, pieces, ends, at, len(whole))
+        return ["".join(parts) for parts in made], _counted(found)
+
+    def json(self, value: JsonValue) -> tuple[JsonValue, list[Hit]]:
+        """The value with each of its strings redacted. Names in objects stay as they are."""
+        if not self._is_suspicious(value):
+            return value, []
+        all_found: list[Found] = []
+
+        def change(text: str, name: str | None) -> str:
+            found = self._secrets(text, name)
+            all_found.extend(found)
+            return _replaced(text, found) if found else text
+
+        return changed(value, change), _counted(all_found)
+
+    def left_in(self, document: JsonValue) -> list[str]:
+        """Where in a document a known value still stands, in any encoding, whole or in pieces.
+
+        Empty means that it may be written. The values are looked for by other means than those that cut
+        them out, in names too. Places are named so that none of them holds a secret.
+        """
+        return self._left_in(document, sequences(document)) if len(self._known) else []
+
+    def found_in(self, document: JsonValue) -> list[tuple[str, str]]:
+        """Where something known, or something that looks like a secret, stands: its place and its rule."""
+        found: list[tuple[str, str]] = []
+        if self._is_suspicious(document):
+            found += [
+                (self._place(leaf), rule)
+                for leaf in leaves(document)
+                for _, _, rule in self._secrets(leaf.text, leaf.name)
+            ]
+        joined = sequences(document)
+        texts = ["".join(sequence.pieces) for sequence in joined if not sequence.is_conversation]
+        if self._is_suspicious(_BETWEEN.join(texts)):
+            for sequence in joined:
+                found += [] if sequence.is_conversation else self._found_across(sequence)
+        if len(self._known):
+            known = {place for place, rule in found if rule == KNOWN}
+            found += [(place, KNOWN) for place in self._left_in(document, joined) if place not in known]
+        return list(dict.fromkeys(found))
+
+    def _left_in(self, document: JsonValue, joined: list[PieceSequence]) -> list[str]:
+        are_in = self._leftovers.are_in
+        places: list[str] = []
+        if are_in(self._masked(_written(document))):
+            places = [self._place(leaf) for leaf in leaves(document) if are_in(self._masked(leaf.text))]
+            places = places or ["the document"]
+        if are_in(self._masked(_BETWEEN.join("".join(sequence.pieces) for sequence in joined))):
+            places += [
+                self._harmless(f"{sequence.place}, joined")
+                for sequence in joined
+                if are_in(self._masked("".join(sequence.pieces)))
+                and not any(are_in(self._masked(piece)) for piece in sequence.pieces)
+            ]
+        return list(dict.fromkeys(places))
+
+    def _found_across(self, sequence: PieceSequence) -> list[tuple[str, str]]:
+        """What is found only when the pieces are put together."""
+        borders = list(accumulate(map(len, sequence.pieces)))
+        return [
+            (self._harmless(f"{sequence.place}, joined"), rule)
+            for start, end, rule in self._secrets("".join(sequence.pieces))
+            if bisect_right(borders, start) != bisect_right(borders, end - 1)
+        ]
+
+    def _is_suspicious(self, value: JsonValue) -> bool:
+        """Whether one look at all of a value's texts at once finds anything: mostly it does not.
+
+        Written as JSON, a text is only escaped once more, and the views undo that. An extra pattern may
+        be about the start of a text, so with one the texts are looked at one by one.
+        """
+        return self._search.has_extra or _is_any(self._search.look(self._masked(_written(value))))
+
+    def _place(self, leaf: Leaf) -> str:
+        where = self._harmless(place_of(leaf.path))
+        return f"a key of {where}" if leaf.is_name else where
+
+    def _harmless(self, place: str) -> str:
+        """A place without what names in it would give away, on one printable line."""
+        if self._leftovers.are_in(place) or self._secrets(place):
+            return "a place whose name is secret"
+        return "".join(character if character.isprintable() else "?" for character in place)
+
+    def _masked(self, text: str) -> str:
+        """The text with what was cut out of it earlier blanked."""
+        return self._placeholder.sub(lambda match: BLANK * len(match[0]), text) if _MARK in text else text
+
+    def _secrets(self, text: str, name: str | None = None) -> list[Found]:
+        """Every part of a text that is to go, in order, none touching another's characters."""
+        masked = self._masked(text)
+        found: list[Found] = []
+        for _ in range(_MOST_PASSES):
+            more = list(self._search.look(masked))
+            if not more:
+                break
+            found += more
+            masked = _blanked(masked, more)
+        if not found:
+            is_assigned = name is not None and self._search.is_assigned_secret(name, masked)
+            return [(0, len(text), ASSIGNMENT)] if is_assigned else []
+        return self._merged(text, found)
+
+    def _merged(self, text: str, found: list[Found]) -> list[Found]:
+        """Overlapping parts become one, named by the first of their rules."""
+        merged: list[Found] = []
+        for start, end, rule in sorted(found):
+            if merged and start < merged[-1][1]:
+                before, last, name = merged[-1]
+                merged[-1] = before, max(last, end), min(name, rule, key=self._search.ranks.__getitem__)
+            else:
+                merged.append((start, end, rule))
+        whole: list[Found] = []
+        at = 0
+        for start, end, rule in merged:
+            begin = _without_half_escape(text, max(start, at), at)
+            at = _whole_escape_end(text, end)
+            whole.append((begin, at, rule))
+        return whole
+
+
+def _is_any(found: Iterable[Found]) -> bool:
+    return next(iter(found), None) is not None
+
+
+def _written(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits
+        return json.dumps(value)
+
+
+def _blanked(text: str, found: list[Found]) -> str:
+    parts = []
+    at = 0
+    for start, end, _ in sorted(found):
+        if end > at:
+            parts += [text[at:start], BLANK * (end - max(start, at))]
+            at = end
+    return "".join([*parts, text[at:]])
+
+
+def _without_half_escape(text: str, start: int, low: int) -> int:
+    """Where a part begins once it takes the backslashes that would escape the bracket instead."""
+    if start > low and text[start - 1] == "\\" and text[start] in _ESCAPED_BY_ONE:
+        start = low + len(text[low:start].rstrip("\\"))
+    return start
+
+
+def _whole_escape_end(text: str, end: int) -> int:
+    """Where a part ends once it takes all of the backslashes that it ends with."""
+    if text[end - 1] == "\\":
+        while text.startswith("\\", end):
+            end += 1
+    return end
+
+
+def _replaced(text: str, found: list[Found]) -> str:
+    parts = []
+    at = 0
+    for start, end, rule in found:
+        parts += [text[at:start], f"{_MARK}{rule}]"]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _put(made: list[list[str]], pieces: Sequence[str], ends: list[int], start: int, end: int) -> None:
+    """Copy what stays, from ``start`` to ``end`` of the whole, into the pieces it belongs to."""
+    number = bisect_right(ends, start)
+    while start < end:
+        piece = pieces[number]
+        begin = ends[number] - len(piece)
+        made[number].append(piece[start - begin : end - begin])
+        start = ends[number]
+        number += 1
+
+
+def _counted(found: Iterable[Found]) -> list[Hit]:
+    counts: dict[str, int] = {}
+    for _, _, rule in found:
+        counts[rule] = counts.get(rule, 0) + 1
+    return [Hit(rule, count) for rule, count in counts.items()]

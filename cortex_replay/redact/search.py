@@ -1,0 +1,135 @@
+"""The search for secrets in one text and in all its views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from cortex_replay.redact.contexts import ASSIGNMENT, CONTEXT_RULES, is_assigned_secret, secrets_in_context
+from cortex_replay.redact.known import KNOWN, KnownValues
+from cortex_replay.redact.patterns import RULES, SHORT_RULES, RuleTable
+from cortex_replay.redact.views import Span, View, base64_views, is_plain_id, runs_of, unescaped
+
+__all__ = ["BLANK", "Found", "Search", "rule_names"]
+
+Found = tuple[int, int, str]
+"""Start and end of a secret in a text, and the name of the rule that found it."""
+
+BLANK: Final = "\0"
+"""Stands for what was cut out while the rest is searched again; no rule takes it for anything."""
+
+_DEEPEST_ESCAPES: Final = 4
+_DEEPEST_BASE64: Final = 2
+_LOOK_BACK: Final = 48
+_PERCENT: Final = re.compile("%[0-9A-Fa-f]{2}")
+_RULE_NAME: Final = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def rule_names() -> list[str]:
+    """The names of all rules, the most telling first."""
+    names = [KNOWN, *(rule.name for rule in (*RULES.rules, *SHORT_RULES)), *CONTEXT_RULES]
+    return list(dict.fromkeys(names))
+
+
+class Search:
+    """What is looked for; a class because it is prepared once.
+
+    Raises:
+        ValueError: A pattern is no regular expression, its name does not fit into a placeholder, or
+            there is no such rule.
+    """
+
+    def __init__(
+        self, known: KnownValues, extra_patterns: Mapping[str, str], only: Collection[str] | None
+    ) -> None:
+        names = rule_names()
+        self._extra = [(name, _compiled(name, pattern)) for name, pattern in extra_patterns.items()]
+        if taken := [name for name in extra_patterns if name in names]:
+            raise ValueError(f"{taken[0]!r} cannot name a pattern: there is a rule of that name")
+        wanted = {*names, *extra_patterns} if only is None else set(only)
+        if unknown := sorted(wanted.difference(names, extra_patterns)):
+            raise ValueError(f"there is no rule {unknown[0]!r}")
+        self._known = known if KNOWN in wanted else KnownValues(())
+        self._extra = [(name, pattern) for name, pattern in self._extra if name in wanted]
+        self._rules = (
+            RULES if only is None else RuleTable(rule for rule in RULES.rules if rule.name in wanted)
+        )
+        self._short_rules = [rule for rule in SHORT_RULES if rule.name in wanted]
+        self._context_rules = frozenset(CONTEXT_RULES) & wanted
+        self.ranks = {name: rank for rank, name in enumerate([KNOWN, *extra_patterns, *names[1:]])}
+        """Where two rules find the same, the one of the lower rank gives its name."""
+        self.has_extra = bool(self._extra)
+
+    def look(self, text: str, nesting: int = 0) -> Iterator[Found]:
+        """What one look at a text and all its views finds, in any order."""
+        if "+" in text and "%" in text and _PERCENT.search(text):  # perhaps a form, where it is a space
+            yield from self.look(text.replace("+", " "), nesting)
+        views: list[View] = []
+        level = text
+        while True:
+            runs = runs_of(level)
+            telling = [run for run in runs if not is_plain_id(level[run[0] : run[1]])]
+            for start, end, rule in self._look_here(level, runs, telling):
+                yield *_source(views, start, end), rule
+            view = unescaped(level) if len(views) < _DEEPEST_ESCAPES else None
+            if view is None:
+                break
+            views.append(view)
+            level = view.text
+        if telling and nesting < _DEEPEST_BASE64:
+            for view in base64_views(level, telling):
+                for start, end, rule in self.look(view.text, nesting + 1):
+                    first, last = view.source_of(start, end)
+                    while level.startswith("=", last):
+                        last += 1
+                    yield *_source(views, first, last), rule
+
+    def is_assigned_secret(self, name: str, text: str) -> bool:
+        """Whether a whole text is a secret because of what it is called."""
+        return ASSIGNMENT in self._context_rules and is_assigned_secret(name, text)
+
+    def _look_here(self, text: str, runs: list[Span], telling: list[Span]) -> Iterator[Found]:
+        # The words that rules begin with stand in the runs or shortly before.
+        in_runs = "\n".join([text[max(0, start - _LOOK_BACK) : end] for start, end in telling])
+        for start, end in self._known.find(text, in_runs):
+            yield start, end, KNOWN
+        rules = [rule for rule in self._short_rules if rule.anchor in text]
+        if telling:
+            rules += self._rules.which_may_match(in_runs)
+        for rule in rules:
+            for start, end in rule.find(text):
+                yield start, end, rule.name
+        if runs and self._context_rules:
+            for start, end, name in secrets_in_context(text, runs):
+                if name in self._context_rules:
+                    yield start, end, name
+        for name, expression in self._extra:
+            for start, end in _between_blanks(expression, text):
+                yield start, end, name
+
+
+def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+    if not _RULE_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a pattern: use small letters, digits and dashes")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"the pattern {name!r} is no regular expression: {error}") from None
+
+
+def _source(views: list[View], start: int, end: int) -> Span:
+    for view in reversed(views):
+        start, end = view.source_of(start, end)
+    return start, end
+
+
+def _between_blanks(expression: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Matches in what is between blanks: however it is written, a pattern must not take those."""
+    at = 0
+    for part in text.split(BLANK):
+        for match in expression.finditer(part):
+            start, end = match.span(1 if expression.groups and match[1] else 0)
+            if start < end:
+                yield at + start, at + end
+        at += len(part) + 1
