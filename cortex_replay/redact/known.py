@@ -1,9 +1,8 @@
 """Secrets that are known by value: the keys that this process itself uses.
 
-They need no shape, so they are looked for in each view of a text as they are, and where that is not
-enough also as base64 (at each of its three alignments) and as hex. A value with characters that the
-encodings themselves use (a backslash, a percent sign, a space, anything not ASCII) is looked for by an
-expression in which each character may stand in any of its spellings.
+They need no shape, so they are looked for in each view of a text as they are, as base64 (at each of its
+three alignments) and as hex. Where a text has escapes, they are also looked for by an expression in which
+each character may stand in any of its spellings: a value may itself hold what the escapes are made of.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from cortex_replay.redact.patterns import is_dummy, is_mixed
@@ -27,9 +27,9 @@ _NAMED_LIKE_A_KEY: Final = re.compile(
     r"(?:API_?KEY|ACCESS_KEY|SECRET_KEY|AUTH_KEY|SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|_PAT)"
     r"(?:_\d+)?\Z"
 )
+_LONGEST_ESCAPE: Final = 24
 _LONGEST: Final = 512
 _LONG_PART: Final = re.compile("[A-Za-z0-9+/=_-]{32,512}")
-_AWKWARD: Final = re.compile(r"[^!-~]|[\\%]")
 _IN_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]+")
 _TO_URLSAFE: Final = str.maketrans("+/", "-_")
 _BASE64_END: Final = re.compile("={0,2}")
@@ -68,7 +68,11 @@ class KnownValues:
         self.values: tuple[str, ...] = tuple(sorted(wanted, key=lambda value: (-len(value), value)))
         """What is looked for, the longest first."""
         self._needles = [needle for value in self.values for needle in _needles(value)]
-        self._awkward = [re.compile(any_spelling(value)) for value in self.values if _AWKWARD.search(value)]
+
+    @cached_property
+    def _spellings(self) -> list[re.Pattern[str]]:
+        """Compiled when a text with escapes is first met: it takes some milliseconds."""
+        return [re.compile(any_spelling(value)) for value in self.values]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -78,8 +82,14 @@ class KnownValues:
         for needle in self._needles:
             if needle.text in (in_runs if needle.is_run else text):
                 yield from _occurrences(text, needle)
-        for expression in self._awkward:
-            yield from (match.span() for match in expression.finditer(text))
+
+    def find_spelled_out(self, text: str) -> Iterator[Span]:
+        """Where the values stand in a text with some of their characters escaped."""
+        if self.values and ("\\" in text or "%" in text):
+            reach = len(self.values[0]) + _LONGEST_ESCAPE
+            for start, end in _around_escapes(text, reach):
+                for expression in self._spellings:
+                    yield from (match.span() for match in expression.finditer(text, start, end))
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -129,6 +139,22 @@ def _occurrences(text: str, needle: _Needle) -> Iterator[Span]:
         start = text.find(needle.text, end)
 
 
+def _around_escapes(text: str, reach: int) -> Iterator[Span]:
+    """The parts of a text in which an escape is never further away than ``reach``."""
+    backslash, percent = text.find("\\"), text.find("%")
+    while backslash >= 0 or percent >= 0:
+        at = min(place for place in (backslash, percent) if place >= 0)
+        start = max(0, at - reach)
+        while (last := max(text.rfind("\\", at + 1, at + reach), text.rfind("%", at + 1, at + reach))) >= 0:
+            at = last
+        end = min(at + reach, len(text))
+        yield start, end
+        if 0 <= backslash < end:
+            backslash = text.find("\\", end)
+        if 0 <= percent < end:
+            percent = text.find("%", end)
+
+
 def _is_run_at(text: str, index: int) -> bool:
     return 0 <= index < len(text) and _IN_RUN.match(text, index) is not None
 
@@ -137,36 +163,36 @@ def any_spelling(value: str) -> str:
     r"""An expression for a value, each of its characters in any spelling.
 
     As it is, behind backslashes, as ``\uXXXX`` behind any number of them, as ``%XX`` with the percent
-    sign escaped again or not. Repetitions are bounded or possessive, so that it takes linear time.
+    sign escaped again or not. Each alternative begins with a literal, so that a text is skipped through
+    to the next of those; repetitions are bounded or possessive, so that it takes linear time.
     """
     parts = []
     is_after_backslash = False
     for match in re.finditer(r"\\+|[^\\]", value):
-        count = len(match[0])
-        if match[0][0] == "\\":
-            spelled_out = rf"(?:\\{{1,15}}+u005[cC]|{_percent(chr(92))}){{{count}}}"
-            parts.append(rf"(?:{spelled_out}|\\{{{count},{31 * count}}}+)")
+        is_backslash = match[0][0] == "\\"
+        if is_backslash:
+            parts.append(rf"(?:\\\\{{0,31}}+(?:u005[cC])?|{_percent(chr(92))}){{1,{len(match[0])}}}+")
         else:
             parts.append(_spellings(match[0], is_after_backslash))
-        is_after_backslash = match[0][0] == "\\"
+        is_after_backslash = is_backslash
     return "".join(parts)
 
 
 def _spellings(character: str, is_after_backslash: bool) -> str:
     plain = re.escape(character)
-    if character in _CONTROLS:
-        plain += "|" + _CONTROLS[character]
     if character == " ":
-        plain += r"|\+"
+        plain = r"[ +]"
     units = character.encode("utf-16-be", "surrogatepass")
-    escapes = [f"u{_any_case(units[i : i + 2].hex())}" for i in range(0, len(units), 2)]
-    escaped = rf"\\{{{0 if is_after_backslash else 1},15}}+" + r"\\{1,15}+".join(escapes)
-    return rf"(?:\\{{0,15}}+(?:{plain})|{escaped}|{_percent(character)})"
+    codes = [f"u{_any_case(units[i : i + 2].hex())}" for i in range(0, len(units), 2)]
+    code = r"\\{1,15}+".join(codes)
+    escaped = "|".join([plain, code, *([_CONTROLS[character]] if character in _CONTROLS else [])])
+    bare = escaped if is_after_backslash else plain
+    return rf"(?:{bare}|\\\\{{0,14}}+(?:{escaped})|{_percent(character)})"
 
 
 def _percent(character: str) -> str:
     data = character.encode("utf-8", "surrogatepass")
-    return "".join(rf"(?:%|\\{{1,15}}+u0025)(?:25){{0,4}}{_any_case(f'{byte:02x}')}" for byte in data)
+    return "".join(rf"(?:%|\\\\{{0,14}}+u0025)(?:25){{0,4}}{_any_case(f'{byte:02x}')}" for byte in data)
 
 
 def _any_case(digits: str) -> str:

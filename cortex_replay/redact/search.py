@@ -65,6 +65,9 @@ class Search:
         """What one look at a text and all its views finds, in any order."""
         if "+" in text and "%" in text and _PERCENT.search(text):  # perhaps a form, where it is a space
             yield from self.look(text.replace("+", " "), nesting)
+        if nesting == 0:
+            for start, end in self._known.find_spelled_out(text):
+                yield start, end, KNOWN
         views: list[View] = []
         level = text
         while True:

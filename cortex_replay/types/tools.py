@@ -11,7 +11,7 @@ from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["ToolCall", "ToolCallDelta"]
+__all__ = ["ToolCall", "ToolCallDelta", "arguments_value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ToolCallDelta:
     def whole(cls, index: int, call: ToolCall) -> Self:
         """A whole call as one piece."""
         text = call.arguments
-        if not isinstance(text, str) or _arguments_value(text) != text:
+        if not isinstance(text, str) or arguments_value(text) != text:
             text = canonical.compact(text)  # also a text that would be read as something else
         return cls(index, call.id, call.name, text)
 
@@ -83,12 +83,13 @@ class ToolCallDelta:
             if piece.name is not None:
                 names[piece.index] = piece.name
         return tuple(
-            ToolCall(id=ids.get(i), name=names.get(i, ""), arguments=_arguments_value("".join(texts[i])))
+            ToolCall(id=ids.get(i), name=names.get(i, ""), arguments=arguments_value("".join(texts[i])))
             for i in sorted(texts)
         )
 
 
-def _arguments_value(text: str) -> JsonValue:
+def arguments_value(text: str) -> JsonValue:
+    """The value that the text of a call's arguments holds; a text that is no JSON stays what it is."""
     try:
         return loads(text.encode())
     except JsonError:

@@ -7,21 +7,16 @@ from typing import Any
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import ToolCall
+from cortex_replay.types.tools import arguments_value
 from cortex_replay.wire.body import without_nulls
 
-__all__ = ["arguments_text", "arguments_value", "encode_tool", "lift_calls"]
+__all__ = ["arguments_of", "arguments_text", "encode_tool", "lift_calls"]
 
 
-def arguments_value(text: JsonValue) -> JsonValue:
-    """The value that the text of a call's arguments holds; a text that is no JSON stays what it is."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return loads(text.encode())
-    except (JsonError, UnicodeEncodeError):
-        return text
+def arguments_of(value: JsonValue) -> JsonValue:
+    """The arguments of a call, which OpenAI writes as a text and others as a value."""
+    return arguments_value(value) if isinstance(value, str) else value
 
 
 def arguments_text(value: JsonValue) -> str:
@@ -51,7 +46,7 @@ def _lift_call(call: Any) -> ToolCall | None:
     is_function = outer.pop("type", "function") == "function"
     if outer or function or not is_function or not isinstance(call_id, str) or not isinstance(name, str):
         return None
-    return ToolCall(id=call_id or None, name=name, arguments=arguments_value(arguments))
+    return ToolCall(id=call_id or None, name=name, arguments=arguments_of(arguments))
 
 
 def encode_tool(tool: JsonValue) -> JsonValue:

@@ -242,8 +242,9 @@ def unicode_escapes(random: Random, secret: Secret) -> Encoded:
     backslash = random.choice(["\\", "\\\\"])
 
     def escaped(character: str) -> str:
-        code = f"{ord(character):04x}"
-        return f"{backslash}u{code.upper() if random.random() < 0.5 else code}"
+        code = character.encode("utf-16-be").hex()
+        code = code.upper() if random.random() < 0.5 else code
+        return "".join(f"{backslash}u{code[i : i + 4]}" for i in range(0, len(code), 4))
 
     share = random.choice([1.0, 0.5, 0.1])
     return _surrounded(secret, lambda text: _spelled(random, text, escaped, share), 1 + 5 * share)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
 from cortex_replay.wire.body import Block, Body
-from cortex_replay.wire.calls import arguments_text, arguments_value
+from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
 
 __all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "encode_usage", "reasoning_in"]
@@ -50,7 +50,7 @@ def _decode_call(call: Block) -> ToolCall:
     return ToolCall(
         id=text(call, "id") or None,
         name=text(function, "name"),
-        arguments=arguments_value(function.get("arguments") or ""),
+        arguments=arguments_of(function.get("arguments") or ""),
     )
 
 

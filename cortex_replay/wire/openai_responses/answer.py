@@ -8,7 +8,7 @@ from typing import Any, Final
 from cortex_replay.errors import Upstream
 from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
 from cortex_replay.wire.body import Block, Body
-from cortex_replay.wire.calls import arguments_text, arguments_value
+from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.failures import error_in
 from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
 
@@ -75,7 +75,7 @@ def _decode_call(item: Block) -> ToolCall:
     return ToolCall(
         id=text(item, "call_id") or None,
         name=text(item, "name"),
-        arguments=arguments_value(item.get("arguments") or ""),
+        arguments=arguments_of(item.get("arguments") or ""),
     )
 
 

@@ -31,7 +31,7 @@ from cortex_replay.wire.body import (
     verbatim_of,
     without_nulls,
 )
-from cortex_replay.wire.calls import arguments_text, arguments_value
+from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
 from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_file_data, lift_url, only
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
@@ -162,7 +162,7 @@ def _lift_call(item: Block) -> ToolCall | None:
         case {"type": _, "call_id": str(call_id), "name": str(name), "arguments": arguments, **others} if (
             not others
         ):
-            return ToolCall(id=call_id, name=name, arguments=arguments_value(arguments))
+            return ToolCall(id=call_id, name=name, arguments=arguments_of(arguments))
     return None
 
 
