@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from cortex_replay.adapters.base import LlmAdapter, as_one_chunk
+from cortex_replay.adapters.outcomes import recorded_outcome
 from cortex_replay.adapters.turns import Turns
-from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import NoFixture, Upstream
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.store import Verify
@@ -85,30 +85,26 @@ class ReplayAdapter(LlmAdapter):
         return answers[0] if len(answers) == 1 else None
 
     def _nth_answer(self, key: FixtureKey, turn: Turns) -> Answer:
-        """The answer of this turn: a recorded failure that was it, else the next success."""
+        """The answer of this turn.
+
+        Raises:
+            Upstream: It was a failure.
+            NoFixture: There is none left.
+        """
         failures = self._store.failures(*key)
         n = turn.given + 1
-        if n in failures:
-            turn.advance()
-            raise recorded_failure(failures[n].wire)
-        successes = n - sum(failed < n for failed in failures)
-        answers = self._store.get(*key).answers
-        if len(answers) == 1:
-            return answers[0]
-        if successes > len(answers):
+        answers = () if n in failures else self._store.get(*key).answers
+        outcome = recorded_outcome(answers, failures, n)
+        if outcome is None:
             raise NoFixture(*key, exhausted=True)
-        return answers[successes - 1]
+        if isinstance(outcome, Upstream):
+            turn.advance()
+            raise outcome
+        return outcome
 
     def _turns_of(self, key: FixtureKey) -> Turns:
         with self._lock:
             return self._turns.setdefault(key, Turns())
-
-
-def recorded_failure(wire: Mapping[str, JsonValue]) -> Upstream:
-    """The error that a recorded failure was."""
-    from cortex_replay.wire.recorded import decode_failure  # noqa: PLC0415 - see chunks_of
-
-    return decode_failure(wire)
 
 
 def chunks_of(answer: Answer, asked_model: str) -> list[StreamChunk]:

@@ -95,12 +95,14 @@ def index_command(
 def _settle_staged(root: Path, *, adopt: bool) -> None:
     opened = Store.open(root, verify="on-read")
     count = opened.adopt_leftovers()
-    if adopt:
-        opened.commit()
-    else:
-        opened.discard()
     answers = output.counted(range(count), "answer")
-    output.talk(f"{'committed' if adopt else 'dropped'} {answers} of a run that died")
+    if not adopt:
+        opened.discard()
+        output.talk(f"dropped {answers} of a run that died")
+        return
+    summary = opened.commit()
+    dropped = f", {summary.yielded} of them dropped for what is recorded already" if summary.yielded else ""
+    output.talk(f"committed {answers} of a run that died{dropped}")
 
 
 def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> None:

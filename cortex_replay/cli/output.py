@@ -20,6 +20,7 @@ from cortex_replay.store.paths import UNPRINTABLE
 __all__ = [
     "counted",
     "escaped",
+    "escaped_lines",
     "even_if_nobody_reads",
     "is_terminal",
     "print_error",
@@ -41,7 +42,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def escaped(text: str) -> str:
     """One line of text as it may be shown on a terminal: what could steer it is spelled out."""
-    return _escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _spelled_out(match: re.Match[str]) -> str:
@@ -50,7 +51,8 @@ def _spelled_out(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
-def _escaped_lines(text: str) -> str:
+def escaped_lines(text: str) -> str:
+    """Text of several lines as it may be shown on a terminal."""
     text = UNPRINTABLE.sub(_spelled_out, text)
     return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
 
@@ -60,7 +62,7 @@ def quoted(text: str, *, raw: bool = False) -> str:
     (or for a command to a CI runner, which are recognised at the start of a line)."""
     if raw:
         return text
-    return "\n".join(f"| {line}" for line in _escaped_lines(text).split("\n"))
+    return "\n".join(f"| {line}" for line in escaped_lines(text).split("\n"))
 
 
 def counted(things: Sized, name: str) -> str:

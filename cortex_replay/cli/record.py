@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,7 +12,6 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.store.paths import UNPRINTABLE
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmRequest, LlmResponse
 
@@ -126,11 +124,13 @@ def record_command(
     from cortex_replay.cli.record_refresh import refresh  # noqa: PLC0415
     from cortex_replay.cli.recording import open_session  # noqa: PLC0415
 
-    session = open_session(the_store(ctx, store), flags, record_failures=record_failures)
+    session = open_session(
+        the_store(ctx, store), flags, record_failures=record_failures, makes_store=not is_refresh
+    )
     if batch is not None:
         status = asyncio.run(record_batch(session, batch, as_json=as_json))
     elif is_refresh:
-        status = asyncio.run(refresh(session, provider, model, check=check, as_json=as_json, raw=raw))
+        status = asyncio.run(refresh(ctx, session, provider, model, check=check, as_json=as_json, raw=raw))
     else:
         request = LlmRequest(
             model=_model(session),
@@ -149,7 +149,7 @@ def record_command(
 
 def _read(file: BinaryIO | None) -> str:
     """The prompt from a file, or from standard input if something is there."""
-    if file is None and sys.stdin.isatty():
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give one of --prompt, --prompt-file, --batch and --refresh")
     source: BinaryIO = sys.stdin.buffer if file is None else file
     data = source.read()
@@ -178,19 +178,18 @@ def _schema(file: BinaryIO | None) -> Any:
 
 async def _record_one(session: Session, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
     key = session.store.key(request)
-    calls_before = session.meter.calls
-    async with session.recorder(session.provider(None)) as recorder:
-        response: LlmResponse | None = None
-        printer = _Printer(raw=raw, is_silent=as_json)
+    response: LlmResponse | None = None
+    printer = _Printer(raw=raw, is_silent=as_json)
+    async with session.recorder(None) as recorder:
         try:
             async for chunk in recorder.stream(request):
                 printer.print(chunk.delta)
                 response = chunk.response or response
         finally:
             printer.end()
-        await recorder.commit()
+            summary = await recorder.commit()  # a recorded failure, too
     stored = next(item for item in session.store.list() if (item.model, item.prompt_hash) == key)
-    is_new = session.meter.calls > calls_before
+    is_new = bool(summary.added)
     if as_json and response is not None:
         output.print_json(_as_json(response, stored._asdict(), is_new=is_new))
         return
@@ -233,16 +232,21 @@ class _Printer:
         if self._is_silent or not text:
             return
         if not self._is_raw:
-            text = UNPRINTABLE.sub(_spelled_out, text).replace("\n", "\n| ")
+            text = output.escaped_lines(text).replace("\n", "\n| ")
             text = text if self._has_begun else f"| {text}"
         self._has_begun = True
-        sys.stdout.write(text)  # click would drop what is meant to be raw
-        sys.stdout.flush()
+        self._write(text)
 
     def end(self) -> None:
         if self._has_begun:
-            click.echo()
+            self._write("\n")
 
-
-def _spelled_out(match: re.Match[str]) -> str:
-    return match[0] if match[0] in "\n\t" else match[0].encode("unicode_escape", "surrogatepass").decode()
+    def _write(self, text: str) -> None:
+        """Print, and record on when nobody reads any more."""
+        try:
+            # Not by click, which would drop what is meant to be raw.
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            output.silence_stdout()
+            self._is_silent = True

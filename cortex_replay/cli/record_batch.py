@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.recording import Session
+from cortex_replay.cli.recording import Session, tell_of_yielded
 from cortex_replay.recorder import RecordingAdapter
 from cortex_replay.recorder.batch import BatchReport, Job, read_jobs, run_batch
 
@@ -28,7 +28,7 @@ async def record_batch(session: Session, file: BinaryIO, *, as_json: bool) -> in
 
     What was answered is committed in any case, also when somebody presses Ctrl-C.
     """
-    jobs = read_jobs(file)
+    jobs = read_jobs(file, session.settings.timeout_ms)
     recorders = _recorders(session, jobs)
     progress = _Progress(session)
     report = BatchReport(len(jobs))
@@ -37,21 +37,23 @@ async def record_batch(session: Session, file: BinaryIO, *, as_json: bool) -> in
         for recorder in recorders.values():
             await stack.enter_async_context(recorder)
         try:
-            report = await run_batch(jobs, recorders, session.settings.jobs, progress.show)
+            await run_batch(report, jobs, recorders, session.settings.jobs, progress.show)
         except asyncio.CancelledError:
             is_interrupted = True
-        progress.end()
-        summary = session.store.commit()
+        finally:
+            progress.end()
+            summary = session.store.commit()
     if as_json:
         output.print_json(_as_json(session, report, summary.added))
     else:
         _print(session, report, len(summary.added), is_interrupted=is_interrupted)
+        tell_of_yielded(summary)
     return _INTERRUPTED if is_interrupted else report.exit_code
 
 
 def _recorders(session: Session, jobs: Sequence[Job]) -> dict[str | None, RecordingAdapter]:
     """A recorder per provider that is named; a name that there is not ends it before the first call."""
-    return {name: session.recorder(session.provider(name)) for name in {job.provider for job in jobs}}
+    return {name: session.recorder(name) for name in {job.provider for job in jobs}}
 
 
 class _Progress:
@@ -82,7 +84,7 @@ class _Progress:
 
 
 def _print(session: Session, report: BatchReport, added: int, *, is_interrupted: bool) -> None:
-    for line, error in report.failures[:_SHOWN_FAILURES]:
+    for line, error in sorted(report.failures, key=lambda failure: failure[0])[:_SHOWN_FAILURES]:
         output.talk(f"line {line}: {output.escaped(str(error))}")
     if len(report.failures) > _SHOWN_FAILURES:
         output.talk(f"and {len(report.failures) - _SHOWN_FAILURES} more failed")

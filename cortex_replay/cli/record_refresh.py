@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 import click
 
-from cortex_replay.canonical import compact
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.cli import output
+from cortex_replay.cli.options import settle
 from cortex_replay.cli.recording import Session
 from cortex_replay.errors import LlmError
-from cortex_replay.recorder import RecordingAdapter
-from cortex_replay.recorder.tape import answer_from
+from cortex_replay.recorder.fixtures import FixtureMaker
+from cortex_replay.recorder.redaction import redacted_answer
+from cortex_replay.recorder.tape import Tape, answer_from
+from cortex_replay.redact.redactor import Hit
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.store import StoredFixture
@@ -26,14 +30,8 @@ from cortex_replay.types import LlmRequest
 __all__ = ["refresh"]
 
 _DRIFT: Final = 4
-_PROVIDERS: Final = {
-    "claude": "claude",
-    "ollama": "ollama",
-    "openai-compat": "openai",
-    "scripted": "scripted",
-    "echo": "echo",
-}
-"""The provider that a recording is asked of again, by the adapter that it says it came from."""
+_ONE_SERVER: Final = ("claude", "ollama", "scripted", "echo")
+"""Adapters whose name is that of the one provider they ask unless told otherwise."""
 
 
 class _Job(NamedTuple):
@@ -52,34 +50,61 @@ class _Refreshed:
     """One fixture that was asked again."""
 
     stored: StoredFixture
-    before: tuple[Answer, ...]
-    after: list[Answer] = field(default_factory=list)
+    fixture: Fixture
+    origin: Mapping[str, JsonValue]
+    after: list[tuple[Answer, list[Hit]]] = field(default_factory=list)
+    """The answers of today, redacted as those that are recorded are, and what was cut out of them."""
     error: LlmError | None = None
 
     @property
+    def pairs(self) -> list[tuple[Answer, Answer]]:
+        return list(zip(self.fixture.answers, (answer for answer, _ in self.after), strict=False))
+
+    @property
     def has_changed(self) -> bool:
-        return self.error is None and [essence_of_answer(a) for a in self.before] != [
-            essence_of_answer(a) for a in self.after
-        ]
+        return self.error is None and any(
+            essence_of_answer(before) != essence_of_answer(after) for before, after in self.pairs
+        )
 
 
 async def refresh(
-    session: Session, provider: str | None, model: str | None, *, check: bool, as_json: bool, raw: bool
+    ctx: click.Context,
+    session: Session,
+    provider: str | None,
+    model: str | None,
+    *,
+    check: bool,
+    as_json: bool,
+    raw: bool,
 ) -> int:
-    """Ask again what is recorded; gives the exit status."""
+    """Ask again what is recorded; gives the exit status.
+
+    Nothing is staged before it was shown: what is staged, the next run would take over.
+    """
     todo, left = _sorted_out(session, provider, model)
     done = await _asked_again(session, todo)
-    if as_json:
-        output.print_json(_as_json(done, left))
-    else:
-        _print(done, left, raw=raw, is_written=not check)
-    if check:
-        session.store.discard()
-    else:
-        session.store.commit()
     failed = [item.error.exit_code for item in done if item.error is not None]
     has_drifted = check and any(item.has_changed for item in done)
-    return max(failed) if failed else _DRIFT if has_drifted else 0
+    status = max(failed) if failed else _DRIFT if has_drifted else 0
+    settle(ctx, status)
+    with output.even_if_nobody_reads():
+        if as_json:
+            output.print_json(_as_json(done, left))
+        else:
+            _print(done, left, raw=raw, is_written=not check)
+    if not check:
+        _write(session, done)
+    return status
+
+
+def _write(session: Session, done: list[_Refreshed]) -> None:
+    """Put the new answers in place of the recorded ones, where all of a fixture came and one differs."""
+    for item in done:
+        if item.has_changed:
+            maker = FixtureMaker(session.store, session.redactor, item.origin, record_failures=False)
+            answers = [replace(answer, meta=maker.meta(hits)) for answer, hits in item.after]
+            maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
+    session.store.commit()
 
 
 def _sorted_out(session: Session, provider: str | None, model: str | None) -> tuple[list[_Job], list[_Left]]:
@@ -89,7 +114,7 @@ def _sorted_out(session: Session, provider: str | None, model: str | None) -> tu
     for stored in session.store.list():
         if model is None or fnmatchcase(stored.model, model):
             fixture = session.store.get(stored.model, stored.prompt_hash)
-            name = provider or _PROVIDERS.get(str((fixture.meta or {}).get("adapter")), "")
+            name = provider or _provider_of(session, fixture)
             reason = _why_not(fixture, name)
             if reason is None:
                 todo.append(_Job(stored, fixture, name))
@@ -126,53 +151,65 @@ def _why_not(fixture: Fixture, provider: str) -> str | None:
     return None if provider else "it does not say who answered; name one with --provider"
 
 
+def _provider_of(session: Session, fixture: Fixture) -> str:
+    """Who answered, where the recording says so and there is such a provider; else nobody.
+
+    Many servers speak OpenAI's API, so that a recording that only says this may come from any of them.
+    """
+    meta = fixture.meta or {}
+    name = meta.get("provider")
+    if isinstance(name, str) and name in session.settings.providers:
+        return name
+    adapter = str(meta.get("adapter"))
+    return adapter if adapter in _ONE_SERVER else ""
+
+
 async def _asked_again(session: Session, todo: list[_Job]) -> list[_Refreshed]:
-    refreshing = Session(
-        session.settings, session.store, "record", session.redactor, session.meter, session.record_failures
-    )
     places = asyncio.Semaphore(session.settings.jobs)
     async with contextlib.AsyncExitStack() as stack:
-        recorders = {
-            name: await stack.enter_async_context(refreshing.recorder(refreshing.provider(name)))
-            for name in {name for _, _, name in todo}
+        providers = {
+            name: await stack.enter_async_context(session.provider(name))
+            for name in {job.provider for job in todo}
         }
 
-        async def one(stored: StoredFixture, fixture: Fixture, name: str) -> _Refreshed:
-            item = _Refreshed(stored, fixture.answers)
+        async def one(job: _Job) -> _Refreshed:
+            origin: dict[str, JsonValue] = {
+                "adapter": providers[job.provider].adapter_id,
+                "provider": job.provider,
+            }
+            item = _Refreshed(job.stored, job.fixture, origin)
             async with places:
                 try:
-                    for answer in fixture.answers:
-                        item.after.append(await _asked(recorders[name], fixture, answer))
+                    for before in job.fixture.answers:
+                        answer = await _asked(session, providers[job.provider], job.fixture, before)
+                        item.after.append(redacted_answer(answer, session.redactor))
                 except LlmError as error:
                     item.error = error
             return item
 
-        return list(await asyncio.gather(*(one(*job) for job in todo)))
+        return list(await asyncio.gather(*map(one, todo)))
 
 
-async def _asked(recorder: RecordingAdapter, fixture: Fixture, before: Answer) -> Answer:
+async def _asked(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
     """The answer of today, streamed if the recorded one was."""
-    request = fixture.request
-    if not isinstance(request, LlmRequest):
-        raise TypeError(request)
+    asked = fixture.request or LlmRequest(fixture.key.model)
+    request = replace(asked, timeout_ms=session.settings.timeout_ms)
     if not before.stream:
-        return answer_from(await recorder.complete(request), request.model)
-    response = None
-    async for chunk in recorder.stream(request):
-        response = chunk.response or response
-    if response is None:
-        raise TypeError(response)
-    return answer_from(response, request.model)
+        return answer_from(await llm.complete(request), request.model)
+    tape = Tape(request.model)
+    async for chunk in llm.stream(request):
+        tape.add(chunk)
+    return tape.answer()
 
 
 def _difference(item: _Refreshed, raw: bool) -> Iterator[str]:
     yield click.style(
         output.escaped(f"{item.stored.model} {item.stored.prompt_hash[:16]}  {item.stored.path}"), bold=True
     )
-    for number, (before, after) in enumerate(zip(item.before, item.after, strict=True), start=1):
+    for number, (before, after) in enumerate(item.pairs, start=1):
         if essence_of_answer(before) == essence_of_answer(after):
             continue
-        if len(item.before) > 1:
+        if len(item.pairs) > 1:
             yield f"answer {number}"
         lines = difflib.unified_diff(
             before.text.splitlines(), after.text.splitlines(), "recorded", "now", lineterm=""
@@ -212,7 +249,11 @@ def _as_json(done: list[_Refreshed], left: list[_Left]) -> dict[str, Any]:
     return {
         "asked": len(done),
         "changed": [
-            {**item.stored._asdict(), "before": answers(item.before), "after": answers(item.after)}
+            {
+                **item.stored._asdict(),
+                "before": answers(item.fixture.answers),
+                "after": answers([answer for answer, _ in item.after]),
+            }
             for item in done
             if item.has_changed
         ],

@@ -15,8 +15,9 @@ from cortex_replay.recorder import Mode, RecordingAdapter
 from cortex_replay.recorder.meter import Meter, MeteredAdapter
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
+from cortex_replay.store.writer import CommitSummary
 
-__all__ = ["Session", "open_session"]
+__all__ = ["Session", "open_session", "tell_of_yielded"]
 
 
 @dataclass(frozen=True)
@@ -34,19 +35,31 @@ class Session:
         """A provider whose calls are counted."""
         return MeteredAdapter(adapter_for(self.settings, name), self.meter)
 
-    def recorder(self, inner: LlmAdapter) -> RecordingAdapter:
-        """A recorder that leaves the commit to this run."""
+    def recorder(self, name: str | None) -> RecordingAdapter:
+        """A recorder of a provider, which leaves the commit to this run."""
         return RecordingAdapter(
-            inner,
+            self.provider(name),
             self.store,
             self.mode,
             redactor=self.redactor,
             record_failures=self.record_failures,
             commit_on_close=False,
+            meta={"provider": name or self.settings.provider},
         )
 
 
-def open_session(root: Path, flags: Mapping[str, object], *, record_failures: bool) -> Session:
+def tell_of_yielded(summary: CommitSummary) -> None:
+    """Say that somebody else was faster."""
+    if summary.yielded:
+        answers = output.counted(range(summary.yielded), "answer")
+        output.talk(
+            f"{answers} dropped: another one is recorded under the same key (--mode record overwrites)"
+        )
+
+
+def open_session(
+    root: Path, flags: Mapping[str, object], *, record_failures: bool, makes_store: bool
+) -> Session:
     """Load the settings, open the store, and take over what a run that died left behind.
 
     Raises:
@@ -60,11 +73,12 @@ def open_session(root: Path, flags: Mapping[str, object], *, record_failures: bo
     mode = flags.get("mode") or (settings.mode if settings.mode in ("once", "record") else "once")
     if os.environ.get("CI"):
         output.talk(f"warning: recording (mode {mode}) in CI, where only replay is expected")
-    store = Store.open_or_create(root, verify="on-read")
-    adopted = store.adopt_leftovers()
+    opened = Store.open_or_create if makes_store else Store.open
+    store = opened(root, verify="on-read")
+    adopted = store.adopt_leftovers() if makes_store else 0
     if adopted:
-        store.commit()
         output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+        tell_of_yielded(store.commit())
     return Session(
         settings,
         store,

@@ -52,7 +52,7 @@ def rekey_command(
     with output.progress_bar("reading") as progress:
         plan = plan_rekey(
             source,
-            lambda request: rules.apply(request)[0],
+            rules.apply,
             accept_changed=accept_changed,
             progress=progress,
         )

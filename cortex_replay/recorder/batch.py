@@ -32,9 +32,9 @@ class BatchReport:
     done: int = 0
     tokens: int = 0
     failures: list[tuple[int, LlmError]] = field(default_factory=list)
-    """The line of each job that failed, and why."""
+    """The line of each job that failed, and why, in the order in which they did."""
     unasked: int = 0
-    """Jobs that were left because the budget was spent."""
+    """Jobs that were left because they might have crossed the budget."""
 
     @property
     def exit_code(self) -> int:
@@ -43,8 +43,10 @@ class BatchReport:
         return max(worst, BudgetSpent.exit_code if self.unasked else 0)
 
 
-def read_jobs(lines: Iterable[bytes]) -> list[Job]:
+def read_jobs(lines: Iterable[bytes], timeout_ms: int) -> list[Job]:
     """Every job of a file, one JSON object a line; blank lines are passed over.
+
+    Requests that do not say how long they may take get ``timeout_ms``.
 
     All of them are read before the first is asked, so that a slip in the last line costs nothing.
 
@@ -55,14 +57,14 @@ def read_jobs(lines: Iterable[bytes]) -> list[Job]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                jobs.append(_job(number, line))
+                jobs.append(_job(number, line, timeout_ms))
             except InvalidRequest as error:
                 where = f"line {number}" + ("" if error.field == "request" else f": {error.field}")
                 raise InvalidRequest(where, error.reason) from None
     return jobs
 
 
-def _job(number: int, line: bytes) -> Job:
+def _job(number: int, line: bytes, timeout_ms: int) -> Job:
     try:
         document: Any = loads(line)
     except JsonError as error:
@@ -72,42 +74,46 @@ def _job(number: int, line: bytes) -> Job:
     provider = document.pop("provider", None)
     if not isinstance(provider, str | None):
         raise InvalidRequest("provider", "expected the name of a provider")
-    return Job(number, LlmRequest.from_dict(document), provider)
+    return Job(number, LlmRequest.from_dict({"timeout_ms": timeout_ms} | document), provider)
 
 
 async def run_batch(
+    report: BatchReport,
     jobs: Sequence[Job],
     adapters: Mapping[str | None, LlmAdapter],
     at_once: int,
     progress: Callable[[BatchReport], None] = lambda _: None,
-) -> BatchReport:
+) -> None:
     """Ask every job of its adapter, ``at_once`` of them at a time, in the order of the file.
 
-    A job that fails does not stop the others; a budget that is spent stops those that were not begun.
+    A job that fails does not stop the others; a budget that is spent leaves what would have to be asked.
+    Equal jobs are asked one after another, since each is an answer of its own.
     """
-    report = BatchReport(len(jobs))
-    queue = iter(jobs)
-    is_spent = False
+    queue = iter(_grouped(jobs))
 
     async def work() -> None:
-        nonlocal is_spent
-        for job in queue:
-            if is_spent:
-                report.unasked += 1
-                continue
-            try:
-                response = await adapters[job.provider].complete(job.request)
-            except BudgetSpent:
-                is_spent = True
-                report.unasked += 1
-            except LlmError as error:
-                report.failures.append((job.line, error))
-            else:
-                report.done += 1
-                if response.usage is not None:
-                    report.tokens += response.usage.prompt_tokens + response.usage.completion_tokens
-            progress(report)
+        for group in queue:
+            for job in group:
+                try:
+                    response = await adapters[job.provider].complete(job.request)
+                except BudgetSpent:
+                    report.unasked += 1
+                except LlmError as error:
+                    report.failures.append((job.line, error))
+                else:
+                    report.done += 1
+                    if response.usage is not None:
+                        report.tokens += response.usage.prompt_tokens + response.usage.completion_tokens
+                progress(report)
 
-    await asyncio.gather(*(work() for _ in range(max(1, at_once))))
-    report.failures.sort(key=lambda failure: failure[0])
-    return report
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(max(1, at_once)):
+            workers.create_task(work())
+
+
+def _grouped(jobs: Sequence[Job]) -> Iterable[list[Job]]:
+    groups: dict[tuple[str | None, str, str], list[Job]] = {}
+    for job in jobs:
+        key = (job.provider, job.request.model, job.request.prompt_hash())
+        groups.setdefault(key, []).append(job)
+    return groups.values()

@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
+import orjson
+
+from cortex_replay.adapters.outcomes import Outcome
 from cortex_replay.adapters.turns import Turns
-from cortex_replay.errors import StoreIo, Timeout
+from cortex_replay.errors import StoreIo, Timeout, Upstream
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import Answer, Fixture, FixtureKey
+from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.fixture import FixtureError, parse_fixture, render_fixture
 
 try:
@@ -27,6 +32,8 @@ except ImportError:  # Windows, where nothing is recorded
 
 __all__ = ["Claim", "Claims", "FileClaims", "MemoryClaims"]
 
+_ALIVE: Final = "alive"
+_FAILURE: Final = b"failure "
 _FIRST_LOOK_S: Final = 0.002
 _LONGEST_LOOK_S: Final = 0.05
 
@@ -35,11 +42,11 @@ class Claim(Protocol):
     """The right to fetch one answer."""
 
     @property
-    def answer(self) -> Answer | None:
-        """What another scope has fetched; ``None``: the holder is to do it."""
+    def outcome(self) -> Outcome | None:
+        """What another scope has got; ``None``: the holder is to ask."""
 
-    def settle(self, answer: Answer) -> None:
-        """Leave the answer to those who wait."""
+    def settle(self, outcome: Outcome) -> None:
+        """Leave it to those who wait."""
 
 
 class Claims(Protocol):
@@ -52,14 +59,14 @@ class Claims(Protocol):
 class _Slot:
     def __init__(self) -> None:
         self.turns = Turns()
-        self.answer: Answer | None = None
+        self.outcome: Outcome | None = None
 
-    def settle(self, answer: Answer) -> None:
-        self.answer = answer
+    def settle(self, outcome: Outcome) -> None:
+        self.outcome = outcome
 
 
 class MemoryClaims:
-    """The claims of a run that is this process."""
+    """The claims of a run that is this process, kept for as long as its store is."""
 
     def __init__(self) -> None:
         self._slots: dict[tuple[FixtureKey, int], _Slot] = {}
@@ -72,53 +79,81 @@ class MemoryClaims:
         async with slot.turns.taken(timeout_ms):
             yield slot
 
-    def forget(self) -> None:
-        """Start anew: what was committed is the store's to give."""
-        with self._lock:
-            self._slots.clear()
-
 
 class _FileClaim:
     def __init__(self, descriptor: int, key: FixtureKey) -> None:
         self._descriptor = descriptor
         self._key = key
-        self.answer = self._read()
+        self.outcome = self._read()
 
-    def _read(self) -> Answer | None:
-        size = os.fstat(self._descriptor).st_size
+    def _read(self) -> Outcome | None:
+        data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         try:
-            return parse_fixture(os.pread(self._descriptor, size, 0)).answers[0] if size else None
-        except FixtureError:
-            return None  # its writer was killed
+            if data.startswith(_FAILURE):
+                return Upstream(*orjson.loads(data[len(_FAILURE) :]))
+            if data:
+                fixture = parse_fixture(data)
+                return replace(fixture.answers[0], meta=fixture.meta)
+        except (FixtureError, orjson.JSONDecodeError):
+            pass  # its writer was killed
+        return None
 
-    def settle(self, answer: Answer) -> None:
-        data = render_fixture(Fixture(self._key, (answer,)))
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, data, 0)
-        self.answer = answer
+    def settle(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Upstream):
+            data = _FAILURE + orjson.dumps(outcome.args)
+        else:
+            data = render_fixture(Fixture(self._key, (outcome,), meta=outcome.meta))
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, data, 0)
+        except OSError as error:
+            raise _unwritable(error) from None
+        self.outcome = outcome
 
 
 class FileClaims:
-    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead."""
+    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead.
+
+    A run lives as long as a process of it does. The first process of a new one, even if it has the name
+    of an old one, finds nobody there and clears up.
+    """
 
     def __init__(self, folder: Path) -> None:
         if fcntl is None:
             raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
         self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            alive = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unwritable(error) from None
+        self._alive = weakref.finalize(self, os.close, alive)
+        try:
+            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            for old in folder.iterdir():
+                if old.name != _ALIVE:
+                    old.unlink(missing_ok=True)
+        fcntl.flock(alive, fcntl.LOCK_SH)
 
     @asynccontextmanager
     async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
         name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StoreIo(f"the run's folder cannot be written: {error.strerror}") from None
+            raise _unwritable(error) from None
         try:
             await _locked(descriptor, timeout_ms)
             yield _FileClaim(descriptor, key)
         finally:
             os.close(descriptor)
+
+
+def _unwritable(error: OSError) -> StoreIo:
+    return StoreIo(f"the run's folder cannot be written: {error.strerror}")
 
 
 async def _locked(descriptor: int, timeout_ms: int) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 
 import orjson
 
-from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import NoFixture, RecordingRefused
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.errors import NoFixture, RecordingRefused, Upstream
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -26,17 +26,22 @@ __all__ = ["FixtureMaker"]
 class FixtureMaker:
     """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged."""
 
-    def __init__(self, store: Store, redactor: Redactor, adapter_id: str) -> None:
+    def __init__(
+        self, store: Store, redactor: Redactor, origin: Mapping[str, JsonValue], record_failures: bool
+    ) -> None:
         self._store = store
         self._redactor = redactor
-        self._adapter_id = adapter_id
+        self._origin = origin
+        self._records_failures = record_failures
 
-    def committed(self, key: FixtureKey) -> Fixture | None:
-        """What the store has under a key."""
+    def committed(self, key: FixtureKey) -> tuple[Answer, ...]:
+        """What the store has under a key, each answer with its own meta."""
         try:
-            return self._store.get(*key)
+            fixture = self._store.get(*key)
         except NoFixture:
-            return None
+            return ()
+        first, *then = fixture.answers
+        return (replace(first, meta=fixture.meta), *then)
 
     def stage(
         self,
@@ -44,7 +49,7 @@ class FixtureMaker:
         key: FixtureKey,
         before: Sequence[Answer],
         answer: Answer,
-        committed: Fixture | None,
+        committed: Sequence[Answer],
         *,
         overwrite: bool,
     ) -> Answer:
@@ -56,27 +61,40 @@ class FixtureMaker:
         answer, in_answer = redacted_answer(answer, self._redactor)
         stored, rules = self._store.normalised(request)
         stored, in_request = self._without_secrets(stored)
-        redactions = _entries("request", in_request) + _entries("response", in_answer)
-        answer = replace(answer, meta=self._meta(redactions, rules))
-        later = _with_own_meta(committed)[len(before) + 1 :] if committed is not None else ()
-        answers = _collapsed([*before, answer, *later])
-        fixture = Fixture(key, answers, stored, answers[0].meta)
-        self._refuse_secrets(fixture)
+        answer = replace(answer, meta=self.meta(in_answer, in_request, rules))
+        answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
+        self.stage_answers(key, stored, answers, overwrite=overwrite)
+        return answer
+
+    def stage_answers(
+        self, key: FixtureKey, request: LlmRequest | None, answers: Sequence[Answer], *, overwrite: bool
+    ) -> None:
+        """Stage answers that are redacted; see :meth:`stage`."""
+        fixture = Fixture(key, tuple(answers), request, answers[0].meta)
+        places = self._redactor.left_in(orjson.loads(render_fixture(fixture)))
+        if places:
+            raise RecordingRefused(places)
         if overwrite:
             self._store.replace(fixture)
         else:
-            self._store.add(fixture)
-        return answer
+            self._store.add(fixture, yields=True)
 
-    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> None:
-        """Stage a failure; see :meth:`stage`."""
-        wire, _ = self._redactor.json(failure.wire)
-        if isinstance(wire, dict):
-            failure = replace(failure, wire=wire)
+    def stage_failure(self, key: FixtureKey, n: int, error: Upstream, *, overwrite: bool) -> bool:
+        """Stage a failure, where failures are recorded; tells whether they are."""
+        if not self._records_failures:
+            return False
+        wire, _ = self._redactor.json(_wire_of(error))
+        failure = Exchange.failure(key, n, wire if isinstance(wire, dict) else {})
         places = self._redactor.left_in(failure.wire)
         if places:
             raise RecordingRefused(f"wire.{place}" for place in places)
-        self._store.add_exchange(failure, overwrite=overwrite)
+        self._store.add_exchange(failure, overwrite=overwrite, yields=not overwrite)
+        return True
+
+    def drop_failure(self, key: FixtureKey, n: int) -> None:
+        """Stage the removal of a failure that an answer takes the place of."""
+        if self._store.has_failures(*key):
+            self._store.remove_failure(*key, n)
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
         plain, hits = self._redactor.json(request.to_dict())
@@ -84,23 +102,18 @@ class FixtureMaker:
             return request, hits
         return LlmRequest.from_dict({"model": request.model, **plain}), hits
 
-    def _meta(self, redactions: list[JsonValue], rules: Sequence[str]) -> dict[str, JsonValue]:
+    def meta(
+        self, in_answer: Iterable[Hit], in_request: Iterable[Hit] = (), rules: Sequence[str] = ()
+    ) -> dict[str, JsonValue]:
+        """What a recording says of itself: when, from whom, what was cut out of it, what was normalised."""
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        meta: dict[str, JsonValue] = {
-            "recorded_at": now,
-            "adapter": self._adapter_id,
-            "version": _version(),
-        }
+        meta: dict[str, JsonValue] = {"recorded_at": now, **self._origin, "version": _version()}
+        redactions = _entries("request", in_request) + _entries("response", in_answer)
         if redactions:
             meta["redactions"] = redactions
         if rules:
             meta["normalisers"] = list(rules)
         return meta
-
-    def _refuse_secrets(self, fixture: Fixture) -> None:
-        places = self._redactor.left_in(orjson.loads(render_fixture(fixture)))
-        if places:
-            raise RecordingRefused(places)
 
 
 def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
@@ -110,10 +123,16 @@ def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
     return [{"kind": "value", "where": where, "rule": rule, "count": count} for rule, count in counts.items()]
 
 
-def _with_own_meta(fixture: Fixture) -> tuple[Answer, ...]:
-    """A fixture's answers, the first with the meta that the fixture holds for it."""
-    first, *then = fixture.answers
-    return (replace(first, meta=fixture.meta), *then)
+def _wire_of(error: Upstream) -> dict[str, JsonValue]:
+    """An error as it is recorded: what the caller could see of it."""
+    body: dict[str, JsonValue] = {"message": error.message}
+    if error.error_type is not None:
+        body["type"] = error.error_type
+    return {
+        "status": error.status,
+        "headers": {"content-type": "application/json"},
+        "body": compact({"error": body}),
+    }
 
 
 def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:

@@ -52,6 +52,8 @@ class Add:
     essence: Essence
     """What it says; the recording itself is not kept in memory."""
     overwrite: bool = False
+    yields: bool = False
+    """Whether it gives way, without complaint, to another answer that is there already."""
 
     @property
     def key(self) -> RowKey:
@@ -60,9 +62,9 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A key to be dropped, with the failures that were recorded under it."""
+    """A key to be dropped: a fixture's with the failures under it, or that of one failure."""
 
-    key: FixtureKey
+    key: RowKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Changes:
     index: Index
     added: list[Add] = field(default_factory=list)
     removed: list[Row] = field(default_factory=list)
+    yielded: list[Add] = field(default_factory=list)
+    """What gave way to what is there."""
 
     @property
     def is_empty(self) -> bool:
@@ -92,6 +96,7 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
     before: dict[RowKey, Row] = {row[2:]: row for row in index.rows}
     after = dict(before)
     added: dict[str, Add] = {}
+    yielded: list[Add] = []
     failures: defaultdict[RowKey, list[RowKey]] = defaultdict(list)
     for exchange in index.exchanges:
         failures[exchange[2:4]].append(exchange[2:])
@@ -100,17 +105,19 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
             for key in (tuple(change.key), *failures.pop(tuple(change.key), ())):
                 after.pop(key, None)
             continue
-        if isinstance(change.row, ExchangeRow):
-            failures[change.row[2:4]].append(change.key)
+        failures[change.row[2:4]] += [change.key] * isinstance(change.row, ExchangeRow)
         row = after.get(change.key)
         if row is not None:
             there = added[row.path].essence if row.path in added else recorded(row)
-            if not change.overwrite and there[: len(change.essence)] == change.essence:
-                continue  # it is there, whatever times, ids and usage say: the file stays untouched
-            if there == change.essence:
-                continue
+            if _is_said_already(change, there):
+                continue  # whatever times, ids and usage say: the file stays untouched
             if not change.overwrite and change.essence[: len(there)] != there:
-                raise FixtureConflict(change.row.model or "", change.row.prompt_hash or change.row[-1] or "")
+                if not change.yields:
+                    raise FixtureConflict(
+                        change.row.model or "", change.row.prompt_hash or change.row[-1] or ""
+                    )
+                yielded.append(change)
+                continue
         after[change.key], added[change.row.path] = change.row, change
     listed = {row.path for row in after.values()}
     new = listed - {row.path for row in before.values()}
@@ -122,6 +129,14 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
         ),
         [change for path, change in added.items() if path in new],
         [row for row in before.values() if row.path not in listed],
+        yielded,
+    )
+
+
+def _is_said_already(change: Add, there: Essence) -> bool:
+    """Whether what is there says all that the change does; an overwriting one wants nothing beside it."""
+    return there == change.essence or (
+        not change.overwrite and there[: len(change.essence)] == change.essence
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
@@ -10,6 +10,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
 from cortex_replay.store.changes import (
     Add,
+    Essence,
     Remove,
     essence_of,
     essence_of_exchange,
@@ -20,6 +21,7 @@ from cortex_replay.store.check import Progress, check_store, read_exchange
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.index import ExchangeRow
 from cortex_replay.store.trusted import Layout
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
@@ -64,12 +66,16 @@ class RekeyPlan:
             data = render_exchange(failure)
             exchange_row = new_exchange_row(self.layout, failure, data)
             writer.stage(Add(exchange_row, essence_of_exchange(failure)), data)
-        writer.commit()
+        try:
+            writer.commit()
+        except BaseException:
+            writer.discard()  # it can be planned again; nobody should adopt half of it
+            raise
 
 
 def plan_rekey(
     source: DirectorySource,
-    normalised: Callable[[LlmRequest], LlmRequest],
+    normalised: Callable[[LlmRequest], tuple[LlmRequest, Sequence[str]]],
     *,
     accept_changed: bool = False,
     progress: Progress | None = None,
@@ -78,7 +84,7 @@ def plan_rekey(
 
     Args:
         source: Where the store is.
-        normalised: The request that is hashed and stored for a request now.
+        normalised: The request that is hashed and stored for a request now, and the rules that made it.
         accept_changed: Whether files whose bytes are not the listed ones may be taken as they are.
         progress: Called now and then with the number of files checked so far, and of all.
 
@@ -100,8 +106,10 @@ def plan_rekey(
         is_known = request is not None and not fixture.is_request_redacted
         new = old
         if request is not None and is_known:
-            request = normalised(request)
+            request, rules = normalised(request)
             new = FixtureKey(request.model, request.prompt_hash())
+            if rules:
+                fixture = replace(fixture, meta={**(fixture.meta or {}), "normalisers": list(rules)})
         if new in taken and essence_of(taken[new][1]) != essence_of(fixture):
             plan.colliding.append((taken[new][0], path))
         taken.setdefault(new, (path, fixture))
@@ -111,12 +119,21 @@ def plan_rekey(
             plan.unchanged += 1
         else:
             plan.moving.append(Rekeying(path, old, replace(fixture, key=new, request=request)))
-    moved = {item.old: item.fixture.key for item in plan.moving}
-    for exchange_row in report.index.exchanges:
-        key = FixtureKey(exchange_row.model or "", exchange_row.prompt_hash or "")
-        if key in moved:
-            plan.failures.append(replace(read_exchange(source, exchange_row), match=moved[key]))
+    _move_failures(plan, source, report.index.exchanges)
     return plan
+
+
+def _move_failures(plan: RekeyPlan, source: DirectorySource, rows: Sequence[ExchangeRow]) -> None:
+    moved = {item.old: item for item in plan.moving}
+    taken: dict[tuple[str | None, ...], tuple[str, Essence]] = {}
+    for row in rows:
+        item = moved.get(FixtureKey(row.model or "", row.prompt_hash or ""))
+        if item is not None:
+            failure = replace(read_exchange(source, row), match=item.fixture.key)
+            path, essence = taken.setdefault(failure.row_key, (row.path, essence_of_exchange(failure)))
+            if essence != essence_of_exchange(failure):
+                plan.colliding.append((path, row.path))
+            plan.failures.append(failure)
 
 
 def _parsed(path: str, data: bytes | Finding) -> Fixture:

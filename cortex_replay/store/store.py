@@ -75,6 +75,7 @@ class Store:
         self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
         self._parsed: dict[FixtureKey, Fixture] = {}
         self._failures = _failures_by_key(report.index)
+        self._exchanges: dict[ExchangeRow, Exchange] = {}
         self._writer = StoreWriter(source, report.layout)
         self._writing = threading.Lock()
         self._key_rules: KeyRules | None = None
@@ -110,7 +111,11 @@ class Store:
             report = check_store(source, keep=True, progress=progress)
         if not report.is_trusted:
             raise FixtureIntegrityFailed(report.findings)
-        return cls(source, report)
+        store = cls(source, report)
+        if verify == "full":
+            for key in store._failures:  # there are few; from here on the disk has no say
+                store.failures(str(key[0]), str(key[1]))
+        return store
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Store:
@@ -185,14 +190,23 @@ class Store:
         Raises:
             FixtureIntegrityFailed: A file is no longer what the index vouches for.
         """
-        rows = self._failures.get((model, prompt_hash), ())
-        try:
-            found = [read_exchange(self._source, row) for row in rows]
-        except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
-        return {exchange.n: exchange for exchange in found if exchange.n is not None}
+        found = [self._exchange(row) for row in self._failures.get((model, prompt_hash), ())]
+        if None in found:  # somebody committed another one in its place
+            return self.failures(model, prompt_hash)
+        return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
 
-    def add_exchange(self, exchange: Exchange, *, overwrite: bool = False) -> str:
+    def _exchange(self, row: ExchangeRow) -> Exchange | None:
+        """The trusted exchange of a row; ``None`` if the row is no longer there."""
+        if row not in self._exchanges:
+            try:
+                self._exchanges[row] = read_exchange(self._source, row)
+            except Untrusted as error:
+                if error.finding.code != "missing" or not self._has_gone(row):
+                    raise FixtureIntegrityFailed([error.finding]) from None
+                return None
+        return self._exchanges[row]
+
+    def add_exchange(self, exchange: Exchange, *, overwrite: bool = False, yields: bool = False) -> str:
         """Stage an exchange; gives the path it will have. See :meth:`add` for the rest."""
         data = render_exchange(exchange)
         row = new_exchange_row(self.layout, exchange, data)
@@ -201,21 +215,26 @@ class Store:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         with self._writing:
-            self._writer.stage(Add(row, essence, overwrite), data)
+            self._writer.stage(Add(row, essence, overwrite, yields), data)
         return row.path
 
-    def add(self, fixture: Fixture) -> str:
+    def remove_failure(self, model: str, prompt_hash: str, n: int) -> None:
+        """Stage the removal of the failure that was answer ``n`` to a key."""
+        with self._writing:
+            self._writer.stage(Remove((model, prompt_hash, str(n), None)))
+
+    def add(self, fixture: Fixture, *, yields: bool = False) -> str:
         """Stage a new fixture; gives the path it will have.
 
         The same answers again, or fewer of them, are a no-op when they are committed, and more of them
         take the place of the fewer. Another answer to a call that has one is a
-        :class:`FixtureConflict` then.
+        :class:`FixtureConflict` then, unless this one ``yields``: then what is recorded stays.
 
         Raises:
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
             StoreIo: It cannot be written.
         """
-        return self._stage(fixture, overwrite=False)
+        return self._stage(fixture, overwrite=False, yields=yields)
 
     def replace(self, fixture: Fixture) -> str:
         """Stage a fixture that takes the place of whatever its key has; gives its path.
@@ -232,7 +251,7 @@ class Store:
             NoFixture: Nothing is recorded under it.
         """
         key = FixtureKey(model, prompt_hash)
-        if key not in self._rows:
+        if key not in self._rows and not self.has_failures(*key):
             raise NoFixture(*key)
         with self._writing:
             self._writer.stage(Remove(key))
@@ -255,7 +274,8 @@ class Store:
 
     def discard(self) -> None:
         """Drop what this store staged and did not commit."""
-        self._writer.discard()
+        with self._writing:
+            self._writer.discard()
 
     def leftovers(self) -> Leftovers:
         """What runs that died before they committed have left behind."""
@@ -263,7 +283,8 @@ class Store:
 
     def adopt_leftovers(self) -> int:
         """Stage what runs that died had staged, as if it were added here; gives the number."""
-        return self._writer.adopt_leftovers()
+        with self._writing:
+            return self._writer.adopt_leftovers()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -271,7 +292,7 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({os.fspath(self.root)!r}, {len(self)} fixtures)"
 
-    def _stage(self, fixture: Fixture, *, overwrite: bool) -> str:
+    def _stage(self, fixture: Fixture, *, overwrite: bool, yields: bool = False) -> str:
         data = render_fixture(fixture)
         row = new_row(self.layout, fixture.key, data)
         try:
@@ -280,7 +301,7 @@ class Store:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         with self._writing:
-            self._writer.stage(Add(row, essence, overwrite), data)
+            self._writer.stage(Add(row, essence, overwrite, yields), data)
         return row.path
 
     def _trusted(self, key: FixtureKey) -> tuple[Fixture, bytes]:
@@ -298,11 +319,18 @@ class Store:
 
     def _has_moved(self, key: FixtureKey, row: FixtureRow) -> bool:
         """Whether a file is gone because somebody committed another answer, or none, in its place."""
+        self._reload()
+        return self._rows.get(key) != row
+
+    def _has_gone(self, row: ExchangeRow) -> bool:
+        self._reload()
+        return row not in self._failures.get((row.model, row.prompt_hash), ())
+
+    def _reload(self) -> None:
         report = check_listing(self._source)
         if not report.is_trusted:
             raise FixtureIntegrityFailed(report.findings)
         self._take(report.index)
-        return self._rows.get(key) != row
 
     def _take(self, index: Index) -> None:
         """Follow an index that somebody committed; what was parsed from other files is forgotten."""

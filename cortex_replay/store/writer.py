@@ -74,6 +74,8 @@ class CommitSummary:
     index: Index
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    yielded: int = 0
+    """How many answers gave way to others that are recorded under the same key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class StoreWriter:
             changes.index,
             [change.row.path for change in changes.added],
             [row.path for row in changes.removed],
+            len(changes.yielded),
         )
 
     def _sync_staged(self) -> None:
@@ -267,7 +270,8 @@ class StoreWriter:
                 row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
         except (Untrusted, FixtureError):
             return  # a write that was cut short
-        self.stage(Add(row, essence, path.suffix.startswith(".replace")), data)
+        # Whatever was committed since then has been seen by somebody; this has not.
+        self.stage(Add(row, essence, path.suffix.startswith(".replace"), yields=True), data)
 
     # The commit and its recovery, all under the lock.
 

@@ -499,3 +499,148 @@ def test_an_adapter_that_forgets_the_whole_response_is_recorded_all_the_same(tmp
     (answer,) = Store.open(tmp_path).get(DIE.model, DIE.prompt_hash()).answers
     assert (answer.text, answer.reasoning, answer.finish_reason) == ("ab", "hm", "tool_calls")
     assert answer.tool_calls == (ToolCall(id="c", name="f", arguments={"x": 1}),)
+
+
+def test_an_answer_that_somebody_else_was_faster_with_gives_way(tmp_path: Path) -> None:
+    """Only for its own key; the rest is committed, and nothing stays staged."""
+    store = Store.create(tmp_path)
+
+    async def main() -> int:
+        recorder = RecordingAdapter(Counting(), store, commit_on_close=False)
+        await recorder.complete(DIE)
+        await recorder.complete(ask("Other?"))
+        other = Store.open(tmp_path)
+        other.add(Fixture.of(DIE, "First."))
+        other.commit()
+        return (await recorder.commit()).yielded
+
+    assert run(main()) == 1
+    assert texts(tmp_path) == ["First."]
+    assert texts(tmp_path, ask("Other?")) == ["Answer 2."]
+    assert Store.open(tmp_path).leftovers().answers == 0
+
+
+def test_more_answers_keep_what_the_first_recording_said_of_itself(tmp_path: Path) -> None:
+    """Also that a secret was cut out of its request, without which it could not be trusted."""
+    request = ask(f"My key is {SECRET}.")
+
+    async def main(calls: int) -> None:
+        redactor = Redactor([SECRET])
+        async with RecordingAdapter(Counting(), tmp_path, redactor=redactor) as recorder:
+            for _ in range(calls):
+                await recorder.complete(request)
+
+    run(main(2))
+    run(main(3))
+    fixture = Store.open(tmp_path).get(request.model, request.prompt_hash())
+    assert len(fixture.answers) == 3
+    assert fixture.is_request_redacted
+
+
+def test_a_commit_in_between_does_not_let_a_scope_forget(tmp_path: Path) -> None:
+    """Adapters of one store close at different times; each n-th call is still one answer."""
+    store = Store.create(tmp_path)
+    inner = Counting()
+
+    async def main() -> list[str]:
+        first, second = RecordingAdapter(inner, store), RecordingAdapter(inner, store)
+        said = [(await first.complete(DIE)).text, (await second.complete(DIE)).text]
+        said.append((await first.complete(DIE)).text)
+        await first.aclose()
+        said.append((await second.complete(DIE)).text)
+        await second.aclose()
+        return said
+
+    assert run(main()) == ["Answer 1.", "Answer 1.", "Answer 2.", "Answer 2."]
+    assert texts(tmp_path) == ["Answer 1.", "Answer 2."]
+
+
+def test_an_answer_takes_the_place_of_a_failure(tmp_path: Path) -> None:
+    async def main(inner: Counting, mode: Any) -> None:
+        async with RecordingAdapter(inner, tmp_path, mode, record_failures=True) as recorder:
+            for _ in range(2):
+                try:
+                    await recorder.complete(DIE)
+                except Upstream:
+                    continue
+
+    run(main(Counting(fails=lambda call: call == 1), "once"))
+    assert Store.open(tmp_path).has_failures(DIE.model, DIE.prompt_hash())
+    run(main(Counting(), "record"))
+    replay = ReplayAdapter(tmp_path)
+    assert [replay.sync.complete(DIE).text for _ in range(2)] == ["Answer 1.", "Answer 2."]
+
+
+def test_scopes_share_a_failure_too(tmp_path: Path) -> None:
+    inner = Counting(delay_s=0.02, fails=lambda call: call == 1)
+    store = Store.create(tmp_path)
+
+    async def one() -> list[object]:
+        recorder = RecordingAdapter(inner, store, record_failures=True, commit_on_close=False)
+        said: list[object] = []
+        for _ in range(2):
+            try:
+                said.append((await recorder.complete(DIE)).text)
+            except Upstream as error:
+                said.append(error.status)
+        return said
+
+    async def main() -> list[list[object]]:
+        return list(await asyncio.gather(one(), one()))
+
+    assert run(main()) == [[529, "Answer 2."]] * 2
+    store.commit()
+    assert inner.calls == 2
+
+
+def test_a_run_of_the_same_name_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody of the old one is alive, so its answers are none of the new one's business."""
+    monkeypatch.setenv("CORTEX_REPLAY_RUN", "nightly")
+    inner = Counting()
+
+    async def main() -> None:
+        async with RecordingAdapter(inner, tmp_path, "record") as recorder:
+            await recorder.complete(DIE)
+
+    run(main())
+    run(main())
+    assert inner.calls == 2
+    assert texts(tmp_path) == ["Answer 2."]
+
+
+def test_a_failure_that_was_replaced_meanwhile_is_read_anew(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    key = store.key(DIE)
+    store.add_exchange(Exchange.failure(key, 1, {"status": 500, "headers": {}, "body": "{}"}))
+    store.commit()
+    reader = Store.open(tmp_path, verify="on-read")
+    other = Store.open(tmp_path)
+    other.add_exchange(Exchange.failure(key, 1, {"status": 503, "headers": {}, "body": "{}"}), overwrite=True)
+    other.commit()
+
+    assert reader.failures(*key)[1].wire["status"] == 503
+
+
+def test_a_stream_that_is_no_generator_is_fine(tmp_path: Path) -> None:
+    class Listed(Counting):
+        def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+            class Chunks:
+                def __init__(self) -> None:
+                    self._left = [StreamChunk("a"), StreamChunk("b", "stop")]
+
+                def __aiter__(self) -> Chunks:
+                    return self
+
+                async def __anext__(self) -> StreamChunk:
+                    if not self._left:
+                        raise StopAsyncIteration
+                    return self._left.pop(0)
+
+            return Chunks()
+
+    async def main() -> None:
+        async with RecordingAdapter(Listed(), tmp_path) as recorder:
+            await read(recorder)
+
+    run(main())
+    assert texts(tmp_path) == ["ab"]
