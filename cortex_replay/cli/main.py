@@ -23,6 +23,7 @@ from cortex_replay.cli.options import ExampleCommand, settled, wants_json
 from cortex_replay.cli.prune import prune_command
 from cortex_replay.cli.record import record_command
 from cortex_replay.cli.rekey import rekey_command
+from cortex_replay.cli.scan import scan_command
 from cortex_replay.cli.show import show_command
 from cortex_replay.cli.verify import verify_command
 from cortex_replay.errors import LlmError
@@ -95,6 +96,7 @@ for command in (
     prune_command,
     record_command,
     rekey_command,
+    scan_command,
     show_command,
     verify_command,
 ):

@@ -1,0 +1,134 @@
+"""``cortex-replay scan``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.redact.known import known_in_environment
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store.check import Progress, check_listing
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.fixture import FixtureError, read_document
+from cortex_replay.store.index import Row
+from cortex_replay.store.trusted import MAX_FIXTURE_BYTES, Untrusted, check_bytes
+
+__all__ = ["scan_command"]
+
+_PROGRESS_STEP: Final = 64
+
+
+class _Secret(NamedTuple):
+    path: str
+    place: str
+    rule: str
+
+
+@click.command(
+    "scan",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay scan                    the store in this folder
+  cortex-replay scan tests/llm          another one (in a pre-commit hook, say)
+  cortex-replay scan --json | jq -r '.secrets[].path'
+
+Exit status:
+  0  no secret was found
+  1  secrets were found, each is printed; or the store could not be opened
+  2  wrong usage
+  5  the store is not what its index says
+""",
+)
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@store_option
+@json_option
+@click.pass_context
+def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_json: bool) -> None:
+    """Look for secrets in every recorded file.
+
+    PATH is short for --store PATH. Looks for what is in this shell's variables that are named like a
+    key (ANTHROPIC_API_KEY, *_TOKEN, *_PASSWORD, ...), and for what looks like a secret of a well-known
+    service, however it is encoded. Prints the file, the place in it and the rule, and never the
+    secret; nothing when all is well.
+    """
+    source = DirectorySource(the_store(ctx, path, store))
+    report = check_listing(source)
+    if not report.is_trusted:
+        raise FixtureIntegrityFailed(report.findings)
+    rows = sorted(report.index.rows, key=lambda row: row.path)
+    known = known_in_environment(os.environ)
+    redactor = Redactor(known)
+    with output.progress_bar("scanning") as progress:
+        found = [
+            _Secret(row.path, place, rule)
+            for row, document in _documents(source, rows, progress)
+            for place, rule in redactor.found_in(document)
+        ]
+    status = 1 if found else 0
+    settle(ctx, status)
+    if as_json:
+        secrets = [secret._asdict() for secret in found]
+        counts = {"files_scanned": len(rows), "known_values": len(known)}
+        output.print_json({"ok": not found, **counts, "secrets": secrets})
+    else:
+        _print(found, len(rows))
+    ctx.exit(status)
+
+
+def _documents(
+    source: DirectorySource, rows: list[Row], progress: Progress | None
+) -> Iterator[tuple[Row, JsonValue]]:
+    """Every listed file's JSON, once its bytes are those that the index vouches for.
+
+    Raises:
+        FixtureIntegrityFailed: They are not.
+    """
+    contents = source.read_many([row.path for row in rows], MAX_FIXTURE_BYTES)
+    for count, (row, (_, data)) in enumerate(zip(rows, contents, strict=True), start=1):
+        if progress and count % _PROGRESS_STEP == 0:
+            progress(count, len(rows))
+        try:
+            yield row, read_document(_trusted(source, row, data))
+        except FixtureError as error:
+            raise FixtureIntegrityFailed([Finding(error.code, row.path, str(error))]) from None
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+
+
+def _trusted(source: DirectorySource, row: Row, data: bytes | Finding) -> bytes:
+    if isinstance(data, bytes):
+        try:
+            check_bytes(row, data)
+        except Untrusted:
+            data = source.read(row.path, MAX_FIXTURE_BYTES)  # the first may have been a short read
+        else:
+            return data
+    if isinstance(data, Finding):
+        raise Untrusted(data)
+    check_bytes(row, data)
+    return data
+
+
+def _print(found: list[_Secret], files: int) -> None:
+    for secret in found:
+        path = click.style(output.escaped(secret.path), bold=True)
+        rule = click.style(f"[{secret.rule}]", fg="red")
+        click.echo(f"{path}: {output.escaped(secret.place)} {rule}")
+    if found:
+        spoiled = {secret.path for secret in found}
+        output.talk(
+            f"{output.counted(found, 'secret')} in {output.counted(spoiled, 'file')}: revoke what was ever "
+            "shared; record again, or cut it out by hand and run `cortex-replay index --accept-changed`"
+        )
+    elif output.is_terminal(sys.stderr):
+        output.talk(f"ok: no secret found in {files} files")
