@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from tests.builder import StoreBuilder
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CORTEX_REPLAY_STORE", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
+    for name in list(os.environ):
+        if name.startswith("CORTEX_") and name != "CORTEX_REPLAY_TORTURE":
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
