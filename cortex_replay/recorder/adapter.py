@@ -15,6 +15,7 @@ from cortex_replay.adapters.outcomes import Outcome, recorded_outcome
 from cortex_replay.adapters.replay import chunks_of
 from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config import Settings, known_secrets
 from cortex_replay.errors import InvalidRequest, Upstream
 from cortex_replay.recorder.claims import Claim, Claims, FileClaims, MemoryClaims
 from cortex_replay.recorder.fixtures import FixtureMaker
@@ -49,7 +50,8 @@ class RecordingAdapter(LlmAdapter):
             there.
         mode: ``once`` asks only what is not recorded, ``record`` asks everything and overwrites,
             ``replay`` never asks, ``live`` only asks.
-        redactor: What to cut out before anything is stored; by default, what looks like a secret.
+        redactor: What to cut out before anything is stored; by default, the keys in the environment and
+            what looks like a secret.
         record_failures: Whether an error of the provider is an answer to be recorded too.
         commit_on_close: Whether closing commits; else whoever owns the store does.
         meta: What else each recording is to say of where it comes from.
@@ -79,8 +81,10 @@ class RecordingAdapter(LlmAdapter):
         elif mode == "replay":
             self._unrecorded = ReplayAdapter(self._store)
         origin = {"adapter": inner.adapter_id, **(meta or {})}
-        self._fixtures = FixtureMaker(self._store, redactor or Redactor(), origin, record_failures)
-        self._claims = _claims_of(self._store)
+        if redactor is None:
+            redactor = Redactor(known_secrets(Settings(), os.environ))
+        self._fixtures = FixtureMaker(self._store, redactor, origin, record_failures)
+        self._claims: Claims = MemoryClaims() if self._unrecorded else _claims_of(self._store)
         self._commits_on_close = commit_on_close
         self._scope: dict[FixtureKey, _Key] = {}
         self._lock = threading.Lock()
@@ -104,6 +108,7 @@ class RecordingAdapter(LlmAdapter):
             return await self._unrecorded.complete(request)
         async with self._turn(request) as turn:
             if turn.recorded is not None:
+                turn.give(turn.recorded)
                 return turn.recorded.response(request.model)
             with turn.failures_noted():
                 response = await self._inner.complete(request)
@@ -120,6 +125,8 @@ class RecordingAdapter(LlmAdapter):
         async with self._turn(request) as turn:
             if turn.recorded is not None:
                 for chunk in chunks_of(turn.recorded, request.model):
+                    if chunk.response is not None:
+                        turn.give(turn.recorded)
                     yield chunk
                 return
             tape = Tape(request.model)
@@ -167,7 +174,6 @@ class RecordingAdapter(LlmAdapter):
             if isinstance(outcome, Upstream):
                 state.turns.advance()
                 raise outcome
-            state.give(outcome)
             yield _Turn(self._fixtures, request, key, state, None, self._mode == "record", outcome)
 
     def _committed(self, key: FixtureKey, state: _Key, n: int) -> Outcome | None:
@@ -189,10 +195,6 @@ class _Key:
         self.committed = committed
         self.turns = Turns()
         self.successes: list[Answer] = []
-
-    def give(self, answer: Answer) -> None:
-        self.successes.append(answer)
-        self.turns.advance()
 
 
 class _Turn:
@@ -227,8 +229,13 @@ class _Turn:
         )
         if self._claim is not None:
             self._claim.settle(kept)
-        state.give(kept)
+        self.give(kept)
         self.is_kept = True
+
+    def give(self, answer: Answer) -> None:
+        """The turn ended well with this answer."""
+        self._state.successes.append(answer)
+        self._state.turns.advance()
 
     @contextmanager
     def failures_noted(self) -> Iterator[None]:

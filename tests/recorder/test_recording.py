@@ -644,3 +644,43 @@ def test_a_stream_that_is_no_generator_is_fine(tmp_path: Path) -> None:
 
     run(main())
     assert texts(tmp_path) == ["ab"]
+
+
+def test_a_key_of_the_environment_is_cut_out_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", SECRET)
+
+    async def main() -> None:
+        async with RecordingAdapter(ScriptedAdapter([Rule(say=f"It is {SECRET}.")]), tmp_path) as recorder:
+            await recorder.complete(DIE)
+
+    run(main())
+    assert texts(tmp_path) == ["It is [REDACTED:known-value]."]
+
+
+def test_a_recorded_stream_that_is_left_early_does_not_count(tmp_path: Path) -> None:
+    async def main() -> str:
+        async with RecordingAdapter(Counting(), tmp_path) as recorder:
+            await read(recorder)
+            await read(recorder)
+        async with RecordingAdapter(Counting(), tmp_path) as recorder:
+            chunks = recorder.stream(DIE)
+            await anext(aiter(chunks))
+            await chunks.aclose()  # type: ignore[attr-defined]
+            return (await recorder.complete(DIE)).text
+
+    assert run(main()) == "Answer 1."
+
+
+def test_replay_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as a part of a run."""
+    monkeypatch.setenv("CORTEX_REPLAY_RUN", "x")
+    store = Store.create(tmp_path)
+    store.add(Fixture.of(DIE, "a"))
+    store.commit()
+    before = sorted(tmp_path.rglob("*"))
+
+    RecordingAdapter(Counting(), tmp_path, "replay").sync.complete(DIE)
+
+    assert sorted(tmp_path.rglob("*")) == before
