@@ -18,6 +18,8 @@ from pathlib import Path
 from benchmarks import (
     adapter_call,
     prompt_hash,
+    record_batch,
+    record_stream,
     replay_call,
     store_check,
     store_commit,
@@ -37,6 +39,8 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("write",): store_write.run,
     ("commit",): store_commit.run,
     ("live", "chunk"): adapter_call.run,
+    ("record",): record_batch.run,
+    ("tape",): record_stream.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from cortex_replay.redact.patterns import is_example, is_mixed, looks_random
+from cortex_replay.redact.looks import is_example, is_mixed, looks_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
 
 __all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_assigned_secret", "secrets_in_context"]
@@ -45,7 +45,7 @@ _NAME_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 _AWS_WORDS: Final = ("ecret", "ECRET", "aws", "AWS", "AKIA", "ASIA", "ABIA", "ACCA", "A3T")
 _AWS_ID: Final = re.compile(r"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z0-9]{16}(?![A-Za-z0-9])")
 _AWS_NAMED: Final = re.compile(
-    r"""(?ix) (?:secret|aws[_.-]) [a-z0-9_.-]{0,32} ["'`\])]{0,3} [ \t]{0,8}
+    r"""(?ix) (?: aws[_.-][a-z0-9_.-]{0,32} | secret[_-]?access[_-]?key ) ["'`\])]{0,3} [ \t]{0,8}
     (?: [:=]=? | => | , | [ \t] ) [ \t\n]{0,8} ["'`]{0,3} \Z"""
 )
 _BOT_NUMBER: Final = re.compile(r"[0-9]{6,12}:\Z")

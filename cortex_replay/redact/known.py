@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.patterns import is_dummy, is_mixed
+from cortex_replay.redact.looks import is_dummy, is_mixed
 from cortex_replay.redact.views import Span, is_plain_id, runs_of
 
 __all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores", "known_in_environment"]
@@ -28,7 +28,15 @@ _NAMED_LIKE_A_KEY: Final = re.compile(
     r"(?:_\d+)?\Z"
 )
 _LONGEST_ESCAPE: Final = 24
+_AWKWARD: Final = re.compile(r"""[^!-~]|[\\%"]""")
+_ANY_ESCAPE: Final = re.compile(r"[%\\]")
+_TELLING_ESCAPE: Final = re.compile(
+    r"""%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s"\\])"""
+)
+"""In a text of JSON most escapes stand for quotes and line ends, which no ordinary value has."""
 _LONGEST: Final = 512
+_KEY_LINE: Final = re.compile("(?=.*[A-Z0-9])[A-Za-z0-9+/=_-]{8,512}")
+_SHORT_LAST_LINE: Final = re.compile(r"[A-Za-z0-9+/=_-]{8,512}\r?\n[A-Za-z0-9+/=_-]{1,7}(?=\s|\Z)")
 _LONG_PART: Final = re.compile("[A-Za-z0-9+/=_-]{32,512}")
 _IN_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]+")
 _TO_URLSAFE: Final = str.maketrans("+/", "-_")
@@ -68,10 +76,12 @@ class KnownValues:
         self.values: tuple[str, ...] = tuple(sorted(wanted, key=lambda value: (-len(value), value)))
         """What is looked for, the longest first."""
         self._needles = [needle for value in self.values for needle in _needles(value)]
+        is_ordinary = not any(_AWKWARD.search(value) for value in self.values)
+        self._escape = _TELLING_ESCAPE if is_ordinary else _ANY_ESCAPE
 
     @cached_property
-    def _spellings(self) -> list[re.Pattern[str]]:
-        """Compiled when a text with escapes is first met: it takes some milliseconds."""
+    def spellings(self) -> list[re.Pattern[str]]:
+        """An expression for each value; made when a text with escapes is first met, for it takes a while."""
         return [re.compile(any_spelling(value)) for value in self.values]
 
     def __len__(self) -> int:
@@ -85,19 +95,24 @@ class KnownValues:
 
     def find_spelled_out(self, text: str) -> Iterator[Span]:
         """Where the values stand in a text with some of their characters escaped."""
-        if self.values and ("\\" in text or "%" in text):
-            reach = len(self.values[0]) + _LONGEST_ESCAPE
-            for start, end in _around_escapes(text, reach):
-                for expression in self._spellings:
+        if self.values and self.may_be_spelled_out_in(text):
+            for start, end in _around(self._escape, text, len(self.values[0]) + _LONGEST_ESCAPE):
+                for expression in self.spellings:
                     yield from (match.span() for match in expression.finditer(text, start, end))
+
+    def may_be_spelled_out_in(self, text: str) -> bool:
+        """Whether a text has escapes that could stand for a character of a value."""
+        return ("\\" in text or "%" in text) and self._escape.search(text) is not None
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A key in one line is one value; of a longer text (a key file, JSON) it is what looks random."""
+    """A key in one line is one value. Of a key file it is each line, of JSON what looks random."""
     if len(value) <= _LONGEST and "\n" not in value:
         yield value
-    else:
-        yield from (part for part in _LONG_PART.findall(value) if is_mixed(part))
+        return
+    yield from (part for part in _LONG_PART.findall(value) if is_mixed(part))
+    yield from (line for line in value.splitlines() if _KEY_LINE.fullmatch(line))
+    yield from _SHORT_LAST_LINE.findall(value)
 
 
 def _needles(value: str) -> Iterator[_Needle]:
@@ -139,20 +154,17 @@ def _occurrences(text: str, needle: _Needle) -> Iterator[Span]:
         start = text.find(needle.text, end)
 
 
-def _around_escapes(text: str, reach: int) -> Iterator[Span]:
+def _around(escape: re.Pattern[str], text: str, reach: int) -> Iterator[Span]:
     """The parts of a text in which an escape is never further away than ``reach``."""
-    backslash, percent = text.find("\\"), text.find("%")
-    while backslash >= 0 or percent >= 0:
-        at = min(place for place in (backslash, percent) if place >= 0)
-        start = max(0, at - reach)
-        while (last := max(text.rfind("\\", at + 1, at + reach), text.rfind("%", at + 1, at + reach))) >= 0:
-            at = last
-        end = min(at + reach, len(text))
+    start = end = 0
+    for match in escape.finditer(text):
+        if match.start() - reach > end:
+            if end:
+                yield start, end
+            start = match.start() - reach
+        end = match.end() + reach
+    if end:
         yield start, end
-        if 0 <= backslash < end:
-            backslash = text.find("\\", end)
-        if 0 <= percent < end:
-            percent = text.find("%", end)
 
 
 def _is_run_at(text: str, index: int) -> bool:
@@ -162,9 +174,10 @@ def _is_run_at(text: str, index: int) -> bool:
 def any_spelling(value: str) -> str:
     r"""An expression for a value, each of its characters in any spelling.
 
-    As it is, behind backslashes, as ``\uXXXX`` behind any number of them, as ``%XX`` with the percent
-    sign escaped again or not. Each alternative begins with a literal, so that a text is skipped through
-    to the next of those; repetitions are bounded or possessive, so that it takes linear time.
+    As it is, behind backslashes unless it is a letter or digit, as ``\uXXXX`` behind any number of them,
+    as ``%XX`` with the percent sign escaped again or not. Each alternative begins with a literal, so that
+    a text is skipped through to the next of those; repetitions are bounded or possessive, so that it
+    takes linear time.
     """
     parts = []
     is_after_backslash = False
@@ -179,14 +192,16 @@ def any_spelling(value: str) -> str:
 
 
 def _spellings(character: str, is_after_backslash: bool) -> str:
-    plain = re.escape(character)
-    if character == " ":
-        plain = r"[ +]"
+    plain = "[ +]" if character == " " else re.escape(character)
     units = character.encode("utf-16-be", "surrogatepass")
-    codes = [f"u{_any_case(units[i : i + 2].hex())}" for i in range(0, len(units), 2)]
-    code = r"\\{1,15}+".join(codes)
-    escaped = "|".join([plain, code, *([_CONTROLS[character]] if character in _CONTROLS else [])])
-    bare = escaped if is_after_backslash else plain
+    code = r"\\{1,15}+".join(f"u{_any_case(units[i : i + 2].hex())}" for i in range(0, len(units), 2))
+    if character in _CONTROLS:
+        escaped = f"{plain}|{code}|{_CONTROLS[character]}"
+    elif character.isalnum() and character.isascii():
+        escaped = code
+    else:
+        escaped = f"{plain}|{code}"
+    bare = f"{plain}|{escaped}" if is_after_backslash else plain
     return rf"(?:{bare}|\\\\{{0,14}}+(?:{escaped})|{_percent(character)})"
 
 

@@ -18,68 +18,25 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
+from cortex_replay.redact.looks import has_digit, is_dummy, is_example, is_mixed, looks_random
 from cortex_replay.redact.views import Span, ascii_bytes
 
-__all__ = ["RULES", "SHORT_RULES", "Rule", "RuleTable", "is_dummy", "is_example", "is_mixed", "looks_random"]
+__all__ = ["RULES", "SHORT_RULES", "Rule", "RuleTable"]
 
 _WORD: Final = "[A-Za-z0-9_-]"
 _ALNUM: Final = "[A-Za-z0-9]"
 _HEX: Final = "[0-9a-fA-F]"
 _BASE64: Final = "[A-Za-z0-9+/]"
 _BEARER: Final = [f"{word}{mark}" for word in ("Bearer", "bearer", "BEARER") for mark in " +:"]
-_AUTHORIZATION: Final = "[ +:]{0,2}+([A-Za-z0-9._~+/=-]{16,}+)"
-
-_EXAMPLE: Final = re.compile(
-    r"(?i)(?:^|[-_.+/])(?:your|the|example|sample|dummy|fake|placeholder|here|key|token|secret|todo"
-    r"|redacted|changeme|insert|replace)(?:[-_.+/]|$)|x{6}|\*{4}|0{8}|1234567|abcdefgh|EXAMPLE(?:KEY)?$"
+_AZURE_KEYS: Final = ("AccountKey", "SharedAccessKey")
+_BEARER_VALUE: Final = "[ +:]{0,2}+([A-Za-z0-9._~+/=-]{20,}+)"
+_HEADER_VALUE: Final = (
+    r"""["']?[ ]{0,4}[:=][ ]{0,4}["']?(?:[Bb]earer|[Tt]oken)[ +]{1,2}([A-Za-z0-9._~+/=-]{20,}+)"""
 )
-_SEPARATOR: Final = re.compile("[-_.~=+/]")
-_CONSTANT: Final = re.compile("[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-_WORDLIKE: Final = re.compile("[a-z]{4,}")
-_SAME_KIND: Final = re.compile("[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+
 _START: Final = 2
 _FIRST_WORD: Final = re.compile("[A-Za-z0-9]{2,}")
 _ALNUM_ONLY: Final = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
-_DIGIT: Final = re.compile("[0-9]")
-_DUMMY_PASSWORDS: Final = frozenset(
-    [
-        "pass",
-        "passwd",
-        "password",
-        "password1",
-        "password123",
-        "pwd",
-        "secret",
-        "mysecret",
-        "mypassword",
-        "mypass",
-        "changeme",
-        "example",
-        "admin",
-        "root",
-        "user",
-        "username",
-        "guest",
-        "test",
-        "testing",
-        "postgres",
-        "mysql",
-        "redis",
-        "token",
-        "api",
-        "key",
-        "foo",
-        "bar",
-        "baz",
-        "qux",
-        "hunter2",
-        "letmein",
-        "qwerty",
-        "123456",
-        "12345678",
-    ]
-)
-_TEMPLATE: Final = re.compile(r"[${<%(\[]|(.)\1*$|.*\.\.\.")
 
 
 class Rule(NamedTuple):
@@ -118,28 +75,6 @@ class RuleTable:
         starts = {word[:_START] for word in words if len(word) > 8}
         rules += [rule for start in starts & self._starts for rule in self._by_start[start]]
         return (rule for rule in rules if rule.anchor in text)
-
-
-def is_example(secret: str) -> bool:
-    """Whether a text of a secret's shape is only there to show the shape."""
-    return len(set(secret)) < 8 or _EXAMPLE.search(secret) is not None
-
-
-def looks_random(text: str) -> bool:
-    """Whether small letters, capitals and digits alternate as in no identifier and no word."""
-    return _has_digit(text) and is_mixed(text) and _CONSTANT.fullmatch(text) is None
-
-
-def is_mixed(text: str) -> bool:
-    """Whether the kind of character changes often, and little of the text reads like words."""
-    letters = _SEPARATOR.sub("", text)
-    if len(_SAME_KIND.findall(letters)) <= len(letters) * 0.25:
-        return False
-    return letters.islower() or sum(map(len, _WORDLIKE.findall(letters))) <= len(letters) * 0.4
-
-
-def _has_digit(text: str) -> bool:
-    return _DIGIT.search(text) is not None
 
 
 def _anything(_: str) -> bool:
@@ -208,11 +143,6 @@ def _is_basic(value: str) -> bool:
     return b":" in decoded and decoded.isascii() and decoded.decode().isprintable()
 
 
-def is_dummy(password: str) -> bool:
-    """Whether everybody knows it: ``changeme``, ``$PASSWORD``, ``****``."""
-    return password.lower() in _DUMMY_PASSWORDS or _TEMPLATE.match(password) is not None
-
-
 def _passwords(text: str) -> Iterator[Span]:
     """The password in ``scheme://name:password@host``."""
     expression = _compiled(
@@ -277,8 +207,8 @@ _RULES: Final[tuple[Rule, ...]] = (
         *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-"),
         *("glsoat-", "glffct-", "GR1348941"),
     ),
-    *(_rule("slack", f"xox{kind}-", "[A-Za-z0-9-]{12,}+", _has_digit) for kind in "abcdeoprs"),
-    *(_rule("slack", f"xoxe.xox{kind}-", "[A-Za-z0-9-]{12,}+", _has_digit) for kind in "bp"),
+    *(_rule("slack", f"xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "abcdeoprs"),
+    *(_rule("slack", f"xoxe.xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "bp"),
     _rule("slack", "xapp-", r"\d-[A-Z0-9]{6,32}-\d{6,20}-[a-z0-9]{16,}+"),
     _rule("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,}+)"),
     _rule("discord-webhook", "discord.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
@@ -316,7 +246,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("databricks", "[0-9a-f]", 32, "dapi"),
     *_tokens("digitalocean", "[0-9a-f]", 64, "dop_v1_", "doo_v1_", "dor_v1_"),
     *_tokens("shopify", _HEX, 32, "shpat_", "shpca_", "shppa_", "shpss_"),
-    *_tokens("azure-storage", "[A-Za-z0-9+/=]", 40, "AccountKey=", "SharedAccessKey="),
+    *(_rule("azure-storage", f"{word}=", "([A-Za-z0-9+/]{40,}+={0,2})") for word in _AZURE_KEYS),
     _rule("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
     *_tokens("notion", _ALNUM, 40, "ntn_", "secret_"),
     *_tokens("linear", _ALNUM, 32, "lin_api_", "lin_oauth_"),
@@ -358,7 +288,8 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
     *_tokens("easypost", _ALNUM, 54, "EZAK", "EZTK"),
     Rule("jwt", ".ey", _tokens_with_signature),
-    *(_rule("bearer", word, _AUTHORIZATION, _is_bearer) for word in _BEARER),
+    *(_rule("bearer", word, _BEARER_VALUE, _is_bearer) for word in _BEARER),
+    *(_rule("bearer", word, _HEADER_VALUE, is_mixed) for word in ("Authorization", "authorization")),
 )
 
 RULES: Final = RuleTable(_RULES)

@@ -68,7 +68,7 @@ class Redactor:
         only: Collection[str] | None = None,
     ) -> None:
         self._known = KnownValues(known)
-        self._leftovers = Leftovers(self._known.values)
+        self._leftovers = Leftovers(self._known)
         self._search = Search(self._known, extra_patterns, only)
         names = "|".join(map(re.escape, self._search.ranks))
         self._placeholder = re.compile(rf"\[REDACTED:(?:{names})\]")

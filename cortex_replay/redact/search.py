@@ -61,18 +61,24 @@ class Search:
         """Where two rules find the same, the one of the lower rank gives its name."""
         self.has_extra = bool(self._extra)
 
-    def look(self, text: str, nesting: int = 0) -> Iterator[Found]:
+    def look(self, text: str) -> Iterator[Found]:
         """What one look at a text and all its views finds, in any order."""
+        yield from self._look_at_views(text, 0)
+        for start, end in self._known.find_spelled_out(text):
+            yield start, end, KNOWN
         if "+" in text and "%" in text and _PERCENT.search(text):  # perhaps a form, where it is a space
-            yield from self.look(text.replace("+", " "), nesting)
-        if nesting == 0:
-            for start, end in self._known.find_spelled_out(text):
-                yield start, end, KNOWN
+            yield from self._look_at_views(text.replace("+", " "), 0)
+
+    def _look_at_views(self, text: str, nesting: int) -> Iterator[Found]:
         views: list[View] = []
         level = text
         while True:
             runs = runs_of(level)
-            telling = [run for run in runs if not is_plain_id(level[run[0] : run[1]])]
+            telling = [
+                (start, end)
+                for start, end in runs
+                if not is_plain_id(level[start:end]) or level.startswith(".", start - 1)
+            ]
             for start, end, rule in self._look_here(level, runs, telling):
                 yield *_source(views, start, end), rule
             view = unescaped(level) if len(views) < _DEEPEST_ESCAPES else None
@@ -81,12 +87,16 @@ class Search:
             views.append(view)
             level = view.text
         if telling and nesting < _DEEPEST_BASE64:
-            for view in base64_views(level, telling):
-                for start, end, rule in self.look(view.text, nesting + 1):
-                    first, last = view.source_of(start, end)
-                    while level.startswith("=", last):
-                        last += 1
-                    yield *_source(views, first, last), rule
+            for start, end, rule in self._look_at_base64(level, telling, nesting):
+                yield *_source(views, start, end), rule
+
+    def _look_at_base64(self, text: str, runs: list[Span], nesting: int) -> Iterator[Found]:
+        for view in base64_views(text, runs):
+            for start, end, rule in self._look_at_views(view.text, nesting + 1):
+                first, last = view.source_of(start, end)
+                while text.startswith("=", last):
+                    last += 1
+                yield first, last, rule
 
     def is_assigned_secret(self, name: str, text: str) -> bool:
         """Whether a whole text is a secret because of what it is called."""

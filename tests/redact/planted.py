@@ -178,43 +178,43 @@ KINDS: Final[dict[str, Callable[[Random], Secret]]] = {
 
 @dataclass(frozen=True)
 class Encoded:
-    """A secret as it travels: ``core`` is what of ``text`` gives it away."""
+    """A secret as it travels."""
 
     text: str
-    core: str
-    scale: float = 1.0
-    """How many characters of the core stand for one of the secret."""
+    units: tuple[str, ...]
+    """How each of its characters is written there; for base64, the characters that hold it."""
+    telling: int = 8
+    """How many of them in a row give a part of it away."""
     is_split: bool = False
 
 
-def _spelled(random: Random, text: str, spell: Callable[[str], str], share: float) -> str:
-    return "".join(spell(c) if random.random() < share else c for c in text)
+Spell = Callable[[str], str]
 
 
-def _surrounded(secret: Secret, encode: Callable[[str], str], scale: float) -> Encoded:
-    core = encode(secret.text)
-    return Encoded(encode(secret.before) + core + encode(secret.after), core, scale)
+def _spelled(secret: Secret, spell: Spell) -> Encoded:
+    units = tuple(map(spell, secret.text))
+    around = ("".join(map(spell, text)) for text in (secret.before, secret.after))
+    return Encoded("".join(units).join(around), units)
 
 
 def plain(random: Random, secret: Secret) -> Encoded:
-    return _surrounded(secret, str, 1)
+    return _spelled(secret, str)
 
 
 def url(random: Random, secret: Secret) -> Encoded:
     """As a browser does it, every character, a mix of both, or escaped once more."""
+    share = random.choice([0, 1, 0.4, 0.7])
+    is_twice = share == 0.7
 
-    def hexed(character: str) -> str:
-        code = "".join(f"%{byte:02x}" for byte in character.encode())
-        return code.upper() if random.random() < 0.5 else code
+    def spell(character: str) -> str:
+        if random.random() < share:
+            code = "".join(f"%{byte:02x}" for byte in character.encode())
+            code = code.upper() if random.random() < 0.5 else code
+        else:
+            code = quote(character, safe="")
+        return quote(code, safe="") if is_twice else code
 
-    way = random.randrange(4)
-    if way == 0:
-        return _surrounded(secret, lambda text: quote(text, safe=""), 1)
-    if way == 1:
-        return _surrounded(secret, lambda text: _spelled(random, text, hexed, 1), 3)
-    if way == 2:
-        return _surrounded(secret, lambda text: _spelled(random, text, hexed, 0.4), 1.8)
-    return _surrounded(secret, lambda text: quote(_spelled(random, text, hexed, 0.7), safe=""), 3)
+    return _spelled(secret, spell)
 
 
 def in_base64(random: Random, secret: Secret) -> Encoded:
@@ -229,36 +229,37 @@ def in_base64(random: Random, secret: Secret) -> Encoded:
         text = text.rstrip("=")
     first = len((before + secret.before).encode()) * 8
     last = first + len(secret.text.encode()) * 8
-    return Encoded(text, text[-(-first // 6) : last // 6], 4 / 3)
+    return Encoded(text, tuple(text[-(-first // 6) : last // 6]), 10)
 
 
 def json_twice(random: Random, secret: Secret) -> Encoded:
     text = json.dumps(json.dumps({"value": secret.whole, "note": 'she said "no"'}))
-    core = json.dumps(json.dumps(secret.text)[1:-1])[1:-1]
-    return Encoded(text, core)
+    return Encoded(text, tuple(json.dumps(json.dumps(c)[1:-1])[1:-1] for c in secret.text))
 
 
 def unicode_escapes(random: Random, secret: Secret) -> Encoded:
+    """All characters or some, behind one backslash or two."""
     backslash = random.choice(["\\", "\\\\"])
+    share = random.choice([1.0, 0.5, 0.1])
 
-    def escaped(character: str) -> str:
+    def spell(character: str) -> str:
+        if random.random() >= share:
+            return character
         code = character.encode("utf-16-be").hex()
         code = code.upper() if random.random() < 0.5 else code
         return "".join(f"{backslash}u{code[i : i + 4]}" for i in range(0, len(code), 4))
 
-    share = random.choice([1.0, 0.5, 0.1])
-    return _surrounded(secret, lambda text: _spelled(random, text, escaped, share), 1 + 5 * share)
+    return _spelled(secret, spell)
 
 
 def split(random: Random, secret: Secret) -> Encoded:
-    return Encoded(secret.whole, secret.text, is_split=True)
+    return Encoded(secret.whole, tuple(secret.text), is_split=True)
 
 
 def query(random: Random, secret: Secret) -> Encoded:
-    core = quote_plus(secret.text)
-    whole = quote_plus(secret.before) + core + quote_plus(secret.after)
     host = random.choice(["https://api.example.com/v1/items", "http://127.0.0.1:8080/hook"])
-    return Encoded(f"{host}?page=2&q={whole}&sort=asc", core)
+    encoded = _spelled(secret, quote_plus)
+    return Encoded(f"{host}?page=2&q={encoded.text}&sort=asc", encoded.units)
 
 
 ENCODINGS: Final[dict[str, Callable[[Random, Secret], Encoded]]] = {
@@ -336,6 +337,6 @@ def texts_in(document: Any) -> list[str]:
 
 def survives(encoded: Encoded, document: Any) -> bool:
     """Whether a part of the secret worth eight of its characters is still to be read somewhere."""
-    width = min(round(8 * encoded.scale), len(encoded.core))
-    windows = [encoded.core[i : i + width] for i in range(len(encoded.core) - width + 1)]
+    width = min(encoded.telling, len(encoded.units))
+    windows = ["".join(encoded.units[i : i + width]) for i in range(len(encoded.units) - width + 1)]
     return any(window in text for text in texts_in(document) for window in windows)

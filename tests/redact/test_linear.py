@@ -1,0 +1,99 @@
+"""Twice the text takes about twice the time, however the text was chosen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cortex_replay.redact.patterns import RULES, SHORT_RULES, Rule
+from cortex_replay.redact.redactor import Redactor
+
+SIZE = 20_000
+KNOWN = "s3cr3t\\Value%of the+Process"
+REDACTOR = Redactor([KNOWN, "another-known-value-0815"], {"mine": r"mine_[a-z]{8}"})
+
+SHAPES: dict[str, Callable[[str], str]] = {
+    "the anchor again and again": lambda anchor: anchor,
+    "with a few characters": lambda anchor: f"{anchor}aB3d",
+    "with some that nearly suffice": lambda anchor: f" {anchor}{'aB3d9' * 3} ",
+    "in a long run": lambda anchor: f"aB3d9-{anchor}",
+}
+HOSTILE = [
+    *("\\", "%", "%25", "\\u00", "\\\\u0073", "\\\\\\", '\\"', "%5C", "%2525", "\\n", "%0", "+%20"),
+    *("=", "a=", "key", "key=", "api_key=", 'password: "', "secret ", "token,", "aws_secret "),
+    *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n", "-----", "-----END "),
+    *("ey", "eyJ.", ".eyJ", ".eyJhbGciOiJI", ".eyJhbGciOiJI.abcdefgh", "aB3d9.eyJhbGciOiJI."),
+    *("://", "://a:", "://a:b@", "://aaaaaaaa", "@", ":", "://:", "a:b@", "Bearer ", "Basic ", "Basic a"),
+    *("A", "aB3d", "aB3d9-", "ab/", "AKIA", "AKIAAAAAAAAAAAAAAAAA ", "0", "0:A", "000000:A", "\n", "\r\n"),
+    *("[REDACTED:", "[REDACTED:openai]", "[REDACTED:openai] sk-", "\0", "🙂", "é%", "mine_", "mine_abcdefgh"),
+    *(KNOWN[:-1], KNOWN[:5], "s", "s\\", "s%33", KNOWN, "czNjcjN0X", "another-known-value-081"),
+    *(
+        "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8g",
+        "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8g\n",
+        "WVdKalpHVm1aMmhwYW10c2JXNXY=",
+    ),
+    *('{"a":"', "[", '{"a":', "data: {}\n", "x" * 60 + "\n", "MTIzNDU2Nzg5MDEyMzQ1Njc4.abcdef."),
+]
+
+
+def cpu(run: Callable[[str], object], text: str) -> float:
+    """The least of three, so that somebody else's work does not count."""
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        run(text)
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def grows_linearly(run: Callable[[str], object], unit: str) -> bool:
+    """Whether twice the text costs less than two and a half times as much, or next to nothing."""
+    small = unit * (SIZE // len(unit))
+    for _ in range(6):
+        large_cost = cpu(run, small + small)
+        if large_cost < 0.002 or large_cost < 2.5 * cpu(run, small):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_rule_takes_more_than_linear_time(shape: str) -> None:
+    """Each rule by itself, on texts made to lead it astray."""
+    unit_of = SHAPES[shape]
+
+    def run(rule: Rule) -> Callable[[str], object]:
+        return lambda text: list(rule.find(text))
+
+    slow = [
+        (rule.name, rule.anchor)
+        for rule in (*RULES.rules, *SHORT_RULES)
+        if not grows_linearly(run(rule), unit_of(rule.anchor))
+    ]
+    assert slow == []
+
+
+@pytest.mark.parametrize("unit", HOSTILE, ids=lambda unit: repr(unit[:24]))
+def test_redaction_takes_linear_time(unit: str) -> None:
+    """Everything together: views, known values, patterns, the places of what is left."""
+    assert grows_linearly(REDACTOR.text, unit)
+    assert grows_linearly(lambda text: REDACTOR.left_in({"a": text}), unit)
+
+
+def test_the_check_notices_a_slow_expression() -> None:
+    """A search that reads everything again from each place is told from one that does not."""
+    assert not grows_linearly(lambda text: [text[i:].count("b") for i in range(0, len(text), 8)], "a")
+
+
+def test_many_pieces_cost_what_the_text_costs() -> None:
+    """A stream of a thousand deltas is not looked at a thousand times."""
+    text = "The quick brown fox jumps over the lazy dog, and then some more of it. " * 300
+    pieces = [text[i : i + 20] for i in range(0, len(text), 20)]
+    assert len(pieces) > 1000
+
+    for _ in range(10):
+        whole = cpu(lambda _: [REDACTOR.text(text) for _ in range(20)], "")
+        if cpu(lambda _: [REDACTOR.pieces(pieces) for _ in range(20)], "") < 2 * whole:
+            return
+    raise AssertionError("pieces cost more than twice the text")

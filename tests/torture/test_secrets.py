@@ -1,0 +1,46 @@
+"""Secrets at full length: every kind in every encoding twenty times, ten thousand clean recordings."""
+
+from __future__ import annotations
+
+import pytest
+
+from cortex_replay.redact.redactor import Redactor
+from tests.property.strategies import IS_TORTURE
+from tests.redact.figures import false_hits, missed_by_pattern, missed_by_value
+from tests.redact.test_linear import HOSTILE, cpu
+
+EACH = 20 if IS_TORTURE else 1
+CLEAN = 10_000 if IS_TORTURE else 100
+LARGE = 2**20 if IS_TORTURE else 2**14
+
+
+def test_by_pattern() -> None:
+    """99 in a hundred."""
+    missed, total = missed_by_pattern(EACH, "torture")
+
+    assert not IS_TORTURE or total >= 3500
+    assert len(missed) <= 0.01 * total, missed
+
+
+def test_by_value() -> None:
+    """All."""
+    missed, _ = missed_by_value(EACH, "torture")
+
+    assert missed == []
+
+
+def test_false_hits() -> None:
+    """One in two hundred at most."""
+    found = false_hits(CLEAN, "torture")
+
+    assert len(found) <= 0.005 * CLEAN, found
+
+
+@pytest.mark.parametrize("unit", HOSTILE, ids=lambda unit: repr(unit[:24]))
+def test_a_large_hostile_text(unit: str) -> None:
+    """Megabytes of it take seconds, not hours."""
+    redactor = Redactor(["known-value-0815-of-mine"])
+    text = unit * (LARGE // len(unit))
+
+    assert cpu(redactor.text, text) < 15
+    assert cpu(lambda text: redactor.left_in({"a": text}), text) < 15
