@@ -76,7 +76,7 @@ def test_nothing_is_configured(project: Project) -> None:
 def test_everything_is_configured(project: Project) -> None:
     """In a file of our own."""
     project.write(FULL)
-    loaded = project.load(environment={"HOME": "/home/me"})
+    loaded = project.load(environment={"HOME": "/people/me"})
     settings = loaded.settings
 
     assert project.root / "tests/llm" == settings.store
@@ -93,7 +93,7 @@ def test_everything_is_configured(project: Project) -> None:
     assert local.key_env == ("LOCAL_KEY", "OTHER_KEY")
     claude = settings.providers["claude"]
     assert claude.allow_latest
-    assert Path("/home/me/keys/claude") == claude.key_file
+    assert Path("/people/me/keys/claude") == claude.key_file
     assert claude.betas == ("a-2025", "b-2025")
     assert project.root / "../script.toml" == settings.providers["scripted"].script
     assert settings.redaction.redact_key == ("ticket",)

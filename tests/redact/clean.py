@@ -264,7 +264,7 @@ def lock_file(random: Random) -> str:
     packages = {
         f"node_modules/@{identifier(random)}/{identifier(random)}": {
             "version": f"{random.randrange(20)}.{random.randrange(20)}.{random.randrange(20)}",
-            "resolved": f"https://registry.npmjs.org/{identifier(random)}/-/x-1.0.0.tgz",
+            "resolved": f"https://packages.example.com/{identifier(random)}/-/x-1.0.0.tgz",
             "integrity": "sha512-" + base64.b64encode(random.randbytes(64)).decode(),
         }
         for _ in range(random.randrange(1, 12))

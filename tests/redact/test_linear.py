@@ -10,7 +10,7 @@ import pytest
 from cortex_replay.redact.patterns import RULES, SHORT_RULES, Rule
 from cortex_replay.redact.redactor import Redactor
 
-SIZE = 20_000
+SIZE = 8_000
 KNOWN = "s3cr3t\\Value%of the+Process"
 REDACTOR = Redactor([KNOWN, "another-known-value-0815"], {"mine": r"mine_[a-z]{8}"})
 
