@@ -102,7 +102,9 @@ def _rule(
     because an expression that begins with a question is tried everywhere.
     """
     literal = re.escape(anchor)
-    before = f"(?<![A-Za-z0-9]{literal})" if preceding is None else f"(?<={preceding}{literal})"
+    # A word alone turns up in base64 too, where a slash or a plus ends nothing.
+    border = "[A-Za-z0-9+/]" if anchor.isalnum() and "a-z" in following else "[A-Za-z0-9]"
+    before = f"(?<!{border}{literal})" if preceding is None else f"(?<={preceding}{literal})"
     expression = f"{literal}{before}{following}"
 
     def find(text: str) -> Iterator[Span]:
