@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from cortex_replay.redact.looks import is_dummy, is_mixed
-from cortex_replay.redact.views import Span, is_plain_id, runs_of
+from cortex_replay.redact.views import Span, runs_of
 
 __all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores", "known_in_environment"]
 
@@ -34,7 +34,8 @@ _TELLING_ESCAPE: Final = re.compile(
     r"""%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s"\\])"""
 )
 """In a text of JSON most escapes stand for quotes and line ends, which no ordinary value has."""
-_LONGEST: Final = 512
+_LONGEST: Final = 2048
+_LONGEST_AWKWARD: Final = 512
 _KEY_LINE: Final = re.compile("(?=.*[A-Z0-9])[A-Za-z0-9+/=_-]{8,512}")
 _SHORT_LAST_LINE: Final = re.compile(r"[A-Za-z0-9+/=_-]{8,512}\r?\n[A-Za-z0-9+/=_-]{1,7}(?=\s|\Z)")
 _LONG_PART: Final = re.compile("[A-Za-z0-9+/=_-]{32,512}")
@@ -107,7 +108,8 @@ class KnownValues:
 
 def _parts(value: str) -> Iterator[str]:
     """A key in one line is one value. Of a key file it is each line, of JSON what looks random."""
-    if len(value) <= _LONGEST and "\n" not in value:
+    longest = _LONGEST_AWKWARD if _AWKWARD.search(value) else _LONGEST
+    if len(value) <= longest and "\n" not in value:
         yield value
         return
     yield from (part for part in _LONG_PART.findall(value) if is_mixed(part))
@@ -126,7 +128,7 @@ def _needles(value: str) -> Iterator[_Needle]:
 
 
 def _needle(text: str, *, is_base64: bool, before: int = 0, after: int = 0) -> _Needle:
-    is_run = runs_of(text) == [(0, len(text))] and not is_plain_id(text)
+    is_run = runs_of(text) == [(0, len(text))] and bool(text.strip("0123456789abcdef-"))
     return _Needle(text, is_run, is_base64, before, after)
 
 

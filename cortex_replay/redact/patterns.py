@@ -28,6 +28,7 @@ _ALNUM: Final = "[A-Za-z0-9]"
 _HEX: Final = "[0-9a-fA-F]"
 _BASE64: Final = "[A-Za-z0-9+/]"
 _BEARER: Final = [f"{word}{mark}" for word in ("Bearer", "bearer", "BEARER") for mark in " +:"]
+_HARNESS: Final = ("pat", "sat")
 _AZURE_KEYS: Final = ("AccountKey", "SharedAccessKey")
 _BEARER_VALUE: Final = "[ +:]{0,2}+([A-Za-z0-9._~+/=-]{20,}+)"
 _HEADER_VALUE: Final = (
@@ -289,6 +290,21 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
     *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
     *_tokens("easypost", _ALNUM, 54, "EZAK", "EZTK"),
+    *_tokens("adobe", _ALNUM, 32, "p8e-"),
+    *_tokens("clojars", _ALNUM, 60, "CLOJARS_"),
+    *_tokens("cloudflare", "[0-9a-f-]", 100, "v1.0-"),
+    *_tokens("defined-networking", _WORD, 60, "dnkey-"),
+    *_tokens("flutterwave", "[0-9a-zA-Z-]", 20, "FLWSECK_TEST-", "FLWSECK-"),
+    *_tokens("frame-io", _WORD, 60, "fio-u-"),
+    *(
+        _rule("harness", f"{word}.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}")
+        for word in _HARNESS
+    ),
+    *_tokens("infracost", _ALNUM, 32, "ico-"),
+    *_tokens("intra42", "[0-9a-f]", 64, "s-s4t2ud-", "s-s4t2af-"),
+    *_exact("octopus-deploy", "[A-Z0-9]", 26, "API-"),
+    *_tokens("scalingo", _WORD, 40, "tk-us-"),
+    *_tokens("settlemint", _ALNUM, 16, "sm_aat_", "sm_pat_", "sm_sat_"),
     Rule("jwt", ".ey", _tokens_with_signature),
     *(_rule("bearer", word, _BEARER_VALUE, _is_bearer) for word in _BEARER),
     *(_rule("bearer", word, _HEADER_VALUE, is_mixed) for word in ("Authorization", "authorization")),

@@ -252,9 +252,12 @@ def test_a_batch_that_is_interrupted_loses_nothing(how: signal.Signals) -> None:
     Path("slow.toml").write_text('[[rule]]\nsay = "Fine."\ndelay_ms = 20\n')
     file = batch_file(*(question(n) for n in range(300)))
     command = ["record", "--provider", "scripted", "--script", "slow.toml", "--batch", file, "--jobs", "2"]
+    # Whoever is started in the background of a shell ignores Ctrl-C, and so do its children.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     run = subprocess.Popen(
         [sys.executable, "-m", "cortex_replay", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    signal.signal(signal.SIGINT, previous)
     staging = Path(".cortex-replay/staging")
     deadline = time.monotonic() + 30
     while len(list(staging.glob("*/*.add"))) < 5 and time.monotonic() < deadline:

@@ -299,7 +299,7 @@ def _tails() -> list[str]:
     made = [
         some(random, letters, length)
         for letters in (ALNUM, HEX, upper)
-        for length in (16, 17, 20, 32, 35, 58, 120, 240)
+        for length in (16, 17, 20, 26, 32, 35, 58, 120, 240)
     ]
     joined = [
         f"{some(random, HEX, 32)}:{some(random, HEX, 32)}",
@@ -312,6 +312,7 @@ def _tails() -> list[str]:
         f"{some(random, ALNUM, 43)}=",
         f"{some(random, ALNUM, 20)}.{some(random, ALNUM, 40)}",
         f": token {some(random, ALNUM, 40)}",
+        f"{some(random, ALNUM, 22)}.{some(random, ALNUM, 24)}.{some(random, ALNUM, 20)}",
     ]
     return made + joined
 
