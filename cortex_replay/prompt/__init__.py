@@ -1,0 +1,61 @@
+"""Prompts as values with parts: blocks, rendered contexts, the IR. `docs/prompts.md` is the guide.
+
+Providers cache byte-identical prefixes. Here a prompt knows its parts, each wire's order is made
+from them in one place, and :func:`assert_prefix_stable` tells a test when the prefix broke.
+Everything is a value or a function on values; nothing here sends, reads or writes.
+"""
+
+from cortex_replay.prompt.blocks import PromptBlock, flatten_blocks
+from cortex_replay.prompt.breakpoints import (
+    MOST_BREAKPOINTS,
+    Breakpoint,
+    Place,
+    Placement,
+    place_breakpoints,
+)
+from cortex_replay.prompt.ir import PromptIR
+from cortex_replay.prompt.message import PromptMessage
+from cortex_replay.prompt.parts import (
+    MEDIA_TOKENS,
+    PromptPart,
+    PromptParts,
+    estimate_tokens,
+    parts_of,
+)
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.prompt.rendered import PrefixFingerprint, RenderedContext
+from cortex_replay.prompt.request import blocks_for_wire, to_request
+from cortex_replay.prompt.segments import Continuation, Segment, SegmentRole
+from cortex_replay.prompt.stable import PrefixChanged, assert_prefix_stable
+from cortex_replay.prompt.wire_prompt import WIRES, WirePrompt
+from cortex_replay.types import PromptCachePlan
+
+__all__ = [
+    "MEDIA_TOKENS",
+    "MOST_BREAKPOINTS",
+    "WIRES",
+    "Breakpoint",
+    "CachePolicy",
+    "Continuation",
+    "Place",
+    "Placement",
+    "PrefixChanged",
+    "PrefixFingerprint",
+    "PromptBlock",
+    "PromptCachePlan",
+    "PromptIR",
+    "PromptMessage",
+    "PromptPart",
+    "PromptParts",
+    "RenderedContext",
+    "Segment",
+    "SegmentRole",
+    "WirePrompt",
+    "assert_prefix_stable",
+    "blocks_for_wire",
+    "estimate_tokens",
+    "flatten_blocks",
+    "parts_of",
+    "place_breakpoints",
+    "to_request",
+]

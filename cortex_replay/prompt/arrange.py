@@ -1,0 +1,153 @@
+"""Putting a prompt's blocks and messages where a wire has them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
+from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, known_wire
+from cortex_replay.types import LlmMessage, LlmRole
+
+__all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "named_turns", "turn_name"]
+
+MarkedBlock = tuple[PromptBlock, CachePolicy]
+MarkedMessage = tuple[LlmMessage, CachePolicy]
+
+
+def arrange(
+    wire: str,
+    system: Iterable[MarkedBlock],
+    messages: Sequence[MarkedMessage],
+    *,
+    tools: CachePolicy = CachePolicy.NONE,
+    model: str = "",
+    extra: Mapping[str, JsonValue] | None = None,
+    in_one_block: bool = False,
+) -> WirePrompt:
+    """A prompt for one wire, with as many of the wanted markers as it can carry.
+
+    Anthropic has no system messages: all of them join the system text, in one block behind the
+    others. On other wires those that a conversation starts with are system text, and the rest
+    stand where they are.
+
+    Args:
+        wire: One of :data:`~cortex_replay.prompt.wire_prompt.WIRES`.
+        system: The blocks, each with the marker that is wanted behind it. Empty ones are left out.
+        messages: In the order of this wire, each with the marker that is wanted behind it.
+        tools: The marker that is wanted behind the tools.
+        model: What is asked; the oldest models take no markers.
+        extra: Parameters that only this wire has.
+        in_one_block: Whether all of the system text is one block, with the first marker of them all.
+
+    Raises:
+        InvalidRequest: The wire is unknown, or a message that joins the system text is not text.
+    """
+    is_anthropic = known_wire(wire) == ANTHROPIC
+    joining, staying = _split(messages, everywhere=is_anthropic)
+    blocks = [*system, _joined("system messages", map(_system_block, joining))]
+    if in_one_block:
+        blocks = [_joined("system text", blocks)]
+    blocks = [(block, cache) for block, cache in blocks if block.text]
+    takes_markers = is_anthropic and can_cache(model)
+    placement = place_breakpoints(_wanted(tools, blocks, staying) if takes_markers else ())
+    return WirePrompt(
+        wire,
+        tuple(block for block, _ in blocks),
+        _with_names([message for message, _ in staying], placement),
+        placement.kept,
+        placement.dropped,
+        extra or {},
+    )
+
+
+def mark_turns(
+    turns: Iterable[Sequence[LlmMessage]], policy: CachePolicy, marked: Container[int] = ()
+) -> list[MarkedMessage]:
+    """The messages of all turns; a marked turn has its marker behind the last of its own."""
+    messages: list[MarkedMessage] = []
+    for i, turn in enumerate(turns):
+        messages += [(message, CachePolicy.NONE) for message in turn]
+        if i in marked:
+            messages[-1] = (turn[-1], policy)
+    return messages
+
+
+def named_turns(turns: Iterable[Sequence[LlmMessage]], names: Container[str]) -> set[int]:
+    """The turns that a plan names."""
+    return {i for i, turn in enumerate(turns) if turn[-1].id is not None and turn[-1].id in names}
+
+
+def turn_name(index: int, message: LlmMessage) -> str:
+    """A turn's name for people, who count from one."""
+    named = "" if message.id is None else f", id {message.id!r}"
+    return f"turn {index + 1} ({message.role}{named})"
+
+
+def _split(
+    messages: Sequence[MarkedMessage], *, everywhere: bool
+) -> tuple[list[MarkedMessage], list[MarkedMessage]]:
+    """The messages that join the system text, and the others."""
+    joining: list[MarkedMessage] = []
+    staying: list[MarkedMessage] = []
+    for message, cache in messages:
+        joins = message.role is LlmRole.SYSTEM and (everywhere or not staying)
+        (joining if joins else staying).append((message, cache))
+    return joining, staying
+
+
+def _system_block(joining: MarkedMessage) -> MarkedBlock:
+    """A system message as a block: each of its texts for itself, as a lifted body has them."""
+    message, cache = joining
+    texts: list[str] = []
+    for part in message.parts:
+        if not isinstance(part, dict) or part.keys() != {"type", "text"} or part["type"] != "text":
+            raise InvalidRequest("messages", "a system message that joins the system text must be text alone")
+        texts.append(str(part["text"]))
+    return PromptBlock("", BLANK_LINE.join(filter(None, texts)) or message.content), cache
+
+
+def _joined(label: str, blocks: Iterable[MarkedBlock]) -> MarkedBlock:
+    """Several blocks as one, with the first marker that one of them has."""
+    listed = list(blocks)
+    policies = [cache for _, cache in listed if cache.is_cached]
+    text = flatten_blocks(block for block, _ in listed)
+    return PromptBlock(label, text), policies[0] if policies else CachePolicy.NONE
+
+
+def _wanted(
+    tools: CachePolicy, blocks: Sequence[MarkedBlock], messages: Sequence[MarkedMessage]
+) -> Iterator[Breakpoint]:
+    if tools.is_cached:
+        is_long = any(cache is CachePolicy.EPHEMERAL_1H for _, cache in (*blocks, *messages))
+        # Anthropic refuses an hour behind five minutes, and the tools stand before everything.
+        yield Breakpoint(Place.TOOLS, 0, CachePolicy.EPHEMERAL_1H if is_long else tools, "the tools")
+    for i, (block, cache) in enumerate(blocks):
+        if cache.is_cached:
+            yield Breakpoint(Place.SYSTEM, i, cache, f"block {block.label!r}")
+    for i, (message, cache) in enumerate(messages):
+        if cache.is_cached and _has_blocks(message):
+            yield Breakpoint(Place.MESSAGES, i, cache, turn_name(i, message))
+
+
+def _has_blocks(message: LlmMessage) -> bool:
+    """Whether there is anything in a message that a marker could stand on."""
+    return bool(message.content or message.parts or message.tool_calls) or message.role is LlmRole.TOOL
+
+
+def _with_names(messages: list[LlmMessage], placement: Placement) -> tuple[LlmMessage, ...]:
+    """The messages, each with a breakpoint under a name of its own, by which a plan points at it."""
+    names = [message.id for message in messages]
+    for breakpoint_ in placement.kept:
+        i = breakpoint_.index
+        if breakpoint_.place is Place.MESSAGES and (names[i] is None or names.count(names[i]) > 1):
+            name = f"turn-{i + 1}"
+            while name in names:
+                name += "'"
+            names[i] = name
+            messages[i] = replace(messages[i], id=name)
+    return tuple(messages)

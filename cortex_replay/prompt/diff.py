@@ -1,0 +1,82 @@
+"""What changed between two texts, short enough for the message of a failed test."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from difflib import unified_diff
+from typing import Final
+
+__all__ = ["looks_like", "short_diff"]
+
+_WRAPPER: Final = textwrap.TextWrapper(
+    100, expand_tabs=False, replace_whitespace=False, drop_whitespace=False, break_on_hyphens=False
+)
+_MOST_LINES: Final = 24
+_MOST_COMPARED: Final = 400
+"""Lines, from the first that differs: comparing takes time that grows with the square of them."""
+
+_KINDS: Final = (
+    ("a time", re.compile(r"\d{4}-\d\d-\d\d|\d?\d:\d\d(?::\d\d(?:\.\d+)?)?|\b1\d{9}(?:\d{3})?(?:\.\d+)?\b")),
+    ("an id", re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)),
+)
+
+
+def short_diff(
+    before: str | None, after: str | None, name_before: str, name_after: str, most: int = _MOST_LINES
+) -> str:
+    """A unified diff without line numbers, from the first difference on; "" for equal texts.
+
+    Args:
+        before: A text, or ``None`` for nothing at all.
+        after: The same.
+        name_before: What the first line calls the one.
+        name_after: What the second line calls the other.
+        most: How many lines to show.
+    """
+    old, new = list(_lines(before)), list(_lines(after))
+    equal = 0
+    while equal < min(len(old), len(new)) and old[equal] == new[equal]:
+        equal += 1
+    start = max(0, equal - 1)  # one line of context, as unified_diff gives it
+    diff = unified_diff(
+        old[start : start + _MOST_COMPARED],
+        new[start : start + _MOST_COMPARED],
+        f"previous: {name_before}",
+        f"current: {name_after}",
+        lineterm="",
+        n=1,
+    )
+    lines = ["@@" if line.startswith("@@") else line for line in diff]
+    hidden = len(lines) - most
+    if hidden > 1:  # the note is a line too
+        lines[most:] = [f"... and {hidden} more lines"]
+    return "\n".join(lines)
+
+
+def looks_like(diff: str) -> str | None:
+    """What the two sides of a diff have each their own of: ``a time`` or ``an id``."""
+    lines = diff.split("\n")[2:]
+    old = "\n".join(line for line in lines if line.startswith("-"))
+    new = "\n".join(line for line in lines if line.startswith("+"))
+    for kind, pattern in _KINDS:
+        found, instead = set(pattern.findall(old)), set(pattern.findall(new))
+        if found - instead and instead - found:
+            return kind
+    return None
+
+
+def _lines(text: str | None) -> Iterator[str]:
+    """The lines of a text, long ones broken, so that a difference is not a page away."""
+    for line in [] if text is None else text.split("\n"):
+        pieces = _WRAPPER.wrap(line) or [""]
+        # A line is broken at a space, which says nothing.
+        yield from map(_visible, [*(piece.removesuffix(" ") for piece in pieces[:-1]), pieces[-1]])
+
+
+def _visible(line: str) -> str:
+    """A line with what nobody could see spelled out: control characters, and spaces at its end."""
+    end = line.rstrip(" ")
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in end)
+    return shown + "\\x20" * (len(line) - len(end))

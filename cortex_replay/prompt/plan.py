@@ -1,0 +1,55 @@
+"""A cache plan in the plain form that an IR holds it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from cortex_replay import validation as check
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.types import PromptCachePlan
+
+__all__ = ["is_enabled", "plan_from_dict", "plan_to_dict"]
+
+_TTLS: Final[Mapping[object, Literal["5m", "1h"] | None]] = {
+    None: None,
+    "default": None,
+    "extended": "1h",
+    "5m": "5m",
+    "1h": "1h",
+}
+
+
+def plan_from_dict(data: object, name: str = "cache") -> PromptCachePlan:
+    """A plan from its plain form; ``ttl`` is ``default``, ``extended`` or a time.
+
+    Raises:
+        InvalidRequest: A field is unknown or of the wrong kind.
+    """
+    if not isinstance(data, Mapping):
+        raise InvalidRequest(name, f"expected an object, not {check.kind_of(data)}")
+    fields: dict[str, Any] = dict(data)
+    ttl = fields.get("ttl")
+    if not isinstance(ttl, str | None) or ttl not in _TTLS:
+        raise InvalidRequest(f"{name}.ttl", f"expected default or extended, not {check.shown(ttl)}")
+    try:
+        return check.from_mapping(PromptCachePlan, fields | {"ttl": _TTLS[ttl]})
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name}.{error.field}", error.reason) from None
+
+
+def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
+    """The inverse of :func:`plan_from_dict`."""
+    names = {None: "default", "1h": "extended", "5m": "5m"}
+    return {
+        "cache_tools": plan.cache_tools,
+        "cache_system": plan.cache_system,
+        "breakpoint_message_ids": list(plan.breakpoint_message_ids),
+        "ttl": names[plan.ttl],
+    }
+
+
+def is_enabled(plan: PromptCachePlan) -> bool:
+    """Whether a plan asks for any marker."""
+    return plan.cache_tools or plan.cache_system or bool(plan.breakpoint_message_ids)

@@ -1,0 +1,97 @@
+"""An assertion for tests: the part of a prompt that a provider caches only grew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cortex_replay.prompt.diff import looks_like, short_diff
+from cortex_replay.prompt.parts import Prompt, PromptPart, PromptParts, parts_of
+
+__all__ = ["PrefixChanged", "assert_prefix_stable"]
+
+_WHERE_TO: Final = {
+    "blocks": "behind the last cached block, into a `PromptBlock.plain`",
+    "context": "into the `state_turn`, which is no part of the prefix",
+    "ir": "into the `volatile_tail`, behind every breakpoint",
+    "request": "behind the last breakpoint, or at the end of the conversation",
+}
+"""Where in each kind of prompt something that changes belongs."""
+_KEEP_THE_ORDER: Final = "Keep what is cached in the order in which it was, and add what is new behind it."
+_MARK_IT: Final = "Put a breakpoint behind it, or behind something that follows it."
+
+
+class PrefixChanged(AssertionError):
+    """The cacheable prefix of a prompt is not the previous one, or that with something behind it.
+
+    ``part`` is the name of the first part that is not what it was, ``tokens`` the estimated size of
+    what was cached from there on.
+    """
+
+    def __init__(self, part: str, change: str, diff: str, tokens: int, advice: str) -> None:
+        super().__init__(part, change, diff, tokens, advice)
+        self.part = part
+        self.change = change
+        self.diff = diff
+        self.tokens = tokens
+        self.advice = advice
+
+    def __str__(self) -> str:
+        head = f"the cacheable prefix changed: {self.change}"
+        cost = f"About {self.tokens:,} tokens that were cached would be paid again."
+        return "\n\n".join(filter(None, [f"{head}\n{cost}", self.diff, self.advice]))
+
+
+def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
+    """Assert that what a provider can have cached of ``previous`` is the start of ``current``.
+
+    :func:`~cortex_replay.prompt.parts.parts_of` says which part of a prompt that is.
+
+    Raises:
+        PrefixChanged: It is not. The message names the first part that changed and shows how.
+        TypeError: The two are not prompts of one kind.
+    """
+    __tracebackhide__ = True
+    before, after = parts_of(previous), parts_of(current)
+    if before.kind != after.kind:
+        raise TypeError(f"expected two prompts of one kind, not {before.kind} and {after.kind}")
+    for i, part in enumerate(before.prefix):
+        if i >= after.cacheable or after.parts[i].material != part.material:
+            raise _changed(before, after, i)
+
+
+def _changed(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
+    tokens = sum(lost.tokens for lost in before.prefix[i:])
+    old = before.parts[i]
+    if i >= len(after.parts):
+        return PrefixChanged(old.name, f"{old.name} is gone", _diff(old, None), tokens, _KEEP_THE_ORDER)
+    new = after.parts[i]
+    if new.material == old.material:
+        change = f"{old.name} is as it was, but no breakpoint stands behind it any more"
+        return PrefixChanged(old.name, change, "", tokens, _MARK_IT)
+    if _has(after, i + 1, old) and not _has(before, i + 1, old):
+        change = f"{new.name} stands where {old.name} was"
+        return PrefixChanged(new.name, change, _diff(None, new), tokens, _KEEP_THE_ORDER)
+    if _has(before, i + 1, new) and not _has(after, i + 1, new):
+        return PrefixChanged(old.name, f"{old.name} is gone", _diff(old, None), tokens, _KEEP_THE_ORDER)
+    is_same = new.name == old.name
+    change = f"{old.name} is not what it was" if is_same else f"{old.name} was replaced by {new.name}"
+    diff = _diff(old, new)
+    kind = looks_like(diff)
+    guess = "" if kind is None else f"What changed looks like {kind}. "
+    advice = f"{guess}Put what changes from call to call {_WHERE_TO[before.kind]}."
+    return PrefixChanged(old.name, change, diff, tokens, advice)
+
+
+def _has(prompt: PromptParts, start: int, part: PromptPart) -> bool:
+    return any(other.material == part.material for other in prompt.parts[start:])
+
+
+def _diff(old: PromptPart | None, new: PromptPart | None) -> str:
+    """How one part became the other; of one that came or went, the start is enough to know it."""
+    if old is None or new is None:
+        texts = [None if part is None else part.text for part in (old, new)]
+        names = ["nothing" if part is None else part.name for part in (old, new)]
+        return short_diff(texts[0], texts[1], names[0], names[1], most=8)
+    if old.text == new.text:  # the same words in another role, say
+        return short_diff(old.material, new.material, old.name, new.name)
+    return short_diff(old.text, new.text, old.name, new.name)

@@ -1,0 +1,124 @@
+"""A prompt in the order of one wire, and the request that it becomes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
+from cortex_replay.prompt.breakpoints import Breakpoint, Place
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan
+from cortex_replay.validation import shown
+
+__all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "known_wire"]
+
+logger = logging.getLogger(__name__)
+
+ANTHROPIC: Final = "anthropic-messages"
+RESPONSES: Final = "openai-responses"
+WIRES: Final = (ANTHROPIC, "openai-chat", RESPONSES, "ollama-chat")
+
+
+def known_wire(wire: str) -> str:
+    """The name of a wire that prompts are put on.
+
+    Raises:
+        InvalidRequest: There is no such wire.
+    """
+    if wire not in WIRES:
+        raise InvalidRequest("wire", f"expected one of {', '.join(WIRES)}, not {shown(wire)}")
+    return wire
+
+
+@dataclass(frozen=True, slots=True)
+class WirePrompt:
+    """What one wire is to be sent, and where its markers stand."""
+
+    wire: str
+    system: tuple[PromptBlock, ...] = ()
+    """The system text in its blocks, none of them empty; their labels are for people."""
+    messages: tuple[LlmMessage, ...] = ()
+    """Each that a breakpoint stands behind has an ``id`` that no other message has."""
+    breakpoints: tuple[Breakpoint, ...] = ()
+    """At most four, in the order in which the provider reads; none on other wires than Anthropic's."""
+    dropped: tuple[Breakpoint, ...] = ()
+    """Those that would have been too many."""
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Parameters that only this wire has."""
+
+    @property
+    def system_text(self) -> str:
+        """The one system text of a request. Cutting it into blocks does not change it."""
+        return flatten_blocks(self.system)
+
+    def marker(self, place: Place, index: int = 0) -> CachePolicy:
+        """The marker behind one block or message, or behind the tools."""
+        for breakpoint_ in self.breakpoints:
+            if (breakpoint_.place, breakpoint_.index) == (place, index):
+                return breakpoint_.cache
+        return CachePolicy.NONE
+
+    def system_cuts(self) -> tuple[tuple[int, CachePolicy], ...]:
+        """Where each block ends in :attr:`system_text`, and the marker behind it.
+
+        It is what a plan needs to cut the text again without holding a copy of it, which would go
+        past whatever is done to the text in between: a normaliser, a redaction.
+        """
+        cuts: list[tuple[int, CachePolicy]] = []
+        end = -len(BLANK_LINE)
+        for i, block in enumerate(self.system):
+            end += len(BLANK_LINE) + len(block.text)
+            cuts.append((end, self.marker(Place.SYSTEM, i)))
+        return tuple(cuts)
+
+    def anthropic_system(self) -> list[dict[str, JsonValue]]:
+        """The ``system`` field of Anthropic's wire: a text block for each block, with its marker."""
+        blocks: list[dict[str, JsonValue]] = []
+        for i, block in enumerate(self.system):
+            text: dict[str, JsonValue] = {"type": "text", "text": block.text}
+            marker = self.marker(Place.SYSTEM, i).cache_control
+            blocks.append(text if marker is None else text | {"cache_control": marker})
+        return blocks
+
+    def cache_plan(self) -> PromptCachePlan | None:
+        """The breakpoints, as far as a request's plan can say them.
+
+        A plan marks the whole system text or none of it, and has one time for all markers. Where a
+        block without a marker stands last, marking it all would write a cache that nobody reads.
+        """
+        last = len(self.system) - 1
+        said = [b for b in self.breakpoints if b.place is not Place.SYSTEM or b.index == last]
+        if not said:
+            return None
+        names = [self.messages[b.index].id for b in said if b.place is Place.MESSAGES]
+        return PromptCachePlan(
+            cache_tools=any(b.place is Place.TOOLS for b in said),
+            cache_system=any(b.place is Place.SYSTEM for b in said),
+            breakpoint_message_ids=tuple(name for name in names if name is not None),
+            ttl="1h" if all(b.cache is CachePolicy.EPHEMERAL_1H for b in said) else None,
+        )
+
+    def to_request(self, model: str, **fields: Any) -> LlmRequest:
+        """The request that this wire carries; ``fields`` are its parameters and tools.
+
+        Raises:
+            InvalidRequest: A field is wrong, or one that the prompt itself gives.
+        """
+        for name in ("system", "messages", "cache"):
+            if name in fields:
+                raise InvalidRequest(name, "comes from the prompt")
+        if self.dropped:
+            names = ", ".join(map(str, self.dropped))
+            logger.warning("more cache breakpoints than a request may carry; left out: %s", names)
+        for before, behind in pairwise(self.breakpoints):
+            if before.cache is CachePolicy.EPHEMERAL_5M and behind.cache is CachePolicy.EPHEMERAL_1H:
+                logger.warning("Anthropic refuses an hour behind five minutes: %s, %s", before, behind)
+        extra = {**(fields.pop("extra", None) or {}), **self.extra}
+        plan = self.cache_plan()
+        return LlmRequest(model, self.system_text, self.messages, extra=extra, cache=plan, **fields)

@@ -1,0 +1,44 @@
+"""The Python in `docs/prompts.md`, and the message that it shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay.prompt import PrefixChanged
+
+GUIDE = (Path(__file__).parent.parent.parent / "docs/prompts.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def run(block: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(block, "prompts.md", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_python_in_the_guide_runs(block: str) -> None:
+    """Each block for itself."""
+    run(block)
+
+
+def test_the_example_fails_with_the_message_that_the_guide_shows() -> None:
+    """Somebody put a timestamp into the stable prefix."""
+    (shown,) = re.findall(r"```text\n(.*?)\n```", GUIDE, re.DOTALL)
+    (example,) = (block for block in BLOCKS if "The time is" in block and "plain" not in block)
+
+    with pytest.raises(PrefixChanged) as caught:
+        run(example)["test_the_prefix_holds_from_call_to_call"]()
+
+    assert str(caught.value) == shown
+
+
+def test_every_public_name_of_the_guide_is_there() -> None:
+    import cortex_replay.prompt  # noqa: PLC0415
+
+    assert sorted(cortex_replay.prompt.__all__) == sorted(set(cortex_replay.prompt.__all__))
+    assert all(hasattr(cortex_replay.prompt, name) for name in cortex_replay.prompt.__all__)
