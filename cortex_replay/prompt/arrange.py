@@ -9,11 +9,12 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
+from cortex_replay.prompt.planned import can_carry_marker, turn_name
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, known_wire
 from cortex_replay.types import LlmMessage, LlmRole
 
-__all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "named_turns", "turn_name"]
+__all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "named_turns"]
 
 MarkedBlock = tuple[PromptBlock, CachePolicy]
 MarkedMessage = tuple[LlmMessage, CachePolicy]
@@ -82,12 +83,6 @@ def named_turns(turns: Iterable[Sequence[LlmMessage]], names: Container[str]) ->
     return {i for i, turn in enumerate(turns) if turn[-1].id is not None and turn[-1].id in names}
 
 
-def turn_name(index: int, message: LlmMessage) -> str:
-    """A turn's name for people, who count from one."""
-    named = "" if message.id is None else f", id {message.id!r}"
-    return f"turn {index + 1} ({message.role}{named})"
-
-
 def _split(
     messages: Sequence[MarkedMessage], *, everywhere: bool
 ) -> tuple[list[MarkedMessage], list[MarkedMessage]]:
@@ -123,20 +118,13 @@ def _wanted(
     tools: CachePolicy, blocks: Sequence[MarkedBlock], messages: Sequence[MarkedMessage]
 ) -> Iterator[Breakpoint]:
     if tools.is_cached:
-        is_long = any(cache is CachePolicy.EPHEMERAL_1H for _, cache in (*blocks, *messages))
-        # Anthropic refuses an hour behind five minutes, and the tools stand before everything.
-        yield Breakpoint(Place.TOOLS, 0, CachePolicy.EPHEMERAL_1H if is_long else tools, "the tools")
+        yield Breakpoint(Place.TOOLS, 0, tools, "the tools")
     for i, (block, cache) in enumerate(blocks):
         if cache.is_cached:
             yield Breakpoint(Place.SYSTEM, i, cache, f"block {block.label!r}")
     for i, (message, cache) in enumerate(messages):
-        if cache.is_cached and _has_blocks(message):
+        if cache.is_cached and can_carry_marker(message):
             yield Breakpoint(Place.MESSAGES, i, cache, turn_name(i, message))
-
-
-def _has_blocks(message: LlmMessage) -> bool:
-    """Whether there is anything in a message that a marker could stand on."""
-    return bool(message.content or message.parts or message.tool_calls) or message.role is LlmRole.TOOL
 
 
 def _with_names(messages: list[LlmMessage], placement: Placement) -> tuple[LlmMessage, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -52,6 +52,10 @@ def place_breakpoints(wanted: Iterable[Breakpoint]) -> Placement:
     A marker caches everything before it, so the ones that cache the most are the last ones.
     """
     in_order = tuple(sorted(wanted, key=lambda breakpoint_: (breakpoint_.place, breakpoint_.index)))
+    if in_order and in_order[0].place is Place.TOOLS:
+        # Anthropic refuses an hour behind five minutes, and the tools stand before everything.
+        longest = max((breakpoint_.cache for breakpoint_ in in_order), key=list(CachePolicy).index)
+        in_order = (replace(in_order[0], cache=longest), *in_order[1:])
     return Placement(in_order[-MOST_BREAKPOINTS:], in_order[:-MOST_BREAKPOINTS])
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cortex_replay import validation as check
-from cortex_replay.prompt.arrange import turn_name
 from cortex_replay.prompt.blocks import PromptBlock, block_values
+from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.message import PromptMessage
+from cortex_replay.prompt.planned import planned_breakpoints, system_blocks, turn_name
 from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.segments import SegmentRole
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
@@ -134,18 +135,22 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
 
 
 def _request_parts(request: LlmRequest) -> PromptParts:
-    parts = [PromptPart("the model", request.model, request.model, 0)]
-    parts += [_tool_part(tool, i) for i, tool in enumerate(request.tools)]
-    ends = [len(parts)] if request.cache is not None and request.cache.cache_tools else []
-    if request.system:
-        parts.append(_text_part("system text", request.system))
-        ends += [len(parts)] if request.cache is not None and request.cache.cache_system else []
-    named = () if request.cache is None else request.cache.breakpoint_message_ids
-    for i, message in enumerate(request.messages):
-        material = _json(message.to_dict())
-        parts.append(_message_part(turn_name(i, message), [message], material))
-        ends += [len(parts)] if message.id is not None and message.id in named else []
-    return PromptParts("request", tuple(parts), ends[-1] if ends else len(parts))
+    model = PromptPart("the model", request.model, request.model, 0)
+    tools = [_tool_part(tool, i) for i, tool in enumerate(request.tools)]
+    blocks = system_blocks(request)
+    system = [
+        _text_part("system text" if len(blocks) == 1 else f"system block {i + 1}", text)
+        for i, (text, _) in enumerate(blocks)
+    ]
+    messages = [
+        _message_part(turn_name(i, message), [message], _json(message.to_dict()))
+        for i, message in enumerate(request.messages)
+    ]
+    before = {Place.TOOLS: len(tools), Place.SYSTEM: 1 + len(tools)}
+    before[Place.MESSAGES] = before[Place.SYSTEM] + len(system)
+    ends = [before[kept.place] + kept.index + 1 for kept in planned_breakpoints(request).kept]
+    parts = (model, *tools, *system, *messages)
+    return PromptParts("request", parts, ends[-1] if ends else len(parts))
 
 
 def _text_part(name: str, text: str) -> PromptPart:

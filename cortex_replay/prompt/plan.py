@@ -42,12 +42,15 @@ def plan_from_dict(data: object, name: str = "cache") -> PromptCachePlan:
 def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
     """The inverse of :func:`plan_from_dict`."""
     names = {None: "default", "1h": "extended", "5m": "5m"}
-    return {
+    written: dict[str, JsonValue] = {
         "cache_tools": plan.cache_tools,
         "cache_system": plan.cache_system,
         "breakpoint_message_ids": list(plan.breakpoint_message_ids),
         "ttl": names[plan.ttl],
     }
+    if plan.system_cuts:
+        written["system_cuts"] = [list(cut) for cut in plan.system_cuts]
+    return written
 
 
 def is_enabled(plan: PromptCachePlan) -> bool:

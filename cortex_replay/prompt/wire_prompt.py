@@ -13,7 +13,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan
+from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
 from cortex_replay.validation import shown
 
 __all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "known_wire"]
@@ -64,17 +64,17 @@ class WirePrompt:
                 return breakpoint_.cache
         return CachePolicy.NONE
 
-    def system_cuts(self) -> tuple[tuple[int, CachePolicy], ...]:
+    def system_cuts(self) -> tuple[tuple[int, CacheTime], ...]:
         """Where each block ends in :attr:`system_text`, and the marker behind it.
 
         It is what a plan needs to cut the text again without holding a copy of it, which would go
         past whatever is done to the text in between: a normaliser, a redaction.
         """
-        cuts: list[tuple[int, CachePolicy]] = []
+        cuts: list[tuple[int, CacheTime]] = []
         end = -len(BLANK_LINE)
         for i, block in enumerate(self.system):
             end += len(BLANK_LINE) + len(block.text)
-            cuts.append((end, self.marker(Place.SYSTEM, i)))
+            cuts.append((end, self.marker(Place.SYSTEM, i).value))
         return tuple(cuts)
 
     def anthropic_system(self) -> list[dict[str, JsonValue]]:
@@ -87,21 +87,22 @@ class WirePrompt:
         return blocks
 
     def cache_plan(self) -> PromptCachePlan | None:
-        """The breakpoints, as far as a request's plan can say them.
-
-        A plan marks the whole system text or none of it, and has one time for all markers. Where a
-        block without a marker stands last, marking it all would write a cache that nobody reads.
-        """
-        last = len(self.system) - 1
-        said = [b for b in self.breakpoints if b.place is not Place.SYSTEM or b.index == last]
-        if not said:
+        """The breakpoints and the blocks as a request carries them; none where there are neither."""
+        is_cut = self.wire == ANTHROPIC and len(self.system) > 1
+        if not self.breakpoints and not is_cut:
             return None
-        names = [self.messages[b.index].id for b in said if b.place is Place.MESSAGES]
+        in_messages = [b for b in self.breakpoints if b.place is Place.MESSAGES]
+        names = [self.messages[b.index].id for b in in_messages]
+        # The tools stand before everything and get the longest time that follows; see `place_breakpoints`.
+        timed = in_messages or self.breakpoints
+        policy = timed[0].cache if timed else CachePolicy.NONE
+        behind_system = self.marker(Place.SYSTEM, len(self.system) - 1)
         return PromptCachePlan(
-            cache_tools=any(b.place is Place.TOOLS for b in said),
-            cache_system=any(b.place is Place.SYSTEM for b in said),
+            cache_tools=any(b.place is Place.TOOLS for b in self.breakpoints),
+            cache_system=behind_system.is_cached,
             breakpoint_message_ids=tuple(name for name in names if name is not None),
-            ttl="1h" if all(b.cache is CachePolicy.EPHEMERAL_1H for b in said) else None,
+            ttl="1h" if policy is CachePolicy.EPHEMERAL_1H else None,
+            system_cuts=self.system_cuts() if is_cut or behind_system not in (policy, "none") else (),
         )
 
     def to_request(self, model: str, **fields: Any) -> LlmRequest:

@@ -15,10 +15,13 @@ from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.message import LlmMessage, LlmRole, canonical_message
 from cortex_replay.types.parts import CallNumbers
 
-__all__ = ["LlmRequest", "PromptCachePlan"]
+__all__ = ["CacheTime", "LlmRequest", "PromptCachePlan"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+CacheTime = Literal["none", "5m", "1h"]
+
+
+@dataclass(frozen=True, slots=True)
 class PromptCachePlan:
     """Where a provider's prompt cache should be told to stop. Never part of the key."""
 
@@ -27,6 +30,10 @@ class PromptCachePlan:
     breakpoint_message_ids: tuple[str, ...] = ()
     """Local names (:attr:`LlmMessage.id`) of the messages after which the cache may end."""
     ttl: Literal["5m", "1h"] | None = None
+    """For every marker that :attr:`system_cuts` says nothing about."""
+    system_cuts: tuple[tuple[int, CacheTime], ...] = field(default=(), kw_only=True)
+    """Where each block of :attr:`LlmRequest.system` ends, and the marker behind it. Between two blocks
+    there is a blank line, and the last one ends with the text."""
 
     def __post_init__(self) -> None:
         check.flag(self.cache_tools, "cache_tools")
@@ -36,6 +43,14 @@ class PromptCachePlan:
         ttl: object = self.ttl
         if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
             raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.shown(self.ttl)}')
+        check.keep(self, "system_cuts", tuple(map(_cut, check.items(self.system_cuts, "system_cuts"))))
+
+
+def _cut(value: object) -> tuple[int, CacheTime]:
+    match value:
+        case (int(end), ("none" | "5m" | "1h") as time) if end > 0 and not isinstance(end, bool):
+            return end, time
+    raise InvalidRequest("system_cuts", f"expected an offset and a time, not {check.shown(value)}")
 
 
 _NOTHING: Final = ()

@@ -250,7 +250,7 @@ def test_a_marked_turn_gets_a_name_that_no_other_has() -> None:
     assert request.cache.breakpoint_message_ids == ("turn-3'", "mine")
 
 
-def test_the_real_wire_gets_its_markers_as_far_as_a_plan_can_say_them() -> None:
+def test_the_real_wire_gets_its_markers() -> None:
     context = talk("user", "assistant", "user", state_turn={"role": "user", "content": "now"})
     body = WIRES[ANTHROPIC].lower(context.to_request(wire=ANTHROPIC, model="m", max_tokens=5))
 

@@ -101,9 +101,12 @@ def test_the_system_text_can_be_cut_again_where_the_blocks_ended() -> None:
     assert WirePrompt(ANTHROPIC).system_cuts() == ()
 
 
-def test_a_request_s_plan_marks_the_whole_system_text_or_none_of_it() -> None:
-    """Marking a last block that changes would write a cache that nobody reads."""
-    assert to_request(BLOCKS, wire=ANTHROPIC, model="m").cache is None
+def test_a_request_s_plan_says_where_each_block_ends() -> None:
+    """Only where one marker behind the whole system text, with the time of all others, does not say it."""
+    assert to_request(BLOCKS, wire=ANTHROPIC, model="m").cache == PromptCachePlan(
+        ttl="1h", system_cuts=((9, "1h"), (18, "none"))
+    )
+    assert to_request(BLOCKS, wire="openai-chat", model="m").cache is None
     stable_last = to_request(BLOCKS[:1], wire=ANTHROPIC, model="m").cache
     assert stable_last == PromptCachePlan(cache_system=True, ttl="1h")
     both = to_request(
@@ -113,7 +116,9 @@ def test_a_request_s_plan_marks_the_whole_system_text_or_none_of_it() -> None:
         messages=TALK,
         cache=PromptCachePlan(breakpoint_message_ids=("u1",)),
     ).cache
-    assert both == PromptCachePlan(cache_system=True, breakpoint_message_ids=("u1",))
+    assert both == PromptCachePlan(
+        cache_system=True, breakpoint_message_ids=("u1",), system_cuts=((9, "1h"),)
+    )
 
 
 def test_messages_beside_blocks_come_in_every_form() -> None:

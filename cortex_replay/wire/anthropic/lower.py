@@ -22,7 +22,7 @@ def encode_request(request: LlmRequest) -> Body:
     if "system" in extra:
         body["system"] = extra.pop("system")
     elif request.system:
-        body["system"] = plan.system(request.system)
+        body["system"] = plan.system()
     body["messages"] = list(_encode_messages(request, plan))
     optional(body, "temperature", request.temperature)
     optional(body, "top_p", request.top_p)
@@ -67,7 +67,7 @@ def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
     for i, message in enumerate(request.messages):
         where = f"messages[{i}]"
         if message.role is LlmRole.TOOL:
-            results.append(plan.on_block(message, _encode_tool_result(message, where)))
+            results.append(plan.on_block(i, _encode_tool_result(message, where)))
             continue
         blocks, fields = blocks_of(message, where)
         if len(blocks) == 1 and (verbatim := verbatim_of(blocks[0])) is not None:
@@ -84,7 +84,7 @@ def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
         elif results:
             yield {"role": "user", "content": results}
             results = []
-        yield {"role": message.role.value, "content": plan.on_content(message, encoded), **fields}
+        yield {"role": message.role.value, "content": plan.on_content(i, encoded), **fields}
     if results:
         yield {"role": "user", "content": results}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import logging
+from typing import Any
 
-from cortex_replay.errors import InvalidRequest
-from cortex_replay.types import LlmMessage, LlmRequest
+from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.wire.anthropic.lift import THINKING
 from cortex_replay.wire.body import Block, content_and_parts, text_block
 
 __all__ = ["Markers", "shortened"]
+
+logger = logging.getLogger(__name__)
 
 
 def shortened(blocks: list[Block]) -> str | list[Block]:
@@ -21,45 +23,46 @@ def shortened(blocks: list[Block]) -> str | list[Block]:
 class Markers:
     """Places the cache markers of a request's plan, at most as many as the provider takes."""
 
-    MOST: Final = 4
-
     def __init__(self, request: LlmRequest) -> None:
-        plan = request.cache
-        self._marker: Block | None = None
-        self._marks_tools = self._marks_system = False
-        self._messages: set[int] = set()
-        if plan is None:
-            return
-        self._marker = {"type": "ephemeral"} | ({} if plan.ttl is None else {"ttl": plan.ttl})
-        known = [message.id for message in request.messages if message.id is not None]
-        for name in plan.breakpoint_message_ids:
-            if name not in known:
-                raise InvalidRequest("cache.breakpoint_message_ids", f"no message has the id {name!r}")
-        # A marker caches everything before it, so the last ones cache the most.
-        wanted: list[str | int] = ["tools"] * (plan.cache_tools and bool(request.tools))
-        wanted += ["system"] * (plan.cache_system and bool(request.system))
-        named = [message for message in request.messages if message.id is not None]
-        wanted += [id(message) for message in named if message.id in plan.breakpoint_message_ids]
-        kept = wanted[-self.MOST :]
-        self._marks_tools, self._marks_system = "tools" in kept, "system" in kept
-        self._messages = {message for message in kept if isinstance(message, int)}
+        self._texts = [request.system]
+        self._behind: dict[tuple[str, int], Block] = {}
+        if request.cache is not None:
+            self._follow(request, request.cache)
 
-    def system(self, text: str) -> str | list[Block]:
-        return [self._marked(text_block(text))] if self._marks_system else text
+    def _follow(self, request: LlmRequest, plan: PromptCachePlan) -> None:
+        from cortex_replay.prompt.planned import planned_breakpoints, system_blocks  # noqa: PLC0415 - few need it
+
+        placement = planned_breakpoints(request)
+        if placement.dropped:
+            names = ", ".join(map(str, placement.dropped))
+            logger.warning("more cache breakpoints than a request may carry; left out: %s", names)
+        self._texts = [text for text, _ in system_blocks(request)]
+        if len(self._texts) < len(plan.system_cuts):
+            logger.warning("the cache plan cuts another system text than this; it is sent in one block")
+        for kept in placement.kept:
+            if (marker := kept.cache.cache_control) is not None:
+                self._behind[kept.place.name, kept.index] = marker
+
+    def system(self) -> str | list[Block]:
+        blocks = [self._marked("SYSTEM", i, text_block(text)) for i, text in enumerate(self._texts)]
+        is_plain = len(blocks) == 1 and "cache_control" not in blocks[0]
+        return self._texts[0] if is_plain else blocks
 
     def tools(self, tools: list[Any]) -> list[Any]:
-        if self._marks_tools and isinstance(tools[-1], dict):
-            tools[-1] = self._marked(tools[-1])
+        if isinstance(tools[-1], dict):
+            tools[-1] = self._marked("TOOLS", 0, tools[-1])
         return tools
 
-    def on_block(self, message: LlmMessage, block: Block) -> Block:
-        return self._marked(block) if id(message) in self._messages else block
+    def on_block(self, index: int, block: Block) -> Block:
+        """The one block of a message that has no content of its own, such as a tool's result."""
+        return self._marked("MESSAGES", index, block)
 
-    def on_content(self, message: LlmMessage, blocks: list[Block]) -> str | list[Block]:
+    def on_content(self, index: int, blocks: list[Block]) -> str | list[Block]:
         # A marker on a block of thinking is an error to the provider.
-        if blocks and id(message) in self._messages and blocks[-1].get("type") not in THINKING:
-            return [*blocks[:-1], self._marked(blocks[-1])]
+        if blocks and ("MESSAGES", index) in self._behind and blocks[-1].get("type") not in THINKING:
+            return [*blocks[:-1], self._marked("MESSAGES", index, blocks[-1])]
         return shortened(blocks)
 
-    def _marked(self, block: Block) -> Block:
-        return block | {"cache_control": self._marker}
+    def _marked(self, place: str, index: int, block: Block) -> Block:
+        marker = self._behind.get((place, index))
+        return block if marker is None else block | {"cache_control": marker}

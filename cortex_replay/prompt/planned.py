@@ -1,0 +1,86 @@
+"""What the cache plan of a request means: its system text in blocks, and where the markers stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.prompt.blocks import BLANK_LINE
+from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, PromptCachePlan
+
+__all__ = ["can_carry_marker", "planned_breakpoints", "system_blocks", "turn_name"]
+
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def planned_breakpoints(request: LlmRequest) -> Placement:
+    """The breakpoints that a request's plan asks for, as many of them as a request may carry.
+
+    Raises:
+        InvalidRequest: The plan names a message that the request does not have.
+    """
+    plan = request.cache
+    if plan is None:
+        return Placement()
+    known = {message.id for message in request.messages}
+    for name in plan.breakpoint_message_ids:
+        if name not in known:
+            raise InvalidRequest("cache.breakpoint_message_ids", f"no message has the id {name!r}")
+    return place_breakpoints(_wanted(request, plan) if can_cache(request.model) else ())
+
+
+def system_blocks(request: LlmRequest) -> tuple[tuple[str, CachePolicy], ...]:
+    """The system text in the blocks that the plan cuts it into, each with the marker behind it.
+
+    A plan made for another text, one that a normaliser changed for example, may cut it anywhere; then it is
+    one block.
+    """
+    text, plan = request.system, request.cache
+    if not text:
+        return ()
+    if plan is None:
+        return ((text, CachePolicy.NONE),)
+    blocks: list[tuple[str, CachePolicy]] = []
+    start = 0
+    for end, time in plan.system_cuts:
+        if end <= start or not (end == len(text) or text.startswith(BLANK_LINE, end)):
+            break
+        blocks.append((text[start:end], CachePolicy(time)))
+        start = end + len(BLANK_LINE)
+    is_cut_up = start == len(text) + len(BLANK_LINE) and len(blocks) == len(plan.system_cuts)
+    if not is_cut_up:
+        blocks = [(text, CachePolicy.NONE)]
+    if plan.cache_system and not blocks[-1][1].is_cached:
+        blocks[-1] = (blocks[-1][0], CachePolicy.of_ttl(plan.ttl))
+    return tuple(blocks)
+
+
+def can_carry_marker(message: LlmMessage) -> bool:
+    """Whether there is anything in a message that a marker could stand on; thinking takes none."""
+    if message.tool_calls or message.content or message.role is LlmRole.TOOL:
+        return True
+    last = message.parts[-1] if message.parts else None
+    return last is not None and not (isinstance(last, dict) and last.get("type") in _THINKING)
+
+
+def turn_name(index: int, message: LlmMessage) -> str:
+    """A turn's name for people, who count from one."""
+    named = "" if message.id is None else f", id {message.id!r}"
+    return f"turn {index + 1} ({message.role}{named})"
+
+
+def _wanted(request: LlmRequest, plan: PromptCachePlan) -> Iterator[Breakpoint]:
+    policy = CachePolicy.of_ttl(plan.ttl)
+    if plan.cache_tools and request.tools:
+        yield Breakpoint(Place.TOOLS, 0, policy, "the tools")
+    blocks = system_blocks(request)
+    for i, (_, cache) in enumerate(blocks):
+        if cache.is_cached:
+            yield Breakpoint(
+                Place.SYSTEM, i, cache, "the system text" if len(blocks) == 1 else f"system block {i + 1}"
+            )
+    for i, message in enumerate(request.messages):
+        if message.id is not None and message.id in plan.breakpoint_message_ids and can_carry_marker(message):
+            yield Breakpoint(Place.MESSAGES, i, policy, turn_name(i, message))
