@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +13,44 @@ import click
 
 import cortex_replay
 from cortex_replay.cli import output
-from cortex_replay.cli.completion import completion_command
-from cortex_replay.cli.config import config_command
-from cortex_replay.cli.export import export_command
-from cortex_replay.cli.index import index_command
-from cortex_replay.cli.init import init_command
-from cortex_replay.cli.list import list_command
-from cortex_replay.cli.merge_driver import merge_driver_command
 from cortex_replay.cli.options import ExampleCommand, settled, wants_json
-from cortex_replay.cli.prune import prune_command
-from cortex_replay.cli.record import record_command
-from cortex_replay.cli.rekey import rekey_command
-from cortex_replay.cli.scan import scan_command
-from cortex_replay.cli.show import show_command
-from cortex_replay.cli.verify import verify_command
 from cortex_replay.errors import LlmError
 
 __all__ = ["main"]
+
+_COMMANDS = (
+    "completion",
+    "config",
+    "explain",
+    "export",
+    "index",
+    "init",
+    "list",
+    "merge-driver",
+    "prune",
+    "record",
+    "rekey",
+    "scan",
+    "show",
+    "verify",
+)
 
 
 class _Group(click.Group):
     """Turns our errors into one line on stderr and the exit status of their class."""
 
     format_epilog = ExampleCommand.format_epilog
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
+        """Load one command: most of them need little, and none needs what the others do."""
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"cortex_replay.cli.{name}"), f"{name}_command")
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -62,6 +78,7 @@ class _Group(click.Group):
   cortex-replay verify tests/llm --json  check another one, for a program
   cortex-replay list --model 'claude-*'  what is recorded
   cortex-replay show 3f2a91              one recording: prompt, answer, usage
+  cortex-replay explain 3f2a91           its prompt in parts, and what providers cache of it
 
 Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrity.
 """,
@@ -83,21 +100,3 @@ def main(ctx: click.Context, store: Path | None) -> None:  # noqa: ARG001 - read
             stream, io.TextIOWrapper
         ):  # a terminal that cannot spell a character still gets the rest
             stream.reconfigure(errors="backslashreplace")
-
-
-for command in (
-    completion_command,
-    config_command,
-    export_command,
-    index_command,
-    init_command,
-    list_command,
-    merge_driver_command,
-    prune_command,
-    record_command,
-    rekey_command,
-    scan_command,
-    show_command,
-    verify_command,
-):
-    main.add_command(command)

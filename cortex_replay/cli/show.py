@@ -7,27 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store, wants_json
-from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.cli.fixtures import complete_fixture, find_fixture
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
 
 __all__ = ["show_command"]
-
-
-def _complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    try:
-        stored = Store.open(the_store(ctx, ctx.params.get("store")), verify="on-read").list()
-    except (LlmError, click.UsageError):
-        return []
-    return [
-        CompletionItem(item.prompt_hash[:16], help=item.model)
-        for item in stored
-        if item.prompt_hash.startswith(typed)
-    ]
 
 
 @click.command(
@@ -47,7 +34,7 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@click.argument("fixture", shell_complete=_complete_fixture)
+@click.argument("fixture", shell_complete=complete_fixture)
 @store_option
 @click.option("--model", help="Only this model, where several have the same prompt.")
 @click.option("--raw", is_flag=True, help="Print texts as they are, control characters included.")
@@ -61,33 +48,13 @@ def show_command(
     FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
     """
     opened = Store.open(the_store(ctx, store), verify="on-read")
-    stored = _find(ctx, opened, fixture, model)
+    stored = find_fixture(ctx, opened, fixture, model)
     content = opened.content(stored.model, stored.prompt_hash)
     if as_json:
         click.echo(content, nl=not content.endswith(b"\n"))
         return
     for line in _lines(opened.get(stored.model, stored.prompt_hash), stored, len(content), raw):
         click.echo(line)
-
-
-def _find(ctx: click.Context, store: Store, wanted: str, model: str | None) -> StoredFixture:
-    found = [
-        item
-        for item in store.list()
-        if (item.path == wanted or (wanted and item.prompt_hash.startswith(wanted.lower())))
-        and model in (None, item.model)
-    ]
-    if not found:
-        reason = f"no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all"
-        if wants_json(ctx):
-            output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
-        else:
-            output.talk(f"error: {reason}")
-        ctx.exit(NoFixture.exit_code)
-    if len(found) > 1:
-        choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escaped(item.model)}" for item in found[:10])
-        raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")
-    return found[0]
 
 
 def _lines(fixture: Fixture, stored: StoredFixture, size: int, raw: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from cortex_replay import validation as check
@@ -18,6 +18,7 @@ from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.planned import planned_breakpoints, system_blocks, turn_name
+from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.segments import SegmentRole
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
@@ -48,8 +49,11 @@ class PromptPart:
     """What it says, for people."""
     material: str
     """Equal for two parts exactly when the provider reads the same."""
+    bytes: int
     tokens: int
     """Its estimated size."""
+    cache: CachePolicy = CachePolicy.NONE
+    """The marker behind it, where the prompt is a request with a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
 
 
 def _request_parts(request: LlmRequest) -> PromptParts:
-    model = PromptPart("the model", request.model, request.model, 0)
+    model = PromptPart("the model", request.model, request.model, 0, 0)
     tools = [_tool_part(tool, i) for i, tool in enumerate(request.tools)]
     blocks = system_blocks(request)
     system = [
@@ -148,13 +152,16 @@ def _request_parts(request: LlmRequest) -> PromptParts:
     ]
     before = {Place.TOOLS: len(tools), Place.SYSTEM: 1 + len(tools)}
     before[Place.MESSAGES] = before[Place.SYSTEM] + len(system)
-    ends = [before[kept.place] + kept.index + 1 for kept in planned_breakpoints(request).kept]
-    parts = (model, *tools, *system, *messages)
-    return PromptParts("request", parts, ends[-1] if ends else len(parts))
+    parts = [model, *tools, *system, *messages]
+    cacheable = len(parts)
+    for kept in planned_breakpoints(request).kept:
+        cacheable = before[kept.place] + kept.index + 1
+        parts[cacheable - 1] = replace(parts[cacheable - 1], cache=kept.cache)
+    return PromptParts("request", tuple(parts), cacheable)
 
 
 def _text_part(name: str, text: str) -> PromptPart:
-    return PromptPart(name, text, text, estimate_tokens(text))
+    return PromptPart(name, text, text, len(text.encode()), estimate_tokens(text))
 
 
 def _tool_part(tool: Any, index: int) -> PromptPart:
@@ -163,7 +170,7 @@ def _tool_part(tool: Any, index: int) -> PromptPart:
     written = _json(tool)
     shown = json.dumps(tool, ensure_ascii=False, indent=2)
     known = f"tool {name!r}" if isinstance(name, str) else f"tool {index + 1}"
-    return PromptPart(known, shown, written, estimate_tokens(written))
+    return PromptPart(known, shown, written, len(written.encode()), estimate_tokens(written))
 
 
 def _turn_part(turn: PromptMessage, index: int, segment: str = "") -> PromptPart:
@@ -178,7 +185,7 @@ def _message_part(name: str, messages: Sequence[LlmMessage], material: str) -> P
     shown = messages[0].content if is_text else json.dumps(plain, ensure_ascii=False, indent=2)
     media = sum(isinstance(part, dict) and "data" in part for m in messages for part in m.parts)
     size = messages[0].content if is_text else _json(plain)
-    return PromptPart(name, shown, material, estimate_tokens(size) + MEDIA_TOKENS * media)
+    return PromptPart(name, shown, material, len(size.encode()), estimate_tokens(size) + MEDIA_TOKENS * media)
 
 
 def _json(value: Any) -> str:

@@ -66,8 +66,8 @@ def can_carry_marker(message: LlmMessage) -> bool:
 
 
 def turn_name(index: int, message: LlmMessage) -> str:
-    """A turn's name for people, who count from one."""
-    named = "" if message.id is None else f", id {message.id!r}"
+    """A turn's name for people, who count from one; an id that was made for a plan tells them nothing."""
+    named = "" if message.id in (None, f"turn-{index + 1}") else f", id {message.id!r}"
     return f"turn {index + 1} ({message.role}{named})"
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import NoFixture, RecordingRefused, Upstream
+from cortex_replay.prompt.noted import breakpoints_noted
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -61,7 +62,10 @@ class FixtureMaker:
         answer, in_answer = redacted_answer(answer, self._redactor)
         stored, rules = self._store.normalised(request)
         stored, in_request = self._without_secrets(stored)
-        answer = replace(answer, meta=self.meta(in_answer, in_request, rules))
+        meta = self.meta(in_answer, in_request, rules)
+        if request.cache is not None and (noted := breakpoints_noted(request, stored.system)):
+            meta["breakpoints"] = noted
+        answer = replace(answer, meta=meta)
         answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
         self.stage_answers(key, stored, answers, overwrite=overwrite)
         return answer

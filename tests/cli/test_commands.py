@@ -282,7 +282,7 @@ def test_show_refuses_a_spoiled_fixture(builder: StoreBuilder) -> None:
     assert "mismatch" in result.stderr
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
+@pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
 def test_help_ends_with_the_exit_statuses(command: str) -> None:
     """And has an example."""
     text = run(command, "--help").stdout
@@ -319,7 +319,8 @@ def test_completion(shell: str) -> None:
 
 def test_fixtures_are_completed(builder: StoreBuilder) -> None:
     """By the start of their hash; a broken store completes nothing and says nothing."""
-    command = main.commands["show"]
+    command = main.get_command(click.Context(main), "show")
+    assert command is not None
     argument = next(p for p in command.params if p.name == "fixture")
     with click.Context(command) as ctx:
         ctx.params["store"] = builder.root

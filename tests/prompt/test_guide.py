@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from cortex_replay.cli.main import main
 from cortex_replay.prompt import PrefixChanged
 
-GUIDE = (Path(__file__).parent.parent.parent / "docs/prompts.md").read_text()
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/prompts.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -35,6 +38,14 @@ def test_the_example_fails_with_the_message_that_the_guide_shows() -> None:
         run(example)["test_the_prefix_holds_from_call_to_call"]()
 
     assert str(caught.value) == shown
+
+
+def test_the_explanation_is_the_one_that_the_guide_shows() -> None:
+    (shown,) = re.findall(r"```console\n\$ cortex-replay (.*?)\n```", GUIDE, re.DOTALL)
+    command, _, expected = shown.partition("\n")
+    result = CliRunner().invoke(main, ["--store", str(ROOT), *command.split()])
+
+    assert result.stdout == expected + "\n"
 
 
 def test_every_public_name_of_the_guide_is_there() -> None:

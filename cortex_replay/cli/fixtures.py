@@ -1,0 +1,49 @@
+"""Naming a fixture on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from click.shell_completion import CompletionItem
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import the_store, wants_json
+from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.store import Store, StoredFixture
+
+__all__ = ["complete_fixture", "find_fixture"]
+
+
+def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The prompt hashes that begin with what was typed."""
+    try:
+        stored = Store.open(the_store(ctx, ctx.params.get("store")), verify="on-read").list()
+    except (LlmError, click.UsageError):
+        return []
+    return [
+        CompletionItem(item.prompt_hash[:16], help=item.model)
+        for item in stored
+        if item.prompt_hash.startswith(typed)
+    ]
+
+
+def find_fixture(ctx: click.Context, store: Store, wanted: str, model: str | None) -> StoredFixture:
+    """The one fixture with this path, or whose prompt hash begins so; ends the command if it is not one."""
+    found = [
+        item
+        for item in store.list()
+        if (item.path == wanted or (wanted and item.prompt_hash.startswith(wanted.lower())))
+        and model in (None, item.model)
+    ]
+    if not found:
+        reason = f"no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all"
+        if wants_json(ctx):
+            output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
+        else:
+            output.talk(f"error: {reason}")
+        ctx.exit(NoFixture.exit_code)
+    if len(found) > 1:
+        choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escaped(item.model)}" for item in found[:10])
+        raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")
+    return found[0]

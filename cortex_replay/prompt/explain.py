@@ -1,0 +1,247 @@
+"""What a prompt consists of, what providers would cache of it, and where two prompts part.
+
+Sizes are the provider's own where a recording has its count: then the parts share that count in the
+proportion of their estimates. The rules of providers are theirs to change; ``docs/prompts.md`` says which
+are assumed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from cortex_replay.prompt.diff import looks_like, short_diff
+from cortex_replay.prompt.parts import PromptPart, estimate_tokens, parts_of
+from cortex_replay.prompt.planned import system_blocks
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.types import LlmRequest, TokenUsage
+
+__all__ = ["Cached", "Comparison", "ExplainedPart", "Explanation", "PartChange", "compare", "explain"]
+
+OPENAI_LEAST: Final = 1024
+"""A shorter prefix is not cached by OpenAI."""
+OPENAI_STEP: Final = 128
+ANTHROPIC_LEAST: Final = 1024
+"""A shorter prefix is not cached by Anthropic; some models ask for two or four times as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPart:
+    """A tool, a system block or a turn, with its size and the size of everything up to its end."""
+
+    name: str
+    bytes: int
+    tokens: int
+    up_to_here: int
+    breakpoint: CachePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """How much of a prompt one provider would have in its cache, and why."""
+
+    provider: Literal["anthropic", "openai", "ollama"]
+    tokens: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A prompt in parts."""
+
+    model: str
+    parts: tuple[ExplainedPart, ...]
+    tokens: int
+    is_counted: bool
+    """Whether ``tokens`` is the provider's own count; otherwise it is an estimate."""
+    cached: tuple[Cached, ...]
+    """What a second call with the same prompt would read."""
+    usage: TokenUsage | None
+    """What the provider counted when this was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """One part in two prompts."""
+
+    name: str
+    change: Literal["same", "changed", "added", "removed"]
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two prompts, the second asked after the first."""
+
+    parts: tuple[PartChange, ...]
+    shared_parts: int
+    shared_tokens: int
+    """Up to the first difference, which may be in the middle of a part."""
+    first_change: str | None
+    """The name of the first part that is not what it was; ``None`` when the second only goes on."""
+    diff: str
+    looks_like: str | None
+    """What changed, when it looks like a time or an id."""
+    cached: tuple[Cached, ...]
+    """What the second would read from the cache that the first left."""
+    settings: tuple[tuple[str, object, object], ...]
+    """Other fields of the two requests that differ: no part of the prefix, but of the key."""
+
+
+def explain(request: LlmRequest, usage: TokenUsage | None = None) -> Explanation:
+    """The parts of a request with their sizes, and what each provider would cache of it."""
+    parts = parts_of(request).parts
+    total = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+    sized = tuple(_sized(parts, total))
+    tokens = sized[-1].up_to_here if sized else 0
+    marked = [(part.up_to_here, part) for part in sized if part.breakpoint.is_cached]
+    cached = (
+        _anthropic(marked, len(sized)),
+        _openai(tokens, "by itself, from the start, in steps of 128"),
+        Cached("ollama", tokens, "by itself, while the model stays loaded and no other prompt comes between"),
+    )
+    return Explanation(request.model, sized, tokens, total is not None, cached, usage)
+
+
+def compare(
+    first: LlmRequest,
+    second: LlmRequest,
+    usage: tuple[TokenUsage | None, TokenUsage | None] = (None, None),
+) -> Comparison:
+    """What changed between two prompts, and what the second would still find in the cache."""
+    if len(system_blocks(first)) != len(system_blocks(second)):
+        first, second = _in_one_block(first), _in_one_block(second)
+    old, new = explain(first, usage[0]), explain(second, usage[1])
+    # The model is a part without a size: another model has another cache.
+    old_parts, new_parts = parts_of(first).parts, parts_of(second).parts
+    shared = 0
+    for a, b in zip(old_parts, new_parts, strict=False):
+        if a.material != b.material:
+            break
+        shared += 1
+    tokens = 0 if shared < 2 else new.parts[shared - 2].up_to_here
+    first_change, diff = None, ""
+    if shared < len(old_parts):
+        before = old_parts[shared]
+        after = new_parts[shared] if shared < len(new_parts) else None
+        first_change = before.name
+        diff = short_diff(
+            before.text,
+            None if after is None else after.text,
+            before.name,
+            "nothing" if after is None else after.name,
+        )
+        if after is not None and shared:
+            tokens += min(
+                estimate_tokens(_common_start(before.text, after.text)), new.parts[shared - 1].tokens
+            )
+    return Comparison(
+        parts=tuple(_changes(old_parts, new_parts, old, new, shared)),
+        shared_parts=max(0, shared - 1),
+        shared_tokens=tokens,
+        first_change=first_change,
+        diff=diff,
+        looks_like=looks_like(diff) if diff else None,
+        cached=_still_cached(old, new, shared - 1, tokens),
+        settings=tuple(_settings(first, second)),
+    )
+
+
+def _sized(parts: Sequence[PromptPart], total: int | None) -> Iterator[ExplainedPart]:
+    """The parts but for the model's name; with a total, its share for each, so that they add up to it."""
+    estimates = [part.tokens for part in parts[1:]]
+    whole = sum(estimates)
+    so_far = up_to_here = 0
+    for part, estimate in zip(parts[1:], estimates, strict=True):
+        so_far += estimate
+        end = so_far if total is None else round(total * so_far / whole) if whole else 0
+        yield ExplainedPart(part.name, part.bytes, end - up_to_here, end, part.cache)
+        up_to_here = end
+
+
+def _anthropic(marked: Sequence[tuple[int, ExplainedPart]], count: int) -> Cached:
+    if not count:
+        return Cached("anthropic", 0, "the prompt is empty")
+    if not marked:
+        return Cached("anthropic", 0, "no breakpoint was recorded with this prompt")
+    tokens, part = marked[-1]
+    if tokens < ANTHROPIC_LEAST:
+        return Cached("anthropic", 0, f"the breakpoint behind {part.name} comes before 1,024 tokens")
+    return Cached("anthropic", tokens, f"up to the breakpoint behind {part.name} ({part.breakpoint})")
+
+
+def _openai(tokens: int, why: str) -> Cached:
+    if tokens < OPENAI_LEAST:
+        return Cached("openai", 0, "prefixes of less than 1,024 tokens are not cached")
+    return Cached("openai", tokens - tokens % OPENAI_STEP, why)
+
+
+def _still_cached(old: Explanation, new: Explanation, shared: int, tokens: int) -> tuple[Cached, ...]:
+    if shared < 0:
+        why = "another model has a cache of its own"
+        return (Cached("anthropic", 0, why), Cached("openai", 0, why), Cached("ollama", 0, why))
+    written = [(part.up_to_here, part) for part in old.parts[:shared] if part.breakpoint.is_cached]
+    last_written = max((i for i in range(shared) if old.parts[i].breakpoint.is_cached), default=0)
+    if written and not any(part.breakpoint.is_cached for part in new.parts[last_written:]):
+        anthropic = Cached("anthropic", 0, "the second has no breakpoint at or behind what the first cached")
+    elif not written and any(part.breakpoint.is_cached for part in old.parts):
+        anthropic = Cached("anthropic", 0, "every breakpoint of the first stands behind the first difference")
+    else:
+        anthropic = _anthropic(written, len(old.parts))
+    return (
+        anthropic,
+        _openai(tokens, "the prefix that both have, in steps of 128"),
+        Cached("ollama", tokens, "the prefix that both have"),
+    )
+
+
+def _changes(
+    old_parts: Sequence[PromptPart],
+    new_parts: Sequence[PromptPart],
+    old: Explanation,
+    new: Explanation,
+    shared: int,
+) -> Iterator[PartChange]:
+    """Each part once: those of one name are one part, wherever they stand."""
+    sizes_before = {part.name: part.tokens for part in old.parts}
+    sizes_after = {part.name: part.tokens for part in new.parts}
+    texts_after = {part.name: part.material for part in new_parts[shared:]}
+    for part in old_parts[1:shared]:
+        yield PartChange(part.name, "same", sizes_before[part.name], sizes_after.get(part.name, 0))
+    for part in old_parts[max(shared, 1) :]:
+        if part.name not in texts_after:
+            yield PartChange(part.name, "removed", sizes_before[part.name], 0)
+        else:
+            is_same = texts_after[part.name] == part.material
+            yield PartChange(
+                part.name, "same" if is_same else "changed", sizes_before[part.name], sizes_after[part.name]
+            )
+    known = {part.name for part in old_parts}
+    for part in new_parts[max(shared, 1) :]:
+        if part.name not in known:
+            yield PartChange(part.name, "added", 0, sizes_after[part.name])
+
+
+def _common_start(before: str, after: str) -> str:
+    for i, (a, b) in enumerate(zip(before, after, strict=False)):
+        if a != b:
+            return before[:i]
+    return min(before, after, key=len)
+
+
+def _in_one_block(request: LlmRequest) -> LlmRequest:
+    """A request whose plan leaves the system text in one piece, to be compared with another like it."""
+    if request.cache is None or not request.cache.system_cuts:
+        return request
+    is_marked = request.cache.system_cuts[-1][1] != "none"
+    return replace(request, cache=replace(request.cache, system_cuts=(), cache_system=is_marked))
+
+
+def _settings(first: LlmRequest, second: LlmRequest) -> Iterator[tuple[str, object, object]]:
+    before = {"model": first.model, **first.to_dict()}
+    after = {"model": second.model, **second.to_dict()}
+    for name in {**before, **after}:
+        if name not in ("system", "messages", "tools") and before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)

@@ -1,0 +1,123 @@
+"""``cortex-replay explain`` as a person or a program sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cortex_replay import LlmRequest, RecordingAdapter, Store, TokenUsage
+from cortex_replay.cli.main import main
+from cortex_replay.prompt import PromptBlock, to_request
+from cortex_replay.store.fixture import Answer
+from cortex_replay.testing import EchoAdapter
+from tests.builder import StoreBuilder, ask, fixture_of
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["explain", *(str(argument) for argument in arguments)])
+
+
+def asked(rules: str) -> LlmRequest:
+    blocks = [PromptBlock.cached_long("rules", rules), PromptBlock.plain("today", "Monday.")]
+    return to_request(
+        blocks, wire="anthropic-messages", model="m", messages="Where\x1b[2J is it?", max_tokens=9
+    )
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[Path, list[str]]:
+    """Two prompts, recorded with their plans, and their hashes."""
+    requests = [asked("r " * 2048 + f"\nIt is {time}.\n") for time in ("09:15:02", "09:15:07")]
+
+    async def record() -> None:
+        async with RecordingAdapter(EchoAdapter(), tmp_path, mode="record") as adapter:
+            for request in requests:
+                await adapter.complete(request)
+
+    asyncio.run(record())
+    return tmp_path, [request.prompt_hash() for request in requests]
+
+
+def test_a_recording_notes_its_breakpoints(recorded: tuple[Path, list[str]]) -> None:
+    """They are no part of the key, nor of the stored request."""
+    root, hashes = recorded
+    meta = Store.open(root).get("m", hashes[0]).meta
+
+    assert meta is not None
+    assert meta["breakpoints"] == [{"behind": "system", "end": 4113, "ttl": "1h"}]
+
+
+def test_one_prompt_in_its_parts(recorded: tuple[Path, list[str]]) -> None:
+    root, hashes = recorded
+    result = run(hashes[0][:20], "--store", root)
+
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:2] == ["m", hashes[0][:16]]
+    table = [line.split() for line in lines if line.startswith(("system", "turn"))]
+    assert [row[:3] for row in table] == [
+        ["system", "block", "1"],
+        ["system", "block", "2"],
+        ["turn", "1", "(user)"],
+    ]
+    assert [row[-1] == "1h" for row in table] == [True, False, False]
+    assert "up to the breakpoint behind system block 1 (1h)" in result.stdout
+    assert re.search(r"openai +2,048 tokens", result.stdout)
+
+
+def test_two_prompts_and_where_they_part(recorded: tuple[Path, list[str]]) -> None:
+    root, hashes = recorded
+    result = run(*hashes, "--store", root)
+
+    assert result.exit_code == 0
+    assert "| -It is 09:15:02." in result.stdout
+    assert "| +It is 09:15:07." in result.stdout
+    assert "What changed looks like a time." in result.stdout
+    assert "ends in or before system block 1" in result.stdout
+    assert "every breakpoint of the first stands behind the first difference" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_for_programs(recorded: tuple[Path, list[str]]) -> None:
+    root, hashes = recorded
+    one: Any = json.loads(run(hashes[0], "--store", root, "--json").stdout)
+    two: Any = json.loads(run(*hashes, "--store", root, "--json").stdout)
+
+    assert one["prompt_hash"] == hashes[0]
+    assert one["tokens"] == one["parts"][-1]["up_to_here"]
+    assert [part["breakpoint"] for part in one["parts"]] == ["1h", "none", "none"]
+    assert {entry["provider"] for entry in one["cached"]} == {"anthropic", "openai", "ollama"}
+    assert two["first"] == one
+    assert two["comparison"]["first_change"] == "system block 1"
+    assert two["comparison"]["looks_like"] == "a time"
+
+
+def test_the_provider_s_count_is_used_and_its_cache_reported(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path)
+    request = ask("Hello.")
+    builder.add_fixture(fixture_of(request, Answer("Hi.", usage=TokenUsage(5000, 2, 4000, 600))))
+    builder.write()
+    result = run(request.prompt_hash()[:9], "--store", tmp_path)
+
+    assert "5,000 tokens by the provider's count" in result.stdout
+    assert "read 4,000 tokens from the cache and wrote 600" in result.stdout
+
+
+def test_what_cannot_be_explained(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path)
+    request = ask("Hello.")
+    builder.add_fixture(replace(fixture_of(request, Answer("Hi.")), request=None))
+    builder.write()
+
+    bare = run(request.prompt_hash(), "--store", tmp_path)
+    assert (bare.exit_code, "does not hold its request" in bare.stderr) == (1, True)
+    assert run("00ff", "--store", tmp_path).exit_code == 3
+    assert run("a", "b", "c", "--store", tmp_path).exit_code == 2
+    assert run("--store", tmp_path).exit_code == 2

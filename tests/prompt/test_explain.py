@@ -1,0 +1,195 @@
+"""What a prompt consists of, what would be cached of it, and what a recording notes of its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cortex_replay import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
+from cortex_replay.prompt import PromptBlock, RenderedContext, to_request
+from cortex_replay.prompt.breakpoints import Place
+from cortex_replay.prompt.explain import Cached, compare, explain
+from cortex_replay.prompt.noted import breakpoints_noted, with_noted_breakpoints
+from cortex_replay.prompt.planned import planned_breakpoints, system_blocks
+
+TOOLS = [{"name": "look", "description": "d" * 400}]
+BLOCKS = [PromptBlock.cached_long("rules", "r" * 4000), PromptBlock.cached_short("facts", "f" * 2000)]
+
+
+def asked(question: str = "Where is it?", blocks: list[PromptBlock] = BLOCKS, **fields: Any) -> LlmRequest:
+    return to_request(
+        blocks, wire="anthropic-messages", model="m", messages=question, tools=TOOLS, max_tokens=9, **fields
+    )
+
+
+def cached(found: tuple[Cached, ...]) -> dict[str, int]:
+    return {entry.provider: entry.tokens for entry in found}
+
+
+def test_a_prompt_in_its_parts() -> None:
+    explained = explain(asked())
+
+    assert [(part.name, part.tokens, part.breakpoint) for part in explained.parts] == [
+        ("tool 'look'", 108, "none"),
+        ("system block 1", 1000, "1h"),
+        ("system block 2", 500, "5m"),
+        ("turn 1 (user)", 3, "none"),
+    ]
+    assert [part.up_to_here for part in explained.parts] == [108, 1108, 1608, 1611]
+    assert [part.bytes for part in explained.parts] == [432, 4000, 2000, 12]
+    assert not explained.is_counted
+    assert cached(explained.cached) == {"anthropic": 1608, "openai": 1536, "ollama": 1611}
+    assert explained.cached[0].why == "up to the breakpoint behind system block 2 (5m)"
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000, 3222, 1_000_003])
+def test_the_provider_s_count_is_shared_out_and_adds_up(count: int) -> None:
+    explained = explain(asked(), TokenUsage(count, 5, 7, 8))
+
+    assert sum(part.tokens for part in explained.parts) == explained.tokens == count
+    assert all(part.tokens >= 0 for part in explained.parts)
+    assert explained.is_counted
+    assert explained.usage == TokenUsage(count, 5, 7, 8)
+
+
+def test_a_count_of_nothing_is_no_count() -> None:
+    """Some servers give zeros."""
+    assert explain(asked(), TokenUsage(0, 0)).tokens == 1611
+
+
+def test_small_prompts_are_not_cached() -> None:
+    explained = explain(asked(blocks=[PromptBlock.cached_long("a", "short")]))
+
+    assert cached(explained.cached) == {"anthropic": 0, "openai": 0, "ollama": 113}
+    assert "1,024" in explained.cached[0].why
+
+
+def test_without_breakpoints_anthropic_caches_nothing() -> None:
+    plain = replace(asked(), cache=None)
+
+    assert explain(plain).cached[0] == Cached("anthropic", 0, "no breakpoint was recorded with this prompt")
+    assert explain(LlmRequest("m")).cached[0].tokens == 0
+
+
+def test_a_prompt_that_goes_on_keeps_its_cache() -> None:
+    first = asked()
+    messages = [*first.messages, LlmMessage("assistant", "There."), LlmMessage("user", "Thanks.")]
+    compared = compare(first, replace(first, messages=tuple(messages)))
+
+    assert compared.first_change is None
+    assert compared.diff == ""
+    assert (compared.shared_parts, compared.shared_tokens) == (4, 1611)
+    assert cached(compared.cached) == {"anthropic": 1608, "openai": 1536, "ollama": 1611}
+    assert [change.change for change in compared.parts] == ["same"] * 4 + ["added"] * 2
+
+
+def test_a_time_in_the_rules_breaks_it_where_it_stands() -> None:
+    def at(time: str) -> LlmRequest:
+        rules = PromptBlock.cached_long("rules", "r" * 4096 + f"\nIt is {time}.\n" + "s" * 4000)
+        return asked(blocks=[rules, BLOCKS[1]])
+
+    compared = compare(at("09:15:02"), at("09:15:07"))
+
+    assert compared.first_change == "system block 1"
+    assert compared.looks_like == "a time"
+    assert "-It is 09:15:02." in compared.diff
+    assert compared.shared_parts == 1
+    assert cached(compared.cached) == {"anthropic": 0, "openai": 1024, "ollama": compared.shared_tokens}
+    assert 1132 < compared.shared_tokens < 1140
+    assert compared.cached[0].why == "every breakpoint of the first stands behind the first difference"
+
+
+def test_other_models_share_nothing_and_other_settings_do() -> None:
+    first = asked(temperature=0.0)
+    hotter, other = replace(first, temperature=0.5), replace(first, model="n")
+
+    assert compare(first, hotter).settings == (("temperature", 0.0, 0.5),)
+    assert compare(first, hotter).shared_parts == 4
+    compared = compare(first, other)
+    assert compared.settings == (("model", "m", "n"),)
+    assert cached(compared.cached) == {"anthropic": 0, "openai": 0, "ollama": 0}
+    assert compared.shared_tokens == 0
+
+
+def test_what_came_and_went_is_told_apart() -> None:
+    first = asked()
+    second = replace(first, tools=(), messages=(*first.messages, LlmMessage("user", "more")))
+    changes = {change.name: change.change for change in compare(first, second).parts}
+
+    assert changes == {
+        "tool 'look'": "removed",
+        "system block 1": "same",
+        "system block 2": "same",
+        "turn 1 (user)": "same",
+        "turn 2 (user)": "added",
+    }
+
+
+def test_a_prompt_recorded_with_a_plan_compares_with_one_without() -> None:
+    """The system text counts, not how it was cut."""
+    compared = compare(asked(), replace(asked(), cache=None))
+
+    assert compared.first_change is None
+    assert {change.change for change in compared.parts} == {"same"}
+    assert compared.cached[0].why == "the second has no breakpoint at or behind what the first cached"
+
+
+def test_a_recording_s_note_gives_back_the_breakpoints() -> None:
+    context = RenderedContext("stable", "known", [{"role": "user", "content": "q"}])
+    plan = PromptCachePlan(cache_tools=True, ttl="1h")
+    request = context.to_request(wire="anthropic-messages", model="m", tools=TOOLS, cache=plan)
+    noted = breakpoints_noted(request, request.system)
+    stored = replace(request, cache=None, messages=tuple(replace(m, id=None) for m in request.messages))
+
+    assert noted == [
+        {"behind": "tools", "ttl": "1h"},
+        {"behind": "system", "end": 6, "ttl": "1h"},
+        {"behind": "system", "end": 13, "ttl": "1h"},
+        {"behind": "message", "number": 1, "ttl": "1h"},
+    ]
+    restored = with_noted_breakpoints(stored, noted)
+    where = [(kept.place, kept.index, kept.cache) for kept in planned_breakpoints(restored).kept]
+    assert where == [(kept.place, kept.index, kept.cache) for kept in planned_breakpoints(request).kept]
+    assert system_blocks(restored) == system_blocks(request)
+    assert restored == stored, "a plan is no part of a request's value"
+
+
+@pytest.mark.parametrize(
+    ("stored", "ends"),
+    [
+        ("AAAA\n\nBBBB", [4, 10]),
+        ("AA\n\nBBBB", [2, 8]),  # the first block was shortened by a normaliser
+        ("AAAA\n\nB", [4, 7]),
+        ("AA\n\nB", [5]),
+    ],
+)
+def test_an_offset_moves_with_a_text_that_was_normalised(stored: str, ends: list[int]) -> None:
+    """As long as what stands before it or behind it is what it was."""
+    blocks = [PromptBlock.cached_long("a", "AAAA"), PromptBlock.cached_short("b", "BBBB")]
+    noted: Any = breakpoints_noted(to_request(blocks, wire="anthropic-messages", model="m"), stored)
+
+    assert [entry["end"] for entry in noted] == ends
+    restored = with_noted_breakpoints(LlmRequest("m", stored), noted)
+    assert [b.place for b in planned_breakpoints(restored).kept] == [Place.SYSTEM] * len(ends)
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        None,
+        5,
+        "x",
+        [5],
+        [{"behind": "system", "end": 99, "ttl": "1h"}],
+        [{"behind": "system", "end": 1, "ttl": "2h"}],
+        [{"behind": "message", "number": 0, "ttl": "1h"}, {"behind": "message", "number": 2, "ttl": "1h"}],
+        [{"behind": "sofa", "ttl": "1h"}],
+    ],
+    ids=str,
+)
+def test_a_note_that_makes_no_sense_is_not_followed(noted: Any) -> None:
+    request = LlmRequest("m", "system", "q")
+
+    assert with_noted_breakpoints(request, noted).cache is None
