@@ -8,9 +8,10 @@ from cortex_replay.errors import Upstream
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 
-__all__ = ["Outcome", "recorded_outcome"]
+__all__ = ["Outcome", "failure_of", "recorded_outcome"]
 
-Outcome = Answer | Upstream
+Outcome = Answer | Exchange
+"""A success, or a failure as it came over the wire."""
 
 
 def recorded_outcome(answers: Sequence[Answer], failures: Mapping[int, Exchange], n: int) -> Outcome | None:
@@ -19,10 +20,15 @@ def recorded_outcome(answers: Sequence[Answer], failures: Mapping[int, Exchange]
     A single success answers every call.
     """
     if n in failures:
-        from cortex_replay.wire.recorded import decode_failure  # noqa: PLC0415 - most stores need no codec
-
-        return decode_failure(failures[n].wire)
+        return failures[n]
     if len(answers) == 1:
         return answers[0]
     position = n - 1 - sum(failed < n for failed in failures)
     return answers[position] if position < len(answers) else None
+
+
+def failure_of(exchange: Exchange) -> Upstream:
+    """The error that a recorded failure is to a caller of an adapter."""
+    from cortex_replay.wire.recorded import decode_failure  # noqa: PLC0415 - most stores need no codec
+
+    return decode_failure(exchange.wire)

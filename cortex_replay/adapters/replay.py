@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from cortex_replay.adapters.base import LlmAdapter, as_one_chunk
-from cortex_replay.adapters.outcomes import recorded_outcome
+from cortex_replay.adapters.outcomes import failure_of, recorded_outcome
 from cortex_replay.adapters.turns import Turns
-from cortex_replay.errors import NoFixture, Upstream
+from cortex_replay.errors import NoFixture
 from cortex_replay.store import Answer, FixtureKey, Store
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.store import Verify
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
@@ -97,9 +98,9 @@ class ReplayAdapter(LlmAdapter):
         outcome = recorded_outcome(answers, failures, n)
         if outcome is None:
             raise NoFixture(*key, exhausted=True)
-        if isinstance(outcome, Upstream):
+        if isinstance(outcome, Exchange):
             turn.advance()
-            raise outcome
+            raise failure_of(outcome)
         return outcome
 
     def _turns_of(self, key: FixtureKey) -> Turns:

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import ClassVar, Literal, get_args
-from weakref import WeakKeyDictionary
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
-from cortex_replay.adapters.outcomes import Outcome, recorded_outcome
+from cortex_replay.adapters.outcomes import failure_of
 from cortex_replay.adapters.replay import chunks_of
-from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings, known_secrets
-from cortex_replay.errors import InvalidRequest, Upstream
-from cortex_replay.recorder.claims import Claim, Claims, FileClaims, MemoryClaims
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.recorder.claims import MemoryClaims
 from cortex_replay.recorder.fixtures import FixtureMaker
+from cortex_replay.recorder.scope import RecordingScope, Turn, claims_of
 from cortex_replay.recorder.tape import Tape, answer_from, closing_stream
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store import Answer, FixtureKey, Store
+from cortex_replay.store import Answer, Store
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.writer import CommitSummary
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["Mode", "RecordingAdapter"]
 
 Mode = Literal["replay", "record", "once", "live"]
-
-RUN_VARIABLE = "CORTEX_REPLAY_RUN"
-"""Names the run that this process is a part of; set by the outermost process."""
-
-_MEMORY_CLAIMS: WeakKeyDictionary[Store, MemoryClaims] = WeakKeyDictionary()
 
 
 class RecordingAdapter(LlmAdapter):
@@ -84,10 +78,10 @@ class RecordingAdapter(LlmAdapter):
         if redactor is None:
             redactor = Redactor(known_secrets(Settings(), os.environ))
         self._fixtures = FixtureMaker(self._store, redactor, origin, record_failures)
-        self._claims: Claims = MemoryClaims() if self._unrecorded else _claims_of(self._store)
+        claims = MemoryClaims() if self._unrecorded else claims_of(self._store)
+        writes: Literal["once", "record"] = "record" if mode == "record" else "once"
+        self._scope = RecordingScope(self._store, self._fixtures, claims, writes)
         self._commits_on_close = commit_on_close
-        self._scope: dict[FixtureKey, _Key] = {}
-        self._lock = threading.Lock()
 
     @property
     def store(self) -> Store:
@@ -107,7 +101,7 @@ class RecordingAdapter(LlmAdapter):
         if self._unrecorded is not None:
             return await self._unrecorded.complete(request)
         async with self._turn(request) as turn:
-            if turn.recorded is not None:
+            if isinstance(turn.recorded, Answer):
                 turn.give(turn.recorded)
                 return turn.recorded.response(request.model)
             with turn.failures_noted():
@@ -123,7 +117,7 @@ class RecordingAdapter(LlmAdapter):
                     yield chunk
             return
         async with self._turn(request) as turn:
-            if turn.recorded is not None:
+            if isinstance(turn.recorded, Answer):
                 for chunk in chunks_of(turn.recorded, request.model):
                     if chunk.response is not None:
                         turn.give(turn.recorded)
@@ -153,108 +147,15 @@ class RecordingAdapter(LlmAdapter):
             await self._inner.aclose()
 
     @asynccontextmanager
-    async def _turn(self, request: LlmRequest) -> AsyncIterator[_Turn]:
-        """The next turn of the request's key in this scope, with what is recorded for it, or with the
-        claim to fetch it.
+    async def _turn(self, request: LlmRequest) -> AsyncIterator[Turn]:
+        """The next turn of the request's key.
 
         Raises:
-            Upstream: What is recorded is a failure.
+            Upstream: What is recorded for it is a failure.
         """
         key = self._store.key(request)
-        state = self._state_of(key)
-        async with state.turns.taken(request.timeout_ms):
-            n = state.turns.given + 1
-            outcome = None if self._mode == "record" else self._committed(key, state, n)
-            if outcome is None:
-                async with self._claims.claimed(key, n, request.timeout_ms) as claim:
-                    outcome = claim.outcome
-                    if outcome is None:
-                        yield _Turn(self._fixtures, request, key, state, claim, self._mode == "record")
-                        return
-            if isinstance(outcome, Upstream):
-                state.turns.advance()
-                raise outcome
-            yield _Turn(self._fixtures, request, key, state, None, self._mode == "record", outcome)
-
-    def _committed(self, key: FixtureKey, state: _Key, n: int) -> Outcome | None:
-        failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
-        return recorded_outcome(state.committed, failures, n) if state.committed or n in failures else None
-
-    def _state_of(self, key: FixtureKey) -> _Key:
-        with self._lock:
-            state = self._scope.get(key)
-            if state is None:
-                state = self._scope[key] = _Key(self._fixtures.committed(key))
-            return state
-
-
-class _Key:
-    """What this scope has asked of one key, and what was committed when it first did."""
-
-    def __init__(self, committed: tuple[Answer, ...]) -> None:
-        self.committed = committed
-        self.turns = Turns()
-        self.successes: list[Answer] = []
-
-
-class _Turn:
-    """One call: either with what is recorded for it, or about to be asked."""
-
-    def __init__(
-        self,
-        fixtures: FixtureMaker,
-        request: LlmRequest,
-        key: FixtureKey,
-        state: _Key,
-        claim: Claim | None,
-        overwrite: bool,
-        recorded: Answer | None = None,
-    ) -> None:
-        self.recorded = recorded
-        self.is_kept = False
-        self._fixtures = fixtures
-        self._request = request
-        self._key = key
-        self._state = state
-        self._claim = claim
-        self._overwrite = overwrite
-
-    def keep(self, answer: Answer) -> None:
-        """Stage an answer that ended well, and let the others have it."""
-        state = self._state
-        if self._overwrite:
-            self._fixtures.drop_failure(self._key, state.turns.given + 1)
-        kept = self._fixtures.stage(
-            self._request, self._key, state.successes, answer, state.committed, overwrite=self._overwrite
-        )
-        if self._claim is not None:
-            self._claim.settle(kept)
-        self.give(kept)
-        self.is_kept = True
-
-    def give(self, answer: Answer) -> None:
-        """The turn ended well with this answer."""
-        self._state.successes.append(answer)
-        self._state.turns.advance()
-
-    @contextmanager
-    def failures_noted(self) -> Iterator[None]:
-        """Record an error of the provider as the answer of this turn, where that is asked for."""
-        try:
-            yield
-        except Upstream as error:
-            n = self._state.turns.given + 1
-            if not self.is_kept and self._fixtures.stage_failure(
-                self._key, n, error, overwrite=self._overwrite
-            ):
-                if self._claim is not None:
-                    self._claim.settle(error)
-                self._state.turns.advance()
-            raise
-
-
-def _claims_of(store: Store) -> Claims:
-    run = os.environ.get(RUN_VARIABLE, "")
-    if run:
-        return FileClaims(store.run_folder(run))
-    return _MEMORY_CLAIMS.setdefault(store, MemoryClaims())
+        async with self._scope.turn(request, key, request.timeout_ms) as turn:
+            if isinstance(turn.recorded, Exchange):
+                turn.give(turn.recorded)
+                raise failure_of(turn.recorded)
+            yield turn

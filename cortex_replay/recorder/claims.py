@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-import orjson
-
 from cortex_replay.adapters.outcomes import Outcome
 from cortex_replay.adapters.turns import Turns
-from cortex_replay.errors import StoreIo, Timeout, Upstream
+from cortex_replay.errors import StoreIo, Timeout
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import Fixture, FixtureKey
+from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 from cortex_replay.store.fixture import FixtureError, parse_fixture, render_fixture
 
 try:
@@ -90,17 +89,17 @@ class _FileClaim:
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         try:
             if data.startswith(_FAILURE):
-                return Upstream(*orjson.loads(data[len(_FAILURE) :]))
+                return parse_exchange(data[len(_FAILURE) :])
             if data:
                 fixture = parse_fixture(data)
                 return replace(fixture.answers[0], meta=fixture.meta)
-        except (FixtureError, orjson.JSONDecodeError):
+        except FixtureError:
             pass  # its writer was killed
         return None
 
     def settle(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Upstream):
-            data = _FAILURE + orjson.dumps(outcome.args)
+        if isinstance(outcome, Exchange):
+            data = _FAILURE + render_exchange(outcome)
         else:
             data = render_fixture(Fixture(self._key, (outcome,), meta=outcome.meta))
         try:

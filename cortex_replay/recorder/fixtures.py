@@ -10,8 +10,8 @@ from functools import cache
 
 import orjson
 
-from cortex_replay.canonical import JsonValue, compact
-from cortex_replay.errors import NoFixture, RecordingRefused, Upstream
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import NoFixture, RecordingRefused
 from cortex_replay.prompt.noted import breakpoints_noted
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
@@ -83,17 +83,20 @@ class FixtureMaker:
         else:
             self._store.add(fixture, yields=True)
 
-    def stage_failure(self, key: FixtureKey, n: int, error: Upstream, *, overwrite: bool) -> bool:
-        """Stage a failure, where failures are recorded; tells whether they are."""
-        if not self._records_failures:
-            return False
-        wire, _ = self._redactor.json(_wire_of(error))
-        failure = Exchange.failure(key, n, wire if isinstance(wire, dict) else {})
+    @property
+    def records_failures(self) -> bool:
+        """Whether an error of the provider is an answer to be recorded."""
+        return self._records_failures
+
+    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
+        """Stage a failure; gives it as it is stored."""
+        wire, _ = self._redactor.json(failure.wire)
+        failure = replace(failure, wire=wire if isinstance(wire, dict) else {})
         places = self._redactor.left_in(failure.wire)
         if places:
             raise RecordingRefused(f"wire.{place}" for place in places)
         self._store.add_exchange(failure, overwrite=overwrite, yields=not overwrite)
-        return True
+        return failure
 
     def drop_failure(self, key: FixtureKey, n: int) -> None:
         """Stage the removal of a failure that an answer takes the place of."""
@@ -125,18 +128,6 @@ def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
     for hit in hits:
         counts[hit.rule] = counts.get(hit.rule, 0) + hit.count
     return [{"kind": "value", "where": where, "rule": rule, "count": count} for rule, count in counts.items()]
-
-
-def _wire_of(error: Upstream) -> dict[str, JsonValue]:
-    """An error as it is recorded: what the caller could see of it."""
-    body: dict[str, JsonValue] = {"message": error.message}
-    if error.error_type is not None:
-        body["type"] = error.error_type
-    return {
-        "status": error.status,
-        "headers": {"content-type": "application/json"},
-        "body": compact({"error": body}),
-    }
 
 
 def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
