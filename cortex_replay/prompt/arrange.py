@@ -9,6 +9,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
+from cortex_replay.prompt.fitted import fitted
 from cortex_replay.prompt.planned import can_carry_marker, turn_name
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, known_wire
@@ -49,7 +50,8 @@ def arrange(
         InvalidRequest: The wire is unknown, or a message that joins the system text is not text.
     """
     is_anthropic = known_wire(wire) == ANTHROPIC
-    joining, staying = _split(messages, everywhere=is_anthropic)
+    fitting = [(fitted(message, wire), cache) for message, cache in messages]
+    joining, staying = _split(fitting, everywhere=is_anthropic)
     blocks = [*system, _joined("system messages", map(_system_block, joining))]
     if in_one_block:
         blocks = [_joined("system text", blocks)]

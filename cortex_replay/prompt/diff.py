@@ -17,6 +17,9 @@ _MOST_LINES: Final = 24
 _MOST_COMPARED: Final = 400
 """Lines, from the first that differs: comparing takes time that grows with the square of them."""
 
+_MOST_CHARACTERS: Final = 100 * _MOST_COMPARED
+_WIDEST: Final = 2000
+
 _KINDS: Final = (
     ("a time", re.compile(r"\d{4}-\d\d-\d\d|\d?\d:\d\d(?::\d\d(?:\.\d+)?)?|\b1\d{9}(?:\d{3})?(?:\.\d+)?\b")),
     ("an id", re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)),
@@ -35,7 +38,10 @@ def short_diff(
         name_after: What the second line calls the other.
         most: How many lines to show.
     """
+    before, after = _near_the_difference(before, after)
     old, new = list(_lines(before)), list(_lines(after))
+    if old == new and before != after:  # a long line was broken where they differ
+        old, new = [repr(before)[:_WIDEST]], [repr(after)[:_WIDEST]]
     equal = 0
     while equal < min(len(old), len(new)) and old[equal] == new[equal]:
         equal += 1
@@ -65,6 +71,18 @@ def looks_like(diff: str) -> str | None:
         if found - instead and instead - found:
             return kind
     return None
+
+
+def _near_the_difference(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Two texts from shortly before their first difference on, and not much longer than is compared."""
+    if before is None or after is None:
+        return (text if text is None else text[:_MOST_CHARACTERS] for text in (before, after))  # type: ignore[return-value]
+    equal = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
+    equal = min(len(before), len(after)) if equal is None else equal
+    line = before.rfind("\n", 0, equal) + 1
+    above = before.rfind("\n", 0, max(0, line - 1)) + 1 if line else 0
+    start = above if equal - above < _WIDEST else max(0, equal - _WIDEST // 2)
+    return before[start : start + _MOST_CHARACTERS], after[start : start + _MOST_CHARACTERS]
 
 
 def _lines(text: str | None) -> Iterator[str]:

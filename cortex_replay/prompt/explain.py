@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from cortex_replay.prompt.diff import looks_like, short_diff
-from cortex_replay.prompt.parts import PromptPart, estimate_tokens, parts_of
+from cortex_replay.prompt.blocks import BLANK_LINE
+from cortex_replay.prompt.diff import looks_like
+from cortex_replay.prompt.parts import PromptPart, parts_of
 from cortex_replay.prompt.planned import system_blocks
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.types import LlmRequest, TokenUsage
+from cortex_replay.prompt.stable import part_diff
+from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan, TokenUsage
 
 __all__ = ["Cached", "Comparison", "ExplainedPart", "Explanation", "PartChange", "compare", "explain"]
 
@@ -111,8 +113,7 @@ def compare(
     usage: tuple[TokenUsage | None, TokenUsage | None] = (None, None),
 ) -> Comparison:
     """What changed between two prompts, and what the second would still find in the cache."""
-    if len(system_blocks(first)) != len(system_blocks(second)):
-        first, second = _in_one_block(first), _in_one_block(second)
+    first, second = _cut_alike(first, second), _cut_alike(second, first)
     old, new = explain(first, usage[0]), explain(second, usage[1])
     # The model is a part without a size: another model has another cache.
     old_parts, new_parts = parts_of(first).parts, parts_of(second).parts
@@ -127,16 +128,9 @@ def compare(
         before = old_parts[shared]
         after = new_parts[shared] if shared < len(new_parts) else None
         first_change = before.name
-        diff = short_diff(
-            before.text,
-            None if after is None else after.text,
-            before.name,
-            "nothing" if after is None else after.name,
-        )
+        diff = part_diff(before, after)
         if after is not None and shared:
-            tokens += min(
-                estimate_tokens(_common_start(before.text, after.text)), new.parts[shared - 1].tokens
-            )
+            tokens += _shared_within(before, after, new.parts[shared - 1].tokens)
     return Comparison(
         parts=tuple(_changes(old_parts, new_parts, old, new, shared)),
         shared_parts=max(0, shared - 1),
@@ -152,6 +146,8 @@ def compare(
 def _sized(parts: Sequence[PromptPart], total: int | None) -> Iterator[ExplainedPart]:
     """The parts but for the model's name; with a total, its share for each, so that they add up to it."""
     estimates = [part.tokens for part in parts[1:]]
+    if total is not None and estimates and not any(estimates):
+        estimates[-1] = 1
     whole = sum(estimates)
     so_far = up_to_here = 0
     for part, estimate in zip(parts[1:], estimates, strict=True):
@@ -182,14 +178,16 @@ def _still_cached(old: Explanation, new: Explanation, shared: int, tokens: int) 
     if shared < 0:
         why = "another model has a cache of its own"
         return (Cached("anthropic", 0, why), Cached("openai", 0, why), Cached("ollama", 0, why))
-    written = [(part.up_to_here, part) for part in old.parts[:shared] if part.breakpoint.is_cached]
-    last_written = max((i for i in range(shared) if old.parts[i].breakpoint.is_cached), default=0)
-    if written and not any(part.breakpoint.is_cached for part in new.parts[last_written:]):
+    read_from = max((i for i, part in enumerate(new.parts) if part.breakpoint.is_cached), default=-1)
+    marked = [i for i, part in enumerate(old.parts) if part.breakpoint.is_cached]
+    written = [i for i in marked if i < shared]
+    found = [i for i in written if i <= read_from]
+    if written and not found:
         anthropic = Cached("anthropic", 0, "the second has no breakpoint at or behind what the first cached")
-    elif not written and any(part.breakpoint.is_cached for part in old.parts):
+    elif marked and not written:
         anthropic = Cached("anthropic", 0, "every breakpoint of the first stands behind the first difference")
     else:
-        anthropic = _anthropic(written, len(old.parts))
+        anthropic = _anthropic([(old.parts[i].up_to_here, old.parts[i]) for i in found], len(old.parts))
     return (
         anthropic,
         _openai(tokens, "the prefix that both have, in steps of 128"),
@@ -205,23 +203,30 @@ def _changes(
     shared: int,
 ) -> Iterator[PartChange]:
     """Each part once: those of one name are one part, wherever they stand."""
-    sizes_before = {part.name: part.tokens for part in old.parts}
-    sizes_after = {part.name: part.tokens for part in new.parts}
-    texts_after = {part.name: part.material for part in new_parts[shared:]}
-    for part in old_parts[1:shared]:
-        yield PartChange(part.name, "same", sizes_before[part.name], sizes_after.get(part.name, 0))
-    for part in old_parts[max(shared, 1) :]:
-        if part.name not in texts_after:
-            yield PartChange(part.name, "removed", sizes_before[part.name], 0)
-        else:
-            is_same = texts_after[part.name] == part.material
-            yield PartChange(
-                part.name, "same" if is_same else "changed", sizes_before[part.name], sizes_after[part.name]
-            )
-    known = {part.name for part in old_parts}
-    for part in new_parts[max(shared, 1) :]:
-        if part.name not in known:
-            yield PartChange(part.name, "added", 0, sizes_after[part.name])
+    for i in range(1, shared):
+        yield PartChange(old_parts[i].name, "same", old.parts[i - 1].tokens, new.parts[i - 1].tokens)
+    rest = max(shared, 1)
+    behind: dict[str, list[int]] = {}
+    for i, part in enumerate(new_parts[rest:], start=rest):
+        behind.setdefault(part.name, []).append(i)
+    for i, part in enumerate(old_parts[rest:], start=rest):
+        size = old.parts[i - 1].tokens
+        if not behind.get(part.name):
+            yield PartChange(part.name, "removed", size, 0)
+            continue
+        j = behind[part.name].pop(0)
+        is_same = new_parts[j].material == part.material
+        yield PartChange(part.name, "same" if is_same else "changed", size, new.parts[j - 1].tokens)
+    for j in sorted(j for left in behind.values() for j in left):
+        yield PartChange(new_parts[j].name, "added", 0, new.parts[j - 1].tokens)
+
+
+def _shared_within(before: PromptPart, after: PromptPart, size: int) -> int:
+    """How much of a part that changed is still what it was, up to the first difference."""
+    if before.text == after.text:  # the same words in another role
+        return 0
+    common = _common_start(before.text, after.text)
+    return size * len(common) // max(1, len(after.text))
 
 
 def _common_start(before: str, after: str) -> str:
@@ -231,12 +236,24 @@ def _common_start(before: str, after: str) -> str:
     return min(before, after, key=len)
 
 
-def _in_one_block(request: LlmRequest) -> LlmRequest:
-    """A request whose plan leaves the system text in one piece, to be compared with another like it."""
-    if request.cache is None or not request.cache.system_cuts:
+def _cut_alike(request: LlmRequest, other: LlmRequest) -> LlmRequest:
+    """A request with its system text also cut where the other's is, so that their parts can be compared."""
+    text = request.system
+    own = dict(_cuts(request))
+    for end, _ in _cuts(other):
+        if end == len(text) or (end < len(text) and text.startswith(BLANK_LINE, end)):
+            own.setdefault(end, "none")
+    if len(own) < 2:
         return request
-    is_marked = request.cache.system_cuts[-1][1] != "none"
-    return replace(request, cache=replace(request.cache, system_cuts=(), cache_system=is_marked))
+    plan = replace(request.cache or PromptCachePlan(), system_cuts=tuple(sorted(own.items())))
+    return replace(request, cache=plan)
+
+
+def _cuts(request: LlmRequest) -> Iterator[tuple[int, CacheTime]]:
+    end = -len(BLANK_LINE)
+    for text, cache in system_blocks(request):
+        end += len(BLANK_LINE) + len(text)
+        yield end, cache.value
 
 
 def _settings(first: LlmRequest, second: LlmRequest) -> Iterator[tuple[str, object, object]]:

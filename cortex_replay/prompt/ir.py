@@ -183,7 +183,8 @@ class PromptIR:
         blocks = self.written_blocks() if wire == ANTHROPIC else []
         return arrange(
             wire,
-            with_markers(blocks, behind_system) or [(self._system_block(), behind_system)],
+            with_markers(blocks, behind_system)
+            or [(PromptBlock("system text", self.sent_text()), behind_system)],
             mark_turns(messages, policy, named_turns(messages, self.cache.breakpoint_message_ids)),
             tools=policy if self.cache.cache_tools and has_tools else CachePolicy.NONE,
             model=model,
@@ -207,11 +208,11 @@ class PromptIR:
         """The blocks that are not blank, which is all that a wire is sent of them."""
         return [block for block in self.system_blocks if block.text.strip(_WHITE_SPACE)]
 
-    def _system_block(self) -> PromptBlock:
-        """The system text as one block. Here a blank text does not hide the blocks."""
+    def sent_text(self) -> str:
+        """What a wire without blocks is sent. Here a blank text does not hide the blocks."""
         is_blank = not self.system_text.strip(_WHITE_SPACE)
         text = flatten_blocks(self.written_blocks()) if is_blank else self.system_text
-        return PromptBlock("system text", text.strip(_WHITE_SPACE))
+        return text.strip(_WHITE_SPACE)
 
     def _uncommitted(self) -> list[PromptMessage]:
         """What follows the last message that the provider has; all of it if that cannot be told.

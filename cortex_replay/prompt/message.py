@@ -103,12 +103,13 @@ class PromptMessage:
     def turn_bytes(self) -> bytes:
         """What a fingerprint hashes: the compact JSON of ``[role, content, tool_calls]``.
 
-        A text that names the call it answers is hashed as the ``tool_result`` that it is sent as.
+        What names the call that it answers is hashed as the ``tool_result`` that it is sent as.
         """
         content = self.content
-        if isinstance(content, str) and self.tool_call_id is not None:
+        if self.tool_call_id is not None:
+            output: JsonValue = content if isinstance(content, str) else [*map(dict, content)]
             call_id, is_error = self.tool_call_id, self.is_error
-            content = ({"type": "tool_result", "call_id": call_id, "output": content, "is_error": is_error},)
+            content = ({"type": "tool_result", "call_id": call_id, "output": output, "is_error": is_error},)
         if isinstance(content, str):
             written = canonical.compact(content)
         else:

@@ -17,7 +17,7 @@ from cortex_replay.prompt.blocks import PromptBlock, block_values
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.message import PromptMessage
-from cortex_replay.prompt.planned import planned_breakpoints, system_blocks, turn_name
+from cortex_replay.prompt.planned import can_carry_marker, planned_breakpoints, system_blocks, turn_name
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.segments import SegmentRole
@@ -64,6 +64,8 @@ class PromptParts:
     parts: tuple[PromptPart, ...]
     cacheable: int
     """How many of them, from the start, a provider can have cached."""
+    is_marked: bool
+    """Whether a breakpoint says so; without any, it is what providers cache by themselves."""
 
     @property
     def prefix(self) -> tuple[PromptPart, ...]:
@@ -105,7 +107,7 @@ def _blocks_parts(blocks: Iterable[PromptBlock]) -> PromptParts:
     sent = [block for block in blocks if block.text]
     cached = [i + 1 for i, block in enumerate(sent) if block.cache.is_cached]
     parts = tuple(_text_part(f"block {block.label!r}", block.text) for block in sent)
-    return PromptParts("blocks", parts, cached[-1] if cached else len(sent))
+    return PromptParts("blocks", parts, cached[-1] if cached else len(sent), bool(cached))
 
 
 def _context_parts(context: RenderedContext) -> PromptParts:
@@ -114,7 +116,7 @@ def _context_parts(context: RenderedContext) -> PromptParts:
         _text_part("system_knowledge", context.system_knowledge),
     ]
     turns = [_turn_part(turn, i) for i, turn in enumerate(context.turns)]
-    return PromptParts("context", (*system, *turns), len(system) + len(turns))
+    return PromptParts("context", (*system, *turns), len(system) + len(turns), is_marked=True)
 
 
 def _ir_parts(ir: PromptIR) -> PromptParts:
@@ -122,20 +124,26 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
     # Anthropic, for which plans are, reads system messages before all others.
     turns = sorted(body, key=lambda item: item[2].role is not LlmRole.SYSTEM)
     blocks = ir.written_blocks()
+    text = ir.sent_text()
     system = [_text_part(f"block {block.label!r}", block.text) for block in blocks]
-    if not blocks and ir.system_field():
-        system = [_text_part("system text", ir.system_field())]
+    if not blocks and text:
+        system = [_text_part("system text", text)]
     ends = [i + 1 for i, block in enumerate(blocks) if block.cache.is_cached]
+    joining = sum(turn.role is LlmRole.SYSTEM for _, _, turn in turns)
     if ir.cache.cache_system:
-        joining = 0 if blocks else sum(turn.role is LlmRole.SYSTEM for _, _, turn in turns)
-        ends.append(len(system) + joining)
-    named = ir.cache.breakpoint_message_ids
-    ends += [len(system) + i + 1 for i, (_, _, turn) in enumerate(turns) if turn.id in named]
-    if not any(ends):
+        ends.append(len(system) + (0 if blocks else joining))
+    for i, (_, _, turn) in enumerate(turns):
+        if turn.id in ir.cache.breakpoint_message_ids and can_carry_marker(turn.to_llm_messages()[-1]):
+            # System messages are one block, whichever of them is marked.
+            ends.append(len(system) + max(i + 1, joining if i < joining else 0))
+    is_marked = any(ends)
+    if not is_marked:
         turns = [item for item in body if item[0] is SegmentRole.STABLE_PREFIX]
+        if blocks and text:  # other wires are sent the text instead
+            system.insert(0, _text_part("system text", text))
         ends = [len(system) + len(turns)]
     parts = (*system, *(_turn_part(turn, i, f"{role} ") for role, i, turn in turns))
-    return PromptParts("ir", parts, max(ends))
+    return PromptParts("ir", parts, max(ends), is_marked)
 
 
 def _request_parts(request: LlmRequest) -> PromptParts:
@@ -154,10 +162,11 @@ def _request_parts(request: LlmRequest) -> PromptParts:
     before[Place.MESSAGES] = before[Place.SYSTEM] + len(system)
     parts = [model, *tools, *system, *messages]
     cacheable = len(parts)
-    for kept in planned_breakpoints(request).kept:
+    kept_breakpoints = planned_breakpoints(request).kept
+    for kept in kept_breakpoints:
         cacheable = before[kept.place] + kept.index + 1
         parts[cacheable - 1] = replace(parts[cacheable - 1], cache=kept.cache)
-    return PromptParts("request", tuple(parts), cacheable)
+    return PromptParts("request", tuple(parts), cacheable, bool(kept_breakpoints))
 
 
 def _text_part(name: str, text: str) -> PromptPart:
@@ -183,7 +192,9 @@ def _message_part(name: str, messages: Sequence[LlmMessage], material: str) -> P
     plain = [message.to_dict() for message in messages]
     is_text = len(plain) == 1 and plain[0].keys() <= {"role", "content", "tool_call_id"}
     shown = messages[0].content if is_text else json.dumps(plain, ensure_ascii=False, indent=2)
-    media = sum(isinstance(part, dict) and "data" in part for m in messages for part in m.parts)
+    media = sum(
+        isinstance(part, dict) and ("data" in part or "blake3" in part) for m in messages for part in m.parts
+    )
     size = messages[0].content if is_text else _json(plain)
     return PromptPart(name, shown, material, len(size.encode()), estimate_tokens(size) + MEDIA_TOKENS * media)
 

@@ -58,11 +58,14 @@ def system_blocks(request: LlmRequest) -> tuple[tuple[str, CachePolicy], ...]:
 
 
 def can_carry_marker(message: LlmMessage) -> bool:
-    """Whether there is anything in a message that a marker could stand on; thinking takes none."""
-    if message.tool_calls or message.content or message.role is LlmRole.TOOL:
+    """Whether a marker could stand on what a message ends with: an empty text and thinking take none."""
+    if message.tool_calls or message.role is LlmRole.TOOL:
         return True
-    last = message.parts[-1] if message.parts else None
-    return last is not None and not (isinstance(last, dict) and last.get("type") in _THINKING)
+    blocks = [part for part in message.parts if isinstance(part, dict) and part.get("type") != "fields"]
+    if message.content and not any(block.get("type") == "text" for block in blocks):
+        return True
+    last = blocks[-1] if blocks else {}
+    return bool(last) and last.get("type") not in _THINKING and last.get("text") != ""
 
 
 def turn_name(index: int, message: LlmMessage) -> str:
@@ -73,7 +76,7 @@ def turn_name(index: int, message: LlmMessage) -> str:
 
 def _wanted(request: LlmRequest, plan: PromptCachePlan) -> Iterator[Breakpoint]:
     policy = CachePolicy.of_ttl(plan.ttl)
-    if plan.cache_tools and request.tools:
+    if plan.cache_tools and request.tools and isinstance(request.tools[-1], dict):
         yield Breakpoint(Place.TOOLS, 0, policy, "the tools")
     blocks = system_blocks(request)
     for i, (_, cache) in enumerate(blocks):

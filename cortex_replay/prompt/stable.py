@@ -7,7 +7,7 @@ from typing import Final
 from cortex_replay.prompt.diff import looks_like, short_diff
 from cortex_replay.prompt.parts import Prompt, PromptPart, PromptParts, parts_of
 
-__all__ = ["PrefixChanged", "assert_prefix_stable"]
+__all__ = ["PrefixChanged", "assert_prefix_stable", "part_diff"]
 
 _WHERE_TO: Final = {
     "blocks": "behind the last cached block, into a `PromptBlock.plain`",
@@ -54,8 +54,12 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     before, after = parts_of(previous), parts_of(current)
     if before.kind != after.kind:
         raise TypeError(f"expected two prompts of one kind, not {before.kind} and {after.kind}")
+    # What carries no breakpoint is cached where no breakpoint is needed, but not where there were some.
+    still_cached = len(after.parts)
+    if before.is_marked:
+        still_cached = after.cacheable if after.is_marked else 0
     for i, part in enumerate(before.prefix):
-        if i >= after.cacheable or after.parts[i].material != part.material:
+        if i >= still_cached or after.parts[i].material != part.material:
             raise _changed(before, after, i)
 
 
@@ -63,19 +67,19 @@ def _changed(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
     tokens = sum(lost.tokens for lost in before.prefix[i:])
     old = before.parts[i]
     if i >= len(after.parts):
-        return PrefixChanged(old.name, f"{old.name} is gone", _diff(old, None), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(old.name, f"{old.name} is gone", part_diff(old, None), tokens, _KEEP_THE_ORDER)
     new = after.parts[i]
     if new.material == old.material:
         change = f"{old.name} is as it was, but no breakpoint stands behind it any more"
         return PrefixChanged(old.name, change, "", tokens, _MARK_IT)
     if _has(after, i + 1, old) and not _has(before, i + 1, old):
         change = f"{new.name} stands where {old.name} was"
-        return PrefixChanged(new.name, change, _diff(None, new), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(new.name, change, part_diff(None, new), tokens, _KEEP_THE_ORDER)
     if _has(before, i + 1, new) and not _has(after, i + 1, new):
-        return PrefixChanged(old.name, f"{old.name} is gone", _diff(old, None), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(old.name, f"{old.name} is gone", part_diff(old, None), tokens, _KEEP_THE_ORDER)
     is_same = new.name == old.name
     change = f"{old.name} is not what it was" if is_same else f"{old.name} was replaced by {new.name}"
-    diff = _diff(old, new)
+    diff = part_diff(old, new)
     kind = looks_like(diff)
     guess = "" if kind is None else f"What changed looks like {kind}. "
     advice = f"{guess}Put what changes from call to call {_WHERE_TO[before.kind]}."
@@ -86,7 +90,7 @@ def _has(prompt: PromptParts, start: int, part: PromptPart) -> bool:
     return any(other.material == part.material for other in prompt.parts[start:])
 
 
-def _diff(old: PromptPart | None, new: PromptPart | None) -> str:
+def part_diff(old: PromptPart | None, new: PromptPart | None) -> str:
     """How one part became the other; of one that came or went, the start is enough to know it."""
     if old is None or new is None:
         texts = [None if part is None else part.text for part in (old, new)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -11,7 +12,7 @@ from functools import cache
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import NoFixture, RecordingRefused
+from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
 from cortex_replay.prompt.noted import breakpoints_noted
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
@@ -63,7 +64,7 @@ class FixtureMaker:
         stored, rules = self._store.normalised(request)
         stored, in_request = self._without_secrets(stored)
         meta = self.meta(in_answer, in_request, rules)
-        if request.cache is not None and (noted := breakpoints_noted(request, stored.system)):
+        if noted := _noted(request, stored):
             meta["breakpoints"] = noted
         answer = replace(answer, meta=meta)
         answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
@@ -121,6 +122,13 @@ class FixtureMaker:
         if rules:
             meta["normalisers"] = list(rules)
         return meta
+
+
+def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
+    """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
+    with suppress(InvalidRequest):
+        return [] if request.cache is None else breakpoints_noted(request, stored.system)
+    return []
 
 
 def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:

@@ -19,6 +19,7 @@ from cortex_replay.prompt import (
     WirePrompt,
     blocks_for_wire,
 )
+from cortex_replay.prompt.planned import planned_breakpoints
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
@@ -204,3 +205,14 @@ def test_the_provider_s_counts_of_cached_and_written_tokens_are_reported() -> No
         answer = adapter.sync.complete(LlmRequest("m", "S", "q", 0.5, 5))
 
     assert answer.usage == TokenUsage(1057, 2, 1000, 50)
+
+
+def test_an_empty_text_and_a_tool_that_is_no_object_take_no_marker(provider: FakeProvider) -> None:
+    turn = PromptMessage("user", [{"type": "text", "text": "hello"}, {"type": "text", "text": ""}])
+    body = body_sent(
+        provider, RenderedContext("s", "k", [turn]).to_request(wire=WIRE, model="m", max_tokens=5)
+    )
+
+    assert marker_of(body["messages"][0]) is None
+    plan = PromptCachePlan(cache_tools=True)
+    assert planned_breakpoints(LlmRequest("m", "", "q", tools=[{"name": "a"}, "x"], cache=plan)).kept == ()

@@ -193,3 +193,71 @@ def test_a_note_that_makes_no_sense_is_not_followed(noted: Any) -> None:
     request = LlmRequest("m", "system", "q")
 
     assert with_noted_breakpoints(request, noted).cache is None
+
+
+def policy(*more: PromptBlock, **fields: Any) -> LlmRequest:
+    blocks = [PromptBlock.cached_long("policy", "p " * 4000), *more]
+    return to_request(blocks, wire="anthropic-messages", model="m", max_tokens=9, **fields)
+
+
+TAIL, FACTS = PromptBlock.plain("t", "Monday"), PromptBlock.cached_short("f", "f " * 50)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([TAIL], [FACTS, TAIL]), ([TAIL], []), ([], [TAIL]), ([FACTS, TAIL], [FACTS])],
+    ids=str,
+)
+def test_system_texts_in_other_numbers_of_blocks_still_share_the_first(
+    first: list[PromptBlock], second: list[PromptBlock]
+) -> None:
+    compared = compare(policy(*first), policy(*second))
+
+    assert cached(compared.cached)["anthropic"] >= 2000
+    assert compared.shared_parts >= 1
+
+
+def test_an_earlier_breakpoint_of_both_counts_when_the_last_is_gone() -> None:
+    user = LlmMessage("user", "u" * 4000, id="u1")
+    plan = PromptCachePlan(breakpoint_message_ids=("u1",), ttl="1h")
+
+    assert (
+        cached(compare(policy(messages=[user], cache=plan), policy(messages=[user])).cached)["anthropic"]
+        == 2000
+    )
+
+
+@pytest.mark.parametrize("count", [500, 4000])
+def test_what_is_shared_within_a_part_is_counted_as_the_provider_counts(count: int) -> None:
+    first, second = LlmRequest("m", "a" * 4000), LlmRequest("m", "a" * 2000 + "b" * 2000)
+
+    assert compare(first, second, (TokenUsage(count, 1),) * 2).shared_tokens == count // 2
+
+
+def test_the_same_words_in_another_role_are_not_shared() -> None:
+    def said(role: str) -> LlmRequest:
+        return LlmRequest("m", "s", [LlmMessage(role, "x" * 8000)])
+
+    compared = compare(said("user"), said("assistant"))
+
+    assert compared.shared_tokens == 1
+    assert '"role":"user"' in compared.diff
+
+
+def test_two_tools_of_one_name_are_two_parts() -> None:
+    tools = [{"name": "t", "description": "d" * 4000}, {"name": "t"}]
+    first, swapped = LlmRequest("m", "s", tools=tools), LlmRequest("m", "s", tools=tools[::-1])
+
+    assert [c.tokens_before for c in compare(first, first).parts] == [1008, 3, 1]
+    assert [c.change for c in compare(first, swapped).parts] == ["changed", "changed", "same"]
+
+
+def test_a_picture_in_a_recording_counts_as_one() -> None:
+    """Of its data only the hash is stored."""
+    stored = {"type": "image", "media_type": "image/png", "blake3": "0" * 64}
+
+    assert explain(LlmRequest("m", "", [LlmMessage("user", "", parts=[stored])])).tokens > 1600
+
+
+def test_a_count_of_an_empty_prompt_is_kept() -> None:
+    assert explain(LlmRequest("m", "", [LlmMessage("user", "")]), TokenUsage(7, 1)).tokens == 7

@@ -213,3 +213,21 @@ def test_markers_of_a_wire_prompt_are_found_by_place() -> None:
     assert prompt.marker(Place.SYSTEM, 1) is CachePolicy.EPHEMERAL_5M
     assert prompt.marker(Place.SYSTEM, 2) is CachePolicy.NONE
     assert prompt.marker(Place.TOOLS) is CachePolicy.NONE
+
+
+@wires
+def test_a_tool_s_failure_and_a_picture_go_to_every_wire(wire: str) -> None:
+    """Each has what it has a place for."""
+    turns = [
+        PromptMessage("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        PromptMessage(
+            "user",
+            [{"type": "image", "data": "QUJD", "media_type": "image/png"}, {"type": "text", "text": "c"}],
+        ),
+        PromptMessage("assistant", "", tool_calls=[{"id": "c", "name": "f", "arguments": {}}]),
+        PromptMessage("tool", [{"type": "tool_result", "call_id": "c", "output": "boom", "is_error": True}]),
+    ]
+    request = RenderedContext("s", "k", turns).to_request(wire=wire, model="m", max_tokens=10)
+
+    assert carried(wire, request) == request
+    assert any(message.is_error for message in request.messages) == (wire == ANTHROPIC)

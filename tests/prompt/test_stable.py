@@ -21,6 +21,7 @@ from cortex_replay.prompt import (
     assert_prefix_stable,
     estimate_tokens,
     parts_of,
+    to_request,
 )
 
 POLICY = PromptBlock.cached_long("policy", "Refunds take five days.\nBe kind.")
@@ -347,3 +348,71 @@ def test_the_error_survives_the_way_from_a_worker() -> None:
     error = broken([POLICY], [STYLE])
 
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_taking_every_breakpoint_away_breaks_what_was_cached() -> None:
+    cached, plain = [PromptBlock.cached_long("a", "A")], [PromptBlock.plain("a", "A")]
+
+    with pytest.raises(PrefixChanged, match="no breakpoint stands behind it any more"):
+        assert_prefix_stable(cached, plain)
+    with pytest.raises(PrefixChanged, match="no breakpoint"):
+        assert_prefix_stable(*(to_request(b, wire="anthropic-messages", model="m") for b in (cached, plain)))
+    assert_prefix_stable(plain, [*cached, PromptBlock.plain("b", "B")])
+
+
+def test_a_marked_system_message_of_an_ir_marks_all_that_it_is_sent_with() -> None:
+    def ir(text: str) -> PromptIR:
+        messages = [PromptMessage("system", "r1", id="r1"), PromptMessage("system", text, id="r2")]
+        plan = PromptCachePlan(breakpoint_message_ids=("r1",))
+        return PromptIR("s", (), [Segment("system_remainder", messages)], plan)
+
+    with pytest.raises(PrefixChanged):
+        assert_prefix_stable(ir("x"), ir("y"))
+
+
+def test_white_space_that_is_not_sent_is_no_change_of_an_ir() -> None:
+    plan = PromptCachePlan(cache_system=True)
+
+    assert_prefix_stable(PromptIR("a", cache=plan), PromptIR("a\n", cache=plan))
+    assert_prefix_stable(PromptIR(" ", cache=plan), PromptIR("", cache=plan))
+
+
+def test_a_breakpoint_on_a_message_with_nothing_in_it_caches_nothing() -> None:
+    def ir(text: str) -> PromptIR:
+        turns = [
+            PromptMessage("user", "q", id="u1"),
+            PromptMessage("user", text),
+            PromptMessage("assistant", "", id="e"),
+        ]
+        plan = PromptCachePlan(breakpoint_message_ids=("u1", "e"))
+        return PromptIR("s", (), [Segment("conversation", turns)], plan)
+
+    assert_prefix_stable(ir("x"), ir("y"))
+
+
+def test_without_a_plan_both_the_text_and_the_blocks_of_an_ir_count() -> None:
+    """Some wires are sent the one, some the other."""
+    blocks = [PromptBlock("b", "B", kind="base")]
+
+    with pytest.raises(PrefixChanged):
+        assert_prefix_stable(PromptIR("time 1", blocks), PromptIR("time 2", blocks))
+
+
+def test_which_call_a_result_in_parts_answers_is_part_of_the_prefix() -> None:
+    def context(call: str, *, is_error: bool = False) -> RenderedContext:
+        turn = PromptMessage("tool", [{"type": "text", "text": "x"}], tool_call_id=call, is_error=is_error)
+        return RenderedContext("s", "k", [turn])
+
+    for other in (context("c2"), context("c1", is_error=True)):
+        with pytest.raises(PrefixChanged):
+            assert_prefix_stable(context("c1"), other)
+
+
+def test_a_difference_where_a_long_line_is_broken_is_shown() -> None:
+    with pytest.raises(PrefixChanged) as caught:
+        assert_prefix_stable(
+            [PromptBlock.cached_long("a", "x" * 99 + " " + "y" * 50)],
+            [PromptBlock.cached_long("a", "x" * 99 + "\n" + "y" * 50)],
+        )
+
+    assert caught.value.diff
