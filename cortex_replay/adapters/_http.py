@@ -19,7 +19,7 @@ import ssl
 import time
 import weakref
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -30,7 +30,7 @@ from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["Answer", "ByteStream", "Endpoint", "Http"]
+__all__ = ["Answer", "ByteStream", "Endpoint", "Http", "Relayed"]
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +115,14 @@ class Answer(NamedTuple):
 
     content_type: str
     body: bytes
+
+
+class Relayed(NamedTuple):
+    """Whatever a server answered, its body still to come."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: ByteStream
 
 
 class _Failed(Exception):
@@ -314,6 +322,40 @@ class Http:
         """An answer whose body is still to come; for what goes wrong up to here, see :meth:`fetch`."""
         return await self._with_retries(lambda: self._open("POST", path, body, budget), budget)
 
+    async def relay(
+        self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes, budget: Budget
+    ) -> Relayed:
+        """What the server answers to somebody else's request, good or bad. Whoever asked tries again.
+
+        Args:
+            method: Of the request.
+            target: Its path, with the query.
+            headers: All of them but the key, which takes the place of the same header.
+            body: May be empty.
+            budget: For all of it.
+
+        Raises:
+            Transport, Timeout: See :meth:`ByteStream.read`.
+        """
+        held = await self._held()
+        request = held.client.build_request(
+            method,
+            self._endpoint.at(target),
+            content=body,
+            headers=[*headers, ("accept-encoding", "identity")],
+        )
+        failure: LlmError
+        try:
+            response = await self._sent(held, request, budget)
+        except TimeoutError:
+            failure = Timeout(budget.timeout_ms)
+        except Exception as error:  # noqa: BLE001 - see ByteStream.read
+            failure = Transport(_reason(error))
+        else:
+            stream = ByteStream(response, budget, self._max_body_bytes, held.places)
+            return Relayed(response.status_code, response.headers.multi_items(), stream)
+        raise failure
+
     def scrubbed(self, error: LlmError) -> LlmError:
         """The error without the key, should the server have repeated it, and not too long."""
         if not isinstance(error, Upstream | Transport):
@@ -354,13 +396,7 @@ class Http:
         request = held.client.build_request(method, url, content=body, headers=self._headers)
         response = None
         try:
-            async with asyncio.timeout_at(budget.deadline):
-                await held.places.acquire()
-                try:
-                    response = await held.client.send(request, auth=self._authorized, stream=True)
-                finally:
-                    if response is None:
-                        held.places.release()
+            response = await self._sent(held, request, budget)
         except TimeoutError:
             failure: Exception = Timeout(budget.timeout_ms)
         except Exception as error:  # noqa: BLE001 - see ByteStream.read
@@ -371,6 +407,18 @@ class Http:
         if response.is_success:
             return stream
         raise await self._refusal(response, stream)
+
+    async def _sent(self, held: _Held, request: httpx.Request, budget: Budget) -> httpx.Response:
+        """The head of an answer. Its body gives back the place that the call has taken."""
+        response = None
+        async with asyncio.timeout_at(budget.deadline):
+            await held.places.acquire()
+            try:
+                response = await held.client.send(request, auth=self._authorized, stream=True)
+            finally:
+                if response is None:
+                    held.places.release()
+        return response
 
     async def _refusal(self, response: httpx.Response, stream: ByteStream) -> Exception:
         status = response.status_code

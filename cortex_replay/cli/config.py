@@ -12,7 +12,16 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
-from cortex_replay.config import Loaded, Mode, Normaliser, Settings, key_origin, key_rules_for, load_settings
+from cortex_replay.config import (
+    Loaded,
+    Mode,
+    Normaliser,
+    Price,
+    Settings,
+    key_origin,
+    key_rules_for,
+    load_settings,
+)
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.config.settings import fields_of_kind
 from cortex_replay.errors import InvalidRequest
@@ -116,7 +125,7 @@ def _as_json(loaded: Loaded, keys: Mapping[str, _Key], warnings: list[str]) -> d
 def _plain(value: object) -> object:
     if isinstance(value, Path):
         return shown_path(value)
-    if isinstance(value, Normaliser):
+    if isinstance(value, Normaliser | Price):
         return asdict(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -144,6 +153,8 @@ def _shown(value: object) -> str:
         return "-"
     if isinstance(value, Normaliser):
         return output.escaped(f"{value.pattern} -> {value.placeholder}")
+    if isinstance(value, Price):
+        return f"{value.input:g} in, {value.output:g} out, per million tokens"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Path):

@@ -13,7 +13,7 @@ import click
 
 import cortex_replay
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, settled, wants_json
+from cortex_replay.cli.options import ExampleCommand, settled, split_command, wants_json
 from cortex_replay.errors import LlmError
 
 __all__ = ["main"]
@@ -30,16 +30,24 @@ _COMMANDS = (
     "prune",
     "record",
     "rekey",
+    "replay",
     "scan",
+    "serve",
     "show",
     "verify",
 )
+
+_RUNNERS = ("record", "replay")
+"""Those that run a command of the user's."""
 
 
 class _Group(click.Group):
     """Turns our errors into one line on stderr and the exit status of their class."""
 
     format_epilog = ExampleCommand.format_epilog
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, split_command(ctx, args, _RUNNERS))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
         return list(_COMMANDS)
@@ -74,6 +82,8 @@ class _Group(click.Group):
 
   cortex-replay init                     a store in this folder, with a first test
   cortex-replay record --provider scripted --model demo --prompt Hi
+  cortex-replay record -- npm test       record what a test suite asks, whatever it is written in
+  cortex-replay replay -- npm test       run it again without a key or a network
   cortex-replay verify                   check it
   cortex-replay verify tests/llm --json  check another one, for a program
   cortex-replay list --model 'claude-*'  what is recorded

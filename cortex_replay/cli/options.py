@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -11,9 +12,11 @@ from cortex_replay.config import load_settings
 
 __all__ = [
     "ExampleCommand",
+    "command_behind",
     "json_option",
     "settle",
     "settled",
+    "split_command",
     "store_option",
     "the_store",
     "wants_json",
@@ -21,6 +24,7 @@ __all__ = [
 
 _JSON = "cortex_replay.json"
 _STATUS = "cortex_replay.status"
+_COMMAND = "cortex_replay.command"
 
 
 class ExampleCommand(click.Command):
@@ -56,6 +60,24 @@ json_option = click.option(
 def wants_json(ctx: click.Context) -> bool:
     """Whether the command that runs was asked for JSON."""
     return bool(ctx.find_root().meta.get(_JSON))
+
+
+def split_command(ctx: click.Context, args: list[str], runners: Collection[str]) -> list[str]:
+    """The arguments before ``--``. What stands behind it is a command to be run, if ours is one that runs
+    commands; click itself would drop the ``--`` and take the rest for its own."""
+    if "--" not in args:
+        return args
+    end = args.index("--")
+    if not any(word in runners for word in args[:end]):
+        return args
+    ctx.meta[_COMMAND] = args[end + 1 :]
+    return args[:end]
+
+
+def command_behind(ctx: click.Context) -> list[str]:
+    """The command that stands behind ``--``, or nothing."""
+    command: list[str] = ctx.find_root().meta.get(_COMMAND, [])
+    return command
 
 
 def settle(ctx: click.Context, status: int) -> None:

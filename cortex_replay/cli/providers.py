@@ -35,6 +35,9 @@ def _made(provider: ProviderSettings, shared: dict[str, Any]) -> LlmAdapter:
         if provider.kind == "echo":
             return EchoAdapter()
         return ScriptedAdapter() if provider.script is None else ScriptedAdapter.from_file(provider.script)
+    if provider.kind in ("gemini", "http"):
+        reason = f"one of the kind {provider.kind} is for the gateway: cortex-replay record -- COMMAND"
+        raise InvalidRequest("provider", reason)
     if provider.base_url is not None:
         shared["base_url"] = provider.base_url
     if provider.kind == "ollama":

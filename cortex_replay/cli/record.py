@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import (
+    ExampleCommand,
+    command_behind,
+    json_option,
+    settle,
+    store_option,
+    the_store,
+)
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmRequest, LlmResponse
@@ -21,6 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["record_command"]
 
 _DEFAULT_MAX_TOKENS = 1024
+_OF_A_PROMPT = (
+    "provider",
+    "model",
+    "system",
+    "prompt",
+    "prompt_file",
+    "temperature",
+    "max_tokens",
+    "json_schema",
+    "raw",
+)
 
 
 @click.command(
@@ -33,6 +51,8 @@ _DEFAULT_MAX_TOKENS = 1024
   git diff | cortex-replay record --provider ollama --model NAME:TAG@sha256:... --system "Review this."
   cortex-replay record --provider claude --batch requests.jsonl --jobs 8 --budget-calls 500
   cortex-replay record --refresh --check       has a model changed its mind? (exit 4)
+  cortex-replay record -- npm test             whatever a command asks, in any language
+  cortex-replay record --upstream openai=http://127.0.0.1:8080/v1 --mode record -- pytest
 
 A line of a batch is a request as JSON, with an optional provider:
   {"model": "m", "system": "", "messages": "Hi.", "temperature": 0, "max_tokens": 64, "provider": "ollama"}
@@ -41,8 +61,9 @@ Exit status:
   0  recorded, or recorded already
   1  a call failed, or the budget is spent
   2  wrong usage, or a request that cannot be sent
-  4  --refresh --check found an answer that differs
+  4  --refresh --check found an answer that differs; with a command, what --fail-on says
   5  the store is not what its index says
+  or that of the command behind --
 """,
 )
 @store_option
@@ -69,6 +90,16 @@ Exit status:
 @click.option("--base-url", metavar="URL", help="The provider's server.")
 @click.option("--script", type=click.Path(path_type=Path), help="Rules for the scripted provider.")
 @click.option("--record-failures", is_flag=True, help="Record errors of the provider as answers, too.")
+@click.option(
+    "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
+)
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["miss", "unused", "live"]),
+    help="With a command: fail on unused fixtures or live calls, too.",
+)
+@click.option("--report", type=click.Path(path_type=Path), help="With a command: what happened, as JSON.")
 @click.option("--raw", is_flag=True, help="Print the answer as it is, control characters and all.")
 @json_option
 @click.pass_context
@@ -94,14 +125,40 @@ def record_command(
     base_url: str | None,
     script: Path | None,
     record_failures: bool,
+    upstreams: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    report: Path | None,
     raw: bool,
     as_json: bool,
 ) -> None:
     """Ask a real model and record what it answers.
 
-    What is recorded is redacted first, and committed at the end. Give one of a prompt, --batch and
-    --refresh.
+    What is recorded is redacted first, and committed at the end. Give one of a prompt, --batch, --refresh,
+    and a command behind -- whose SDKs are to be recorded.
     """
+    if command := command_behind(ctx):
+        _refuse_beside_command(ctx)
+        from cortex_replay.cli.run_behind import run_behind  # noqa: PLC0415 - a server, for this alone
+
+        behind: dict[str, Any] = {
+            "upstreams": upstreams,
+            "timeout_ms": timeout_ms,
+            "budget_calls": budget_calls,
+            "budget_tokens": budget_tokens,
+            "record_failures": record_failures,
+        }
+        status = run_behind(
+            command,
+            the_store(ctx, store),
+            mode,  # type: ignore[arg-type]
+            behind,
+            default="once",
+            fail_on=fail_on,
+            report=report,
+            as_json=as_json,
+        )
+        settle(ctx, status)
+        ctx.exit(status)
     ways = [prompt is not None, prompt_file is not None, batch is not None, is_refresh]
     if sum(ways) > 1:
         raise click.UsageError("give one of --prompt, --prompt-file, --batch and --refresh")
@@ -145,6 +202,14 @@ def record_command(
         status = 0
     settle(ctx, status)
     ctx.exit(status)
+
+
+def _refuse_beside_command(ctx: click.Context) -> None:
+    """Refuse what says something about one prompt."""
+    for name in (*_OF_A_PROMPT, "batch", "is_refresh", "check", "jobs", "base_url", "script"):
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = next(p.opts[0] for p in ctx.command.params if p.name == name)
+            raise click.UsageError(f"{option} does not go with a command behind --")
 
 
 def _read(file: BinaryIO | None) -> str:

@@ -3,7 +3,7 @@
 from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
 from cortex_replay.config.keys import key_for, key_origin, known_secrets
 from cortex_replay.config.load import Loaded, load_settings
-from cortex_replay.config.settings import Kind, Mode, Normaliser, ProviderSettings, Redaction, Settings
+from cortex_replay.config.settings import Kind, Mode, Normaliser, Price, ProviderSettings, Redaction, Settings
 
 __all__ = [
     "KeyRules",
@@ -11,6 +11,7 @@ __all__ = [
     "Loaded",
     "Mode",
     "Normaliser",
+    "Price",
     "ProviderSettings",
     "Redaction",
     "Settings",

@@ -33,6 +33,7 @@ __all__ = [
     "path",
     "pattern",
     "placeholder",
+    "price",
     "server",
     "shown_name",
     "variables",
@@ -173,6 +174,17 @@ def _pattern_problem(given: str) -> str | None:
 
 def choice_of(known: Sequence[_T]) -> Callable[[object, str], _T]:
     return partial(_choice, known)
+
+
+def price(value: object, where: str) -> float:
+    """An amount of money: a number from 0.
+
+    Raises:
+        InvalidRequest: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise InvalidRequest(where, "expected a number from 0")
+    return float(value)
 
 
 def whole_from(least: int, most: int = validation.MAX_U64) -> Callable[[object, str], int]:

@@ -29,6 +29,7 @@ from cortex_replay.config.settings import (
     SCALAR_CHECKS,
     Kind,
     Normaliser,
+    Price,
     ProviderSettings,
     Redaction,
     Settings,
@@ -45,7 +46,7 @@ VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name
 """The environment variables that give a setting."""
 
 _DEFAULT: Final = "default"
-_TABLES: Final = ("providers", "redaction", "normalisers")
+_TABLES: Final = ("providers", "redaction", "normalisers", "prices")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
 _PATHS: Final = frozenset(["store", "key_file", "script"])
@@ -108,6 +109,7 @@ def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Ma
         providers={name: _provider(given) for name, given in said.providers.items()},
         redaction=said.redaction,
         normalisers=said.normalisers,
+        prices=said.prices,
     )
     given_by = {name: given.origin for name, given in scalars.items()} | said.origins
     for name, given in said.providers.items():
@@ -124,6 +126,7 @@ class _Said:
     providers: dict[str, dict[str, _Given]] = field(default_factory=dict)
     redaction: Redaction = field(default_factory=Redaction)
     normalisers: dict[str, Normaliser] = field(default_factory=dict)
+    prices: dict[str, Price] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     """Of redaction and normalisers."""
 
@@ -148,9 +151,12 @@ class _Reader:
             said.providers[name] = self._provider(name, entry)
         for name, entry in self._entries(table, "normalisers"):
             said.normalisers[name] = self._normaliser(name, entry)
+        for name, entry in self._table(table, "prices").items():
+            said.prices[name] = self._price(name, entry)
         said.redaction = self._redaction(self._table(table, "redaction"))
         by_name = [f"normalisers.{name}" for name in said.normalisers]
         by_name += [f"redaction.extra_patterns.{name}" for name in said.redaction.extra_patterns]
+        by_name += [f"prices.{name}" for name in said.prices]
         by_name += [f"redaction.{name}" for name in table.get("redaction", ())]
         said.origins = dict.fromkeys(by_name, self._file.shown)
         return said
@@ -187,6 +193,16 @@ class _Reader:
             checks.pattern(table["pattern"], f"{where}.pattern"),
             checks.placeholder(table.get("placeholder", f"<{name}>"), f"{where}.placeholder"),
         )
+
+    def _price(self, name: str, entry: object) -> Price:
+        table = self._as_table(entry, "prices", name)
+        self._refuse_unknown(table, ("input", "output"), "prices", name)
+        where = self._file.where("prices", checks.shown_name(name))
+        for side in ("input", "output"):
+            if side not in table:
+                raise InvalidRequest(where, f"lacks {side}, per million tokens")
+            checks.price(table[side], f"{where}.{side}")
+        return Price(table["input"], table["output"])
 
     def _redaction(self, table: Mapping[str, Any]) -> Redaction:
         self._refuse_unknown(table, _REDACTION, "redaction")

@@ -21,6 +21,7 @@ __all__ = [
     "MaxTokensField",
     "Mode",
     "Normaliser",
+    "Price",
     "ProviderSettings",
     "Redaction",
     "SensitivityLevel",
@@ -34,7 +35,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 Mode = Literal["replay", "record", "once", "live"]
-Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "scripted", "echo"]
+Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "gemini", "http", "scripted", "echo"]
 SensitivityLevel = Literal["low", "medium", "high"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -61,6 +62,10 @@ _KINDS: Final[Mapping[Kind, _KindFacts]] = {
     ),
     "openai-compat": _KindFacts(_OPENAI, _OPENAI_KEYS, _WITH_KEY | {"max_tokens_field"}),
     "openai-responses": _KindFacts(_OPENAI, _OPENAI_KEYS, _WITH_KEY),
+    "gemini": _KindFacts(
+        "https://generativelanguage.googleapis.com", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), _WITH_KEY
+    ),
+    "http": _KindFacts(None, (), _WITH_KEY),
     "scripted": _KindFacts(None, (), frozenset(["script"])),
     "echo": _KindFacts(None, (), frozenset()),
 }
@@ -70,6 +75,7 @@ BUILT_IN_KINDS: Final[Mapping[str, Kind]] = {
     "claude": "claude",
     "ollama": "ollama",
     "openai": "openai-compat",
+    "gemini": "gemini",
     "scripted": "scripted",
     "echo": "echo",
 }
@@ -199,6 +205,8 @@ class ProviderSettings:
         own = _KINDS[self.kind]
         if self.base_url is None:
             keep(self, "base_url", own.base_url)
+        if self.kind == "http" and self.base_url is None:
+            raise InvalidRequest("base_url", "a provider of the kind http has none of its own")
         if self.kind == "claude" and self.version is None:
             keep(self, "version", _CLAUDE_VERSION)
         for setting in fields(self):
@@ -234,6 +242,18 @@ class Normaliser:
     def __post_init__(self) -> None:
         checks.pattern(self.pattern, "pattern")
         checks.placeholder(self.placeholder, "placeholder")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs per million tokens, in whatever currency."""
+
+    input: float
+    output: float
+
+    def __post_init__(self) -> None:
+        keep(self, "input", checks.price(self.input, "input"))
+        keep(self, "output", checks.price(self.output, "output"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +317,8 @@ class Settings:
     redaction: Redaction = field(default_factory=Redaction)
     normalisers: Mapping[str, Normaliser] = field(default_factory=dict)
     """By name, in the order in which they apply."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By model. Without one, no report speaks of money."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -316,6 +338,7 @@ class Settings:
             providers: Mapping[str, ProviderSettings] | None = None,
             redaction: Redaction = ...,
             normalisers: Mapping[str, Normaliser] | None = None,
+            prices: Mapping[str, Price] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -324,6 +347,7 @@ class Settings:
         built_in = {name: ProviderSettings(kind=kind) for name, kind in BUILT_IN_KINDS.items()}
         keep(self, "providers", built_in | _named(self.providers, ProviderSettings, "providers"))
         keep(self, "normalisers", _named(self.normalisers, Normaliser, "normalisers"))
+        keep(self, "prices", dict(self.prices or {}))
         if self.provider is not None:
             refuse_unknown_provider(self.provider, self.providers, "provider")
 
@@ -353,6 +377,8 @@ class Settings:
         yield "redaction.known_env", self.redaction.known_env
         for name, normaliser in self.normalisers.items():
             yield f"normalisers.{name}", normaliser
+        for name, price in self.prices.items():
+            yield f"prices.{name}", price
 
 
 def _named(value: Mapping[str, _T] | None, kind: type[_T], where: str) -> dict[str, _T]:

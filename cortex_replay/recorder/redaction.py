@@ -19,6 +19,8 @@ def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hi
 
     Pieces of a stream are looked at joined, because a secret seldom comes in one piece.
     """
+    if answer.wire is not None:
+        return _redacted_wire(answer, redactor)
     if answer.stream:
         return _redacted_stream(answer, redactor)
     text, hits = redactor.text(answer.text)
@@ -32,6 +34,15 @@ def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hi
     if not hits:
         return answer, hits
     return _with(answer, text, reasoning, calls, redactor), hits
+
+
+def _redacted_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+    """What came over the wire as it came, if there is nothing in it to be cut out; else what it says."""
+    said, hits = redacted_answer(replace(answer, wire=None), redactor)
+    _, on_the_wire = redactor.json(answer.wire)
+    if hits or on_the_wire:
+        return said, hits or on_the_wire
+    return replace(answer, stream=()), []
 
 
 def _redacted_stream(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:

@@ -75,6 +75,7 @@ class Store:
         self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
         self._parsed: dict[FixtureKey, Fixture] = {}
         self._failures = _failures_by_key(report.index)
+        self._opaque = _opaque_by_key(report.index)
         self._exchanges: dict[ExchangeRow, Exchange] = {}
         self._writer = StoreWriter(source, report.layout)
         self._writing = threading.Lock()
@@ -194,6 +195,22 @@ class Store:
         if None in found:  # somebody committed another one in its place
             return self.failures(model, prompt_hash)
         return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
+
+    def exchange(self, key: str) -> Exchange | None:
+        """The trusted opaque exchange of a key, if there is one.
+
+        Raises:
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        row = self._opaque.get(key)
+        if row is None:
+            return None
+        found = self._exchange(row)
+        return self.exchange(key) if found is None else found
+
+    def exchange_keys(self) -> dict[str, str]:
+        """The keys of all opaque exchanges, and their paths."""
+        return {key: row.path for key, row in self._opaque.items()}
 
     def _exchange(self, row: ExchangeRow) -> Exchange | None:
         """The trusted exchange of a row; ``None`` if the row is no longer there."""
@@ -324,6 +341,8 @@ class Store:
 
     def _has_gone(self, row: ExchangeRow) -> bool:
         self._reload()
+        if row.key is not None:
+            return self._opaque.get(row.key) != row
         return row not in self._failures.get((row.model, row.prompt_hash), ())
 
     def _reload(self) -> None:
@@ -340,6 +359,11 @@ class Store:
         }
         self._rows = rows
         self._failures = _failures_by_key(index)
+        self._opaque = _opaque_by_key(index)
+
+
+def _opaque_by_key(index: Index) -> dict[str, ExchangeRow]:
+    return {row.key: row for row in index.exchanges if row.key is not None}
 
 
 def _failures_by_key(index: Index) -> dict[tuple[str | None, ...], list[ExchangeRow]]:

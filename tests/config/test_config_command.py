@@ -85,6 +85,7 @@ def test_keys_are_hidden(configured: Project) -> None:
     assert json.loads(plain.stdout)["keys"] == {
         "claude": {"state": "set", "origin": "ANTHROPIC_API_KEY"},
         "openai": {"state": "not set", "origin": None},
+        "gemini": {"state": "not set", "origin": None},
         "local": {"state": "set", "origin": "key"},
     }
 

@@ -28,13 +28,13 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
         settings.provider,
         settings.model,
     )
-    assert list(settings.providers) == ["claude", "ollama", "openai", "scripted", "echo"]
+    assert list(settings.providers) == ["claude", "ollama", "openai", "gemini", "scripted", "echo"]
     assert LlmRequest("m").timeout_ms == settings.timeout_ms
 
 
 def test_every_field_has_a_check() -> None:
     """A new field cannot be forgotten."""
-    tables = {"providers", "redaction", "normalisers"}
+    tables = {"providers", "redaction", "normalisers", "prices"}
 
     assert {f.name for f in fields(Settings)} == {*SCALAR_CHECKS} | tables
     assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS}
@@ -116,9 +116,9 @@ def test_a_server_that_is_none(url: str) -> None:
     ("kind", "given", "whose"),
     [
         ("claude", {"allow_remote": True}, "ollama"),
-        ("ollama", {"key_env": "OLLAMA_API_KEY"}, "claude, openai-compat, openai-responses"),
+        ("ollama", {"key_env": "OLLAMA_API_KEY"}, "claude, openai-compat, openai-responses, gemini, http"),
         ("ollama", {"version": "1"}, "claude"),
-        ("echo", {"base_url": "https://example.com"}, "claude, ollama, openai-compat, openai-responses"),
+        ("echo", {"base_url": "https://example.com"}, "claude, ollama, openai-compat, openai-responses, gemini, http"),
         ("echo", {"script": "a.toml"}, "scripted"),
         ("openai-responses", {"max_tokens_field": "max_tokens"}, "openai-compat"),
     ],

@@ -1,0 +1,119 @@
+"""What the commands that start a gateway have in common."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.providers import redactor_for
+from cortex_replay.config import Mode, Settings, load_settings
+from cortex_replay.recorder.http import Engine, Upstreams
+from cortex_replay.recorder.meter import Meter
+from cortex_replay.store import Store
+
+__all__ = ["gateway_options", "open_engine", "overrides_in", "quoted_command"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_DEFAULT_TIMEOUT_MS = 600_000
+"""What SDKs give a call by themselves."""
+
+
+def gateway_options(function: _F) -> _F:
+    """The options of everything that starts a gateway."""
+    for option in (
+        click.option(
+            "--upstream",
+            "upstreams",
+            multiple=True,
+            metavar="NAME=URL",
+            help="The server of a provider: openai=http://127.0.0.1:8080/v1. Repeatable.",
+        ),
+        click.option(
+            "--pace",
+            default="instant",
+            show_default=True,
+            metavar="PACE",
+            help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
+        ),
+        click.option(
+            "--timeout-ms", type=click.IntRange(1), help="What one live call may take.  [default: 600000]"
+        ),
+        click.option("--budget-calls", type=click.IntRange(0), help="No more live calls than this."),
+        click.option("--budget-tokens", type=click.IntRange(0), help="No more tokens than this."),
+        click.option("--record-failures", is_flag=True, help="Record errors of providers as answers, too."),
+    ):
+        function = option(function)
+    return function
+
+
+def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
+    """The servers that were named on the command line."""
+    overrides: dict[str, str] = {}
+    for given in upstreams:
+        name, equals, url = given.partition("=")
+        if not equals or not name or not url:
+            raise click.UsageError(f"--upstream takes NAME=URL, not {given!r}")
+        overrides["anthropic" if name == "claude" else name] = url
+    return overrides
+
+
+def open_engine(
+    root: Path,
+    mode: Mode | None,
+    flags: Mapping[str, Any],
+    *,
+    default: Mode,
+    how_to_record: str,
+) -> tuple[Engine, Settings]:
+    """Load the settings, open the store, and make the engine of a gateway.
+
+    Args:
+        root: Of the store; it is made if it is not there and something may be recorded.
+        mode: As asked for on the command line.
+        flags: The values of :func:`gateway_options`.
+        default: The mode of this command where neither the command line nor a configuration names one.
+        how_to_record: The command that records what is missing.
+
+    Raises:
+        InvalidRequest: A setting cannot be.
+        FixtureIntegrityFailed: The store is not what its index says.
+    """
+    named = {name: flags.get(name) for name in ("budget_calls", "budget_tokens")}
+    loaded = load_settings(Path(), os.environ, {**named, "mode": mode, "store": root})
+    for warning in loaded.warnings:
+        output.talk(f"warning: {output.escaped(warning)}")
+    settings = loaded.settings
+    is_said = mode is not None or loaded.origins.get("mode") != "default"
+    chosen: Mode = settings.mode if is_said else default
+    if chosen in ("record", "once"):
+        store = Store.open_or_create(root, verify="on-read")
+        adopted = store.adopt_leftovers()
+        if adopted:
+            output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+    else:
+        store = Store.open(root, verify="on-read")
+    engine = Engine(
+        store,
+        cast("Any", chosen),
+        Upstreams(settings, os.environ, overrides_in(flags.get("upstreams", ()))),
+        environment=dict(os.environ),
+        redactor=redactor_for(settings),
+        how_to_record=how_to_record,
+        record_failures=bool(flags.get("record_failures")),
+        max_sensitivity=settings.max_sensitivity,
+        timeout_ms=flags.get("timeout_ms") or _DEFAULT_TIMEOUT_MS,
+        meter=Meter(settings.budget_calls, settings.budget_tokens),
+    )
+    return engine, settings
+
+
+def quoted_command(*words: str | Path) -> str:
+    """A command as it can be pasted into a shell."""
+    return shlex.join(str(word) for word in words)

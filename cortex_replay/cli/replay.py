@@ -1,0 +1,83 @@
+"""``cortex-replay replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cortex_replay.cli.options import (
+    ExampleCommand,
+    command_behind,
+    json_option,
+    settle,
+    store_option,
+    the_store,
+)
+from cortex_replay.cli.run_behind import fail_on_option, report_option, run_behind
+
+__all__ = ["replay_command"]
+
+
+@click.command(
+    "replay",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay replay -- npm test
+  cortex-replay replay --fail-on miss --fail-on unused -- pytest tests/agents
+  cortex-replay replay --store tests/llm --report used.json -- go test ./...
+
+Exit status:
+  0  the command ended well, and with it the run
+  1  no call came to the gateway
+  2  wrong usage
+  3  a miss, with --fail-on miss
+  4  unused fixtures or live calls, with --fail-on
+  5  the store is not what its index says; the command was not run
+  or the command's own
+""",
+)
+@store_option
+@click.option(
+    "--pace",
+    default="instant",
+    show_default=True,
+    metavar="PACE",
+    help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
+)
+@click.option("--no-guard", is_flag=True, help="Leave the command's proxies as they are.")
+@fail_on_option
+@report_option
+@json_option
+@click.pass_context
+def replay_command(
+    ctx: click.Context,
+    /,
+    store: Path | None,
+    fail_on: tuple[str, ...],
+    report: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Run a command with every model call answered from the store: replay -- COMMAND ...
+
+    A gateway is started, and the command's SDKs are pointed at it. There is no key in its environment, and
+    a call that goes around the gateway is refused and named.
+    """
+    command = command_behind(ctx)
+    if not command:
+        raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
+    status = run_behind(
+        command,
+        the_store(ctx, store),
+        "replay",
+        flags,
+        default="replay",
+        fail_on=fail_on,
+        report=report,
+        as_json=as_json,
+    )
+    settle(ctx, status)
+    ctx.exit(status)

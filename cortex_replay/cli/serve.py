@@ -1,0 +1,110 @@
+"""``cortex-replay serve``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.gateway import gateway_options, open_engine, quoted_command
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.recording import tell_of_yielded
+
+__all__ = ["serve_command"]
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write what nobody else on this machine may read."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+@click.command(
+    "serve",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay serve                                  replay, on a free port of this machine
+  cortex-replay serve --mode once --port 8100          record what is missing
+  cortex-replay serve --upstream openai=http://127.0.0.1:8080/v1 --mode record
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8100/anthropic npm test
+
+A client's base URL is what is printed, with /anthropic, /openai, /ollama, /gemini or the name of a configured
+provider behind it; /s-NAME before that gives a test its own count of answers. Ctrl-C commits and ends.
+
+Exit status:
+  0  it was stopped, and what it recorded is committed
+  1  the store cannot be opened or written, or the port is taken
+  2  wrong usage
+  5  the store is not what its index says
+""",
+)
+@store_option
+@click.option(
+    "--mode",
+    type=click.Choice(["replay", "record", "once", "live"]),
+    help="replay: never ask; once: ask what is missing; record: ask all.  [default: replay]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: a free one]"
+)
+@click.option("--allow-remote", is_flag=True, help="Let other machines reach it, with the token.")
+@click.option(
+    "--allowed-host", "allowed_hosts", multiple=True, metavar="HOST:PORT", help="A further name for it."
+)
+@click.option(
+    "--url-file", type=click.Path(path_type=Path), help="Write the URL, token and all, to this file (0600)."
+)
+@gateway_options
+@json_option
+@click.pass_context
+def serve_command(
+    ctx: click.Context,
+    /,
+    store: Path | None,
+    mode: Any,
+    host: str,
+    port: int,
+    allow_remote: bool,
+    allowed_hosts: tuple[str, ...],
+    url_file: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Serve recorded answers to any SDK, or record what it asks.
+
+    The first line on standard output is the URL, once it accepts connections. In every mode but replay it
+    holds a token, without which nobody is served.
+    """
+    from cortex_replay.gateway import Gateway, Pace  # noqa: PLC0415 - a server, which no help needs
+
+    root = the_store(ctx, store)
+    pace = Pace.parse(flags.pop("pace"))
+    how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
+    engine, _ = open_engine(root, mode, flags, default="replay", how_to_record=how)
+    gateway = Gateway(
+        engine,
+        host=host,
+        port=port,
+        pace=pace,
+        allow_remote=allow_remote,
+        allowed_hosts=allowed_hosts,
+    )
+    if url_file is not None:
+        _write_private(url_file, gateway.url())
+    facts = {"url": gateway.url(), "mode": engine.mode, "port": gateway.port, "pid": os.getpid()}
+    click.echo(json.dumps(facts) if as_json else gateway.url())
+    output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escaped(str(root))}; Ctrl-C ends it")
+    try:
+        gateway.run()
+    finally:
+        if engine.mode in ("record", "once"):
+            tell_of_yielded(engine.store.commit())
+            output.talk(f"recorded {engine.ledger.recorded}")

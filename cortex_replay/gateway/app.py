@@ -1,0 +1,200 @@
+"""The gateway as an ASGI application: between sockets and the engine, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from cortex_replay.errors import FixtureIntegrityFailed, LlmError
+from cortex_replay.gateway.doors import Doors, Refusal
+from cortex_replay.gateway.pace import Pace
+from cortex_replay.recorder.http import Call, Engine, Reply
+from cortex_replay.recorder.http.render import error_reply
+
+__all__ = ["App"]
+
+logger = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_BODY_S: Final = 60.0
+"""How long a client may take to send its body."""
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Gone(Exception):
+    """The client has left."""
+
+
+class App:
+    """Lets calls in, reads them, and sends what the engine answers.
+
+    Args:
+        engine: Who answers.
+        doors: Who may come in.
+        pace: How fast recorded streams are replayed.
+        max_body: The largest body that is read.
+    """
+
+    def __init__(self, engine: Engine, doors: Doors, pace: Pace, max_body: int = 32 * 2**20) -> None:
+        self._engine = engine
+        self._doors = doors
+        self._pace = pace
+        self._max_body = max_body
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        reply = None
+        try:
+            prepared = await self._prepared(scope, receive)
+            if isinstance(prepared, Call):
+                reply = self._engine.at_once(prepared)
+                if reply is None or (reply.events and not self._pace.is_instant):
+                    await self._answer_while_there(prepared, reply, receive, send)
+                    return
+            else:
+                reply = prepared
+        except _Gone:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer and no traceback
+            reply = _broken(error)
+        await _send_whole(reply, send)
+
+    async def _prepared(self, scope: Message, receive: Receive) -> Call | Reply:
+        """The call that a client makes, or what it is told instead."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        entry = self._doors.enter(scope["raw_path"].decode("latin-1"), headers)
+        if isinstance(entry, Refusal):
+            return error_reply(None, entry.status, f"cortex-replay: {entry.reason}", "permission_error")
+
+        def header(name: str) -> str:
+            wanted = name.encode()
+            return next((value.decode("latin-1") for known, value in headers if known == wanted), "")
+
+        method: str = scope["method"]
+        route = self._engine.upstreams.route(method, entry.path, header)
+        if route is None:
+            known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
+            reason = f"cortex-replay: nobody is at {entry.path}; a base URL ends in one of {known}"
+            return error_reply(None, 404, reason, "not_found_error")
+        try:
+            body = await self._body(header("content-length"), receive)
+        except _TooLarge:
+            reason = f"cortex-replay: the body is larger than {self._max_body} bytes"
+            return error_reply(route.protocol, 413, reason, "request_too_large")
+        except TimeoutError:
+            return error_reply(route.protocol, 408, "cortex-replay: the body did not come", "timeout_error")
+        is_quick = self._engine.mode == "replay" and route.protocol is not None
+        # Headers matter to whoever passes the call on, and there is no such thing in replay.
+        shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
+        return Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
+
+    async def _body(self, length: str, receive: Receive) -> bytes:
+        if length.isdigit() and int(length) > self._max_body:
+            raise _TooLarge
+        message = await asyncio.wait_for(receive(), _BODY_S) if length not in ("", "0") else await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            return body
+        pieces, size = [body], len(body)
+        async with asyncio.timeout(_BODY_S):
+            while message.get("more_body"):
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _Gone
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > self._max_body:
+                    raise _TooLarge
+        return b"".join(pieces)
+
+    async def _answer_while_there(
+        self, call: Call, reply: Reply | None, receive: Receive, send: Send
+    ) -> None:
+        """Answer while there is somebody to answer to: a client that leaves ends the call upstream."""
+        answering = asyncio.ensure_future(
+            self._answer(call, send) if reply is None else self._send(reply, send)
+        )
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not answering.done():
+                answering.cancel()
+        try:
+            await answering
+        except (asyncio.CancelledError, LlmError) as error:
+            # It is too late for another answer: the connection is closed in the middle of this one.
+            logger.debug("an answer was not finished: %s", type(error).__name__)
+
+    async def _answer(self, call: Call, send: Send) -> None:
+        has_begun = False
+        try:
+            async with self._engine.answering(call) as reply:
+                has_begun = True
+                await self._send(reply, send)
+        except LlmError as error:
+            if has_begun:
+                raise
+            await _send_whole(_broken(error, call.route.protocol), send)
+
+    async def _send(self, reply: Reply, send: Send) -> None:
+        if reply.live is not None:
+            await send(_start(reply))
+            async for data in reply.live:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        elif reply.events and not self._pace.is_instant:
+            await send(_start(reply))
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            for at_ms, data in reply.events:
+                pause = started + at_ms / 1000 * self._pace.factor - loop.time()
+                if pause > 0:
+                    await asyncio.sleep(pause)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        else:
+            await _send_whole(reply, send)
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_whole(reply: Reply, send: Send) -> None:
+    start = _start(reply)
+    start["headers"].append((b"content-length", b"%d" % len(reply.body)))
+    await send(start)
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def _start(reply: Reply) -> Message:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+
+
+def _broken(error: Exception, protocol: str | None = None) -> Reply:
+    """What a client is told when the gateway itself cannot go on; never anything that it holds."""
+    if isinstance(error, FixtureIntegrityFailed):
+        findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
+        reason = f"cortex-replay: the store is not what its index says, and nothing is replayed: {findings}"
+        return error_reply(protocol, 424, reason, "integrity_error")
+    if isinstance(error, LlmError):
+        return error_reply(protocol, 424, f"cortex-replay: {error}", "gateway_error")
+    logger.error("a call could not be answered: %s", type(error).__name__)
+    return error_reply(
+        protocol, 424, f"cortex-replay: internal error ({type(error).__name__})", "gateway_error"
+    )

@@ -1,0 +1,89 @@
+"""Who may come in: a client on this machine, by the right name, and with the token where one is needed.
+
+A web page that a browser shows can reach a server on loopback, too. It cannot hide where it comes from: it
+sends ``Origin`` or ``Sec-Fetch-Site``, or, when it has its own name point to this machine, another ``Host``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+__all__ = ["Doors", "Entry", "Refusal", "hosts_of"]
+
+_SEGMENTS: Final = re.compile(r"(?:/+t-([^/]*))?(?:/+s-([^/]*))?(?=/|$)")
+_SLASHES: Final = re.compile(r"/{2,}")
+
+
+class Refusal(NamedTuple):
+    """Why somebody is not let in."""
+
+    status: int
+    reason: str
+
+
+class Entry(NamedTuple):
+    """What a path says besides where it goes."""
+
+    path: str
+    scope: str
+
+
+class Doors:
+    """Lets calls in or not, before their body is read.
+
+    Args:
+        hosts: What ``Host`` may be, to the letter.
+        token: What clients have to bring; ``None`` for nothing.
+    """
+
+    def __init__(self, hosts: Iterable[str], token: str | None) -> None:
+        self._hosts = frozenset(host.lower().encode() for host in hosts)
+        self._token = token
+
+    def enter(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Entry | Refusal:
+        """The entry of a call, or the reason why it has none.
+
+        The token comes at the start of the path, as ``/t-TOKEN``, so that every SDK can bring it with its
+        base URL; the scope follows it, as ``/s-NAME``. Headers can bring both, too.
+        """
+        brought = self._brought(headers)
+        if isinstance(brought, Refusal):
+            return brought
+        token, scope = brought
+        if path.startswith(("/t-", "/s-", "//")):
+            match = _SEGMENTS.match(path)
+            if match is not None:
+                token = token if match[1] is None else match[1].encode()
+                scope = scope if match[2] is None else unquote(match[2])
+                path = path[match.end() :]
+        if self._token is not None and not hmac.compare_digest(token, self._token.encode()):
+            return Refusal(401, "the token is missing or wrong")
+        return Entry(_SLASHES.sub("/", path) if "//" in path else path or "/", scope)
+
+    def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str] | Refusal:
+        """The token and the scope that headers bring."""
+        hosts, token, scope = 0, b"", ""
+        for name, value in headers:
+            if name == b"host":
+                hosts += 1
+                if value.lower() not in self._hosts:
+                    return Refusal(403, "this Host is not served here")
+            elif name == b"origin" or (name == b"sec-fetch-site" and value != b"none"):
+                return Refusal(403, "browsers are not served here")
+            elif name == b"x-cortex-replay-token":
+                token = value
+            elif name == b"x-cortex-replay-scope":
+                scope = value.decode("latin-1")
+        return (token, scope) if hosts == 1 else Refusal(403, "a call needs one Host")
+
+
+def hosts_of(host: str, port: int) -> list[str]:
+    """The names that a server on this machine is called by."""
+    names = ["127.0.0.1", "localhost", "[::1]"] if host in ("127.0.0.1", "localhost", "::1") else [host]
+    if ":" in host and host != "::1":
+        names = [f"[{host}]"]
+    return [f"{name}:{port}" for name in names] + (names if port == 80 else [])

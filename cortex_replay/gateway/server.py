@@ -1,0 +1,201 @@
+"""The gateway as a server: an engine behind doors, on a socket of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from cortex_replay.errors import InvalidRequest, StoreIo
+from cortex_replay.gateway.app import App
+from cortex_replay.gateway.doors import Doors, hosts_of
+from cortex_replay.gateway.pace import Pace
+from cortex_replay.recorder.http import Engine
+
+__all__ = ["Gateway"]
+
+_HEAD_S: Final = 10.0
+"""How long a client may take to send its headers."""
+_MOST_HEAD_BYTES: Final = 128 * 1024
+_MOST_CONNECTIONS: Final = 512
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_INSTANT: Final = Pace()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol with a limit on connections, and on the time and size of a request's head."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _is_in_head = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+        if len(self.connections) > _MOST_CONNECTIONS:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Close a connection that asks for nothing, or else this one."""
+        idle = (c for c in self.connections if isinstance(c, _Protocol) and c is not self and c.is_idle)
+        next(idle, self).transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._is_in_head = True
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(_HEAD_S, self.transport.close)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._deadline is None:
+            self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._is_in_head and self._head_bytes > _MOST_HEAD_BYTES:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+
+class Gateway:
+    """A server for one engine.
+
+    Args:
+        engine: Who answers.
+        host: Where to listen; anything but loopback needs ``allow_remote``.
+        port: 0 for a free one.
+        pace: How fast recorded streams are replayed.
+        token: What clients have to bring. By default there is a new one for every gateway that can make a
+            live call or be reached from elsewhere, and none otherwise.
+        allow_remote: Whether to listen where other machines can reach it.
+        allowed_hosts: Further names by which clients may call it, with their port.
+        max_body: The largest body that is read.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        pace: Pace = _INSTANT,
+        token: str | None = None,
+        allow_remote: bool = False,
+        allowed_hosts: Sequence[str] = (),
+        max_body: int = 32 * 2**20,
+    ) -> None:
+        is_local = host in _LOOPBACK
+        if not is_local and not allow_remote:
+            raise InvalidRequest(
+                "host", "other machines could reach it there; --allow-remote says that they may"
+            )
+        if token is None and (engine.mode != "replay" or not is_local):
+            token = secrets.token_hex(32)
+        self.engine = engine
+        self.token = token
+        self._socket = _bound(host, port)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
+        self._server = uvicorn.Server(_config(App(engine, doors, pace, max_body)))
+
+    def url(self, upstream: str = "", scope: str = "") -> str:
+        """The base URL for clients of an upstream, with the token and the scope in it."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        parts = [f"t-{self.token}"] if self.token is not None else []
+        parts += [f"s-{quote(scope, safe='')}"] if scope else []
+        parts += [upstream] if upstream else []
+        return "/".join([f"http://{shown}:{self.port}", *parts])
+
+    async def serve(self) -> None:
+        """Serve until somebody stops it."""
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            await self.engine.aclose()
+
+    def run(self) -> None:
+        """Serve in this thread, until a signal comes."""
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self.serve())
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Gateway]:
+        """Serve in a thread of its own, for as long as this lasts."""
+        thread = threading.Thread(target=self.run, name="cortex-replay gateway", daemon=True)
+        thread.start()
+        try:
+            yield self  # the socket listens already: whoever connects now waits a moment
+        finally:
+            self.stop()
+            thread.join()
+
+    def stop(self) -> None:
+        """Finish what is under way, and end."""
+        self._server.should_exit = True
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, because asyncio turns Nagle's algorithm off for TCP that calls itself so.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise StoreIo(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    return listening
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+    )
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop  # noqa: PLC0415 - not there on Windows
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,300 @@
+"""Answers to calls: from the store, or from their providers while they are recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Final, Literal, NamedTuple
+
+import orjson
+
+from cortex_replay.adapters.outcomes import Outcome, failure_of, recorded_outcome
+from cortex_replay.adapters.turns import Turns
+from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
+from cortex_replay.recorder.fixtures import FixtureMaker
+from cortex_replay.recorder.http.call import Call, Reply
+from cortex_replay.recorder.http.ledger import Ledger
+from cortex_replay.recorder.http.misses import (
+    MISS_STATUS,
+    explained_exhaustion,
+    explained_miss,
+    explained_opaque_miss,
+)
+from cortex_replay.recorder.http.opaque import opaque_key, opaque_request
+from cortex_replay.recorder.http.recording import OpaqueRecorder, WireRecorder
+from cortex_replay.recorder.http.relay import Relay
+from cortex_replay.recorder.http.render import Renderer, error_reply, reply_of_wire
+from cortex_replay.recorder.http.upstreams import Upstreams
+from cortex_replay.recorder.meter import Meter
+from cortex_replay.recorder.scope import RecordingScope, claims_of
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
+from cortex_replay.store import FixtureKey, Store
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.types import LlmRequest
+from cortex_replay.wire import WIRES
+
+__all__ = ["Engine"]
+
+Mode = Literal["replay", "record", "once", "live"]
+
+_WAIT_MS: Final = 600_000
+"""How long a call waits for its turn: as long as the one before it may take."""
+_MOST_LIFTED: Final = 4096
+_MOST_BYTES_LIFTED: Final = 16 * 1024
+
+
+class _Lifted(NamedTuple):
+    """What a body asks for, as far as an answer depends on it."""
+
+    key: FixtureKey
+    stream: bool
+    with_usage: bool
+
+
+class Engine:
+    """Answers calls in one mode. It is a class to hold what calls of one run share: turns, claims, counts.
+
+    Args:
+        store: What is recorded, and where to record.
+        mode: As everywhere.
+        upstreams: Who may be asked.
+        environment: Where keys are.
+        redactor: What to cut out before anything is stored, or said about a miss.
+        how_to_record: The command that would record what is missing, for messages.
+        record_failures: Whether errors of providers are answers to be recorded.
+        max_sensitivity: The highest label that may leave.
+        timeout_ms: What a call to an upstream may take in all.
+        meter: The budget of live calls.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        mode: Mode,
+        upstreams: Upstreams,
+        *,
+        environment: Mapping[str, str] | None = None,
+        redactor: Redactor | None = None,
+        how_to_record: str = "cortex-replay serve --mode once",
+        record_failures: bool = False,
+        max_sensitivity: SensitivityLevel = "medium",
+        timeout_ms: int = _WAIT_MS,
+        meter: Meter | None = None,
+    ) -> None:
+        self.store = store
+        self.mode: Mode = mode
+        self.upstreams = upstreams
+        self.ledger = Ledger()
+        self._redactor = redactor or Redactor()
+        self._how_to_record = how_to_record
+        self._renderer = Renderer()
+        self._lifted: dict[tuple[str, bytes], _Lifted] = {}
+        self._turns: dict[tuple[str, FixtureKey], Turns] = {}
+        self._relay = Relay(upstreams, environment or {}, timeout_ms)
+        self._fixtures = FixtureMaker(store, self._redactor, {"adapter": "gateway"}, record_failures)
+        self._claims = claims_of(store) if mode in ("record", "once") else None
+        self._scopes: dict[str, RecordingScope] = {}
+        most = Sensitivity.of(max_sensitivity)
+        self._wires = WireRecorder(self._relay, self.ledger, meter or Meter(), most)
+        self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self._redactor)
+
+    def at_once(self, call: Call) -> Reply | None:
+        """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""
+        if self.mode != "replay" or call.route.protocol is None:
+            return None
+        lifted = self._known(call.route.protocol, call.body)
+        if lifted is None or self.store.has_failures(*lifted.key):
+            return None
+        try:
+            answers = self.store.get(*lifted.key).answers
+        except NoFixture:
+            return None
+        if len(answers) != 1:
+            return None
+        self.ledger.hit(lifted.key, answers[0].usage)
+        return self._renderer.reply(
+            answers[0],
+            lifted.key,
+            call.route.protocol,
+            stream=lifted.stream,
+            with_usage=lifted.with_usage,
+        )
+
+    @asynccontextmanager
+    async def answering(self, call: Call) -> AsyncIterator[Reply]:
+        """The answer to a call. Its turn has ended well when this is left without an error."""
+        protocol = call.route.protocol
+        lifted = None if protocol is None else self._known(protocol, call.body)
+        if protocol is None or lifted is None:
+            answer = self._opaque_answer(call)
+        elif self.mode == "replay":
+            answer = self._replayed(call, protocol, lifted)
+        else:
+            answer = self._recorded(call, protocol, lifted)
+        async with answer as reply:
+            yield reply
+
+    async def aclose(self) -> None:
+        await self._relay.aclose()
+
+    def _known(self, protocol: str, body: bytes) -> _Lifted | None:
+        """What a body asks for; ``None`` if it cannot be told. Bodies repeat, to the byte."""
+        place = (protocol, body)
+        known = self._lifted.get(place)
+        if known is not None:
+            return known
+        request = _request_in(protocol, body)
+        if request is None:
+            return None
+        document = orjson.loads(body)
+        options = document.get("stream_options")
+        lifted = _Lifted(
+            self.store.key(request),
+            WIRES[protocol].wants_stream(document),
+            isinstance(options, dict) and options.get("include_usage") is True,
+        )
+        if len(body) <= _MOST_BYTES_LIFTED:
+            while len(self._lifted) >= _MOST_LIFTED:
+                del self._lifted[next(iter(self._lifted))]
+            self._lifted[place] = lifted
+        return lifted
+
+    @asynccontextmanager
+    async def _replayed(self, call: Call, protocol: str, lifted: _Lifted) -> AsyncIterator[Reply]:
+        key = lifted.key
+        turns = self._turns.setdefault((call.scope, key), Turns())
+        async with turns.taken(_WAIT_MS):
+            n = turns.given + 1
+            failures = self.store.failures(*key)
+            try:
+                answers = self.store.get(*key).answers
+            except NoFixture:
+                answers = ()
+            outcome = recorded_outcome(answers, failures, n)
+            if outcome is None:
+                yield await self._missed(call, protocol, key, is_exhausted=bool(answers or failures))
+                return
+            yield self._rendered(outcome, lifted, protocol)
+            turns.advance()
+
+    @asynccontextmanager
+    async def _recorded(self, call: Call, protocol: str, lifted: _Lifted) -> AsyncIterator[Reply]:
+        request = _request_in(protocol, call.body)
+        assert request is not None  # noqa: S101 - it was lifted before
+        if self.mode == "live":
+            async with _or_refusal(call, self._wires.asked(call, request, lifted.key, None)) as reply:
+                yield reply
+            return
+        async with self._scope(call.scope).turn(request, lifted.key, _WAIT_MS) as turn:
+            if turn.recorded is not None:
+                yield self._rendered(turn.recorded, lifted, protocol)
+                turn.give(turn.recorded)
+                return
+            async with _or_refusal(call, self._wires.asked(call, request, lifted.key, turn)) as reply:
+                yield reply
+
+    @asynccontextmanager
+    async def _opaque_answer(self, call: Call) -> AsyncIterator[Reply]:
+        protocol = call.route.protocol
+        request = opaque_request(call)
+        key = opaque_key(request)
+        exchange = None if self.mode in ("record", "live") else self._opaque.known(key)
+        if exchange is not None:
+            self.ledger.hit(key)
+            yield reply_of_wire(exchange.wire)
+        elif self.mode == "replay":
+            problem = None if protocol is None else _problem_in(protocol, call.body)
+            if problem is not None:
+                yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
+                return
+            explained = explained_opaque_miss(request, key, self._how_to_record)
+            self.ledger.missed(f"{call.method} {call.route.path}", explained)
+            yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
+        else:
+            async with _or_refusal(call, self._opaque.asked(call, request, key)) as reply:
+                yield reply
+
+    def _rendered(self, outcome: Outcome, lifted: _Lifted, protocol: str) -> Reply:
+        if isinstance(outcome, Exchange):
+            self.ledger.hit(lifted.key)
+            if outcome.wire.get("protocol") == protocol:
+                return reply_of_wire(outcome.wire)
+            failure = failure_of(outcome)
+            reply = error_reply(protocol, failure.status, failure.message, failure.error_type or "api_error")
+            return Reply(reply.status, reply.headers[:1], reply.body)
+        self.ledger.hit(lifted.key, outcome.usage)
+        return self._renderer.reply(
+            outcome, lifted.key, protocol, stream=lifted.stream, with_usage=lifted.with_usage
+        )
+
+    async def _missed(self, call: Call, protocol: str, key: FixtureKey, *, is_exhausted: bool) -> Reply:
+        if is_exhausted:
+            explained = explained_exhaustion(key, self._how_to_record)
+        else:
+            request = _request_in(protocol, call.body)
+            assert request is not None  # noqa: S101 - it was lifted before
+            explained = await asyncio.to_thread(
+                explained_miss, self.store, request, key, self._how_to_record, self._redactor
+            )
+        self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
+        return error_reply(protocol, MISS_STATUS, explained, "no_fixture")
+
+    def _scope(self, name: str) -> RecordingScope:
+        scope = self._scopes.get(name)
+        if scope is None:
+            assert self._claims is not None  # noqa: S101 - of a mode that records
+            writes: Literal["once", "record"] = "record" if self.mode == "record" else "once"
+            scope = self._scopes[name] = RecordingScope(self.store, self._fixtures, self._claims, writes)
+        return scope
+
+
+def _request_in(protocol: str, body: bytes) -> LlmRequest | None:
+    """The request that a body makes; ``None`` if it makes none, and is to be recorded as it is."""
+    try:
+        return WIRES[protocol].lift(orjson.loads(body))
+    except (InvalidRequest, orjson.JSONDecodeError):
+        return None
+
+
+def _problem_in(protocol: str, body: bytes) -> str | None:
+    """What is wrong with a body that makes no request."""
+    lift: Callable[[object], LlmRequest] = WIRES[protocol].lift
+    try:
+        lift(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return "the body is not JSON"
+    except InvalidRequest as error:
+        return str(error)
+    return None
+
+
+def _protocol_like(call: Call) -> str | None:
+    """The protocol whose errors a client of an upstream understands."""
+    if call.route.protocol is not None:
+        return call.route.protocol
+    return {"anthropic": "anthropic-messages", "ollama": "ollama-chat"}.get(call.route.upstream)
+
+
+@asynccontextmanager
+async def _or_refusal(call: Call, asked: AbstractAsyncContextManager[Reply]) -> AsyncIterator[Reply]:
+    """An upstream's answer, or an error in its own shape if there is none. What goes wrong once the client
+    has the head of an answer is not for here."""
+    async with AsyncExitStack() as stack:
+        try:
+            reply = await stack.enter_async_context(asked)
+        except LlmError as error:
+            reply = _refusal(call, error)
+        yield reply
+
+
+def _refusal(call: Call, error: LlmError) -> Reply:
+    protocol = _protocol_like(call)
+    if isinstance(error, InvalidRequest | BudgetSpent):  # nothing was sent
+        return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")
+    # A client may try again, as it would without us.
+    status = 504 if isinstance(error, Timeout) else 502
+    message = f"cortex-replay: {call.route.upstream} did not answer: {error}"
+    reply = error_reply(protocol, status, message, "api_error")
+    return Reply(status, reply.headers[:1], reply.body)

@@ -1,0 +1,138 @@
+"""What happened in a run: for the report at its end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cortex_replay.config import Price
+from cortex_replay.store import FixtureKey, Store, StoredFixture
+from cortex_replay.types import TokenUsage
+
+__all__ = ["Ledger", "Miss"]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A call that nothing was recorded for."""
+
+    what: str
+    """The model and the start of the hash, or the method and path."""
+    explanation: str
+
+
+@dataclass
+class Ledger:
+    """Counts, safe for many threads."""
+
+    hits: int = 0
+    recorded: int = 0
+    live: int = 0
+    """Calls that reached an upstream."""
+    failed: int = 0
+    """Of these, those that brought no good answer."""
+    misses: list[Miss] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Answers that were not recorded, and why."""
+    bypassed: Counter[str] = field(default_factory=Counter)
+    """Hosts that somebody wanted to reach around the gateway."""
+    prompt_tokens: Counter[str] = field(default_factory=Counter)
+    """Of live calls, by model."""
+    completion_tokens: Counter[str] = field(default_factory=Counter)
+    replayed_tokens: int = 0
+    """Those that replaying saved."""
+    used_keys: set[FixtureKey] = field(default_factory=set)
+    used_exchanges: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def calls(self) -> int:
+        """All calls that came."""
+        return self.hits + len(self.misses) + self.live
+
+    def hit(self, key: FixtureKey | str, usage: TokenUsage | None = None) -> None:
+        """Something was answered from the store."""
+        with self._lock:
+            self.hits += 1
+            if isinstance(key, str):
+                self.used_exchanges.add(key)
+            else:
+                self.used_keys.add(key)
+            if usage is not None:
+                self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
+
+    def missed(self, what: str, explanation: str) -> None:
+        with self._lock:
+            self.misses.append(Miss(what, explanation))
+
+    def asked(self, *, is_good: bool = True) -> None:
+        """An upstream was asked."""
+        with self._lock:
+            self.live += 1
+            self.failed += not is_good
+
+    def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
+        """Something was recorded, or passed through in mode ``live``."""
+        with self._lock:
+            self.recorded += 1
+            if isinstance(key, str):
+                self.used_exchanges.add(key)
+            else:
+                self.used_keys.add(key)
+        self.spend(usage, model)
+
+    def spend(self, usage: TokenUsage | None, model: str) -> None:
+        """Tokens that somebody pays for."""
+        if usage is not None:
+            with self._lock:
+                self.prompt_tokens[model] += usage.prompt_tokens
+                self.completion_tokens[model] += usage.completion_tokens
+
+    def refuse(self, reason: str) -> None:
+        with self._lock:
+            self.refused.append(reason)
+
+    def bypass(self, host: str) -> None:
+        with self._lock:
+            self.bypassed[host] += 1
+
+    def unused(self, store: Store) -> list[StoredFixture]:
+        """The fixtures that no call of this run has used, in order."""
+        with self._lock:
+            return [item for item in store.list() if (item.model, item.prompt_hash) not in self.used_keys]
+
+    def cost(self, prices: Mapping[str, Price]) -> float | None:
+        """What the live calls cost; ``None`` if one of their models has no price."""
+        if not self.prompt_tokens or any(model not in prices for model in self.prompt_tokens):
+            return None
+        return (
+            sum(
+                tokens * prices[model].input + self.completion_tokens[model] * prices[model].output
+                for model, tokens in self.prompt_tokens.items()
+            )
+            / 1e6
+        )
+
+    def to_dict(self, store: Store) -> dict[str, Any]:
+        """For a program; ``prune --unused-from`` is one."""
+        return {
+            "hits": self.hits,
+            "misses": [{"what": miss.what, "explanation": miss.explanation} for miss in self.misses],
+            "recorded": self.recorded,
+            "live": self.live,
+            "failed": self.failed,
+            "not_recorded": list(self.refused),
+            "used": [key._asdict() for key in sorted(self.used_keys)],
+            "unused": [item._asdict() for item in self.unused(store)],
+            "bypassed": dict(self.bypassed),
+            "tokens": {
+                "prompt": sum(self.prompt_tokens.values()),
+                "completion": sum(self.completion_tokens.values()),
+                "replayed": self.replayed_tokens,
+            },
+        }

@@ -1,0 +1,125 @@
+"""Passing calls on to their providers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, urlencode
+
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.recorder.http.call import Call
+from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
+
+if TYPE_CHECKING:
+    from cortex_replay.adapters._http import Http, Relayed
+
+__all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
+
+DUMMY_KEY: Final = "cortex-replay-dummy-key"
+"""What clients are given instead of a key: they will not start without one."""
+
+_HOP_BY_HOP: Final = frozenset(
+    [
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ]
+)
+_NOT_SENT: Final = _HOP_BY_HOP | frozenset(
+    [
+        "host",
+        "content-length",
+        "accept-encoding",
+        "cookie",
+        "origin",
+        "referer",
+        "forwarded",
+        "x-forwarded-for",
+        "x-real-ip",
+        "x-cortex-replay-scope",
+        "x-cortex-replay-token",
+    ]
+)
+_KEYS: Final = frozenset(["authorization", "x-api-key", "x-goog-api-key", "api-key"])
+_NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(["content-length", "content-encoding", "set-cookie", "alt-svc"])
+_KEPT: Final = frozenset(
+    ["content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
+)
+_MAX_ANSWER: Final = 64 * 2**20
+
+
+def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What a client gets of an upstream's headers while it is recorded."""
+    return [(name.lower(), value) for name, value in headers if name.lower() not in _NOT_GIVEN]
+
+
+def kept_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """What a recording keeps of them: only what is named here."""
+    return {name.lower(): value for name, value in headers if name.lower() in _KEPT}
+
+
+class Relay:
+    """One client for each upstream, made when it is first asked."""
+
+    def __init__(self, upstreams: Upstreams, environment: Mapping[str, str], timeout_ms: int) -> None:
+        self._upstreams = upstreams
+        self._environment = environment
+        self._timeout_ms = timeout_ms
+        self._clients: dict[str, tuple[Http, bool]] = {}
+
+    @asynccontextmanager
+    async def sent(self, call: Call) -> AsyncIterator[Relayed]:
+        """Whatever the upstream answers.
+
+        Raises:
+            Transport, Timeout: It could not be reached, or not in time.
+        """
+        from cortex_replay.adapters.budget import Budget  # noqa: PLC0415 - replay needs no client
+
+        http, has_key = self._client(self._upstreams[call.route.upstream])
+        query = call.query
+        headers = [
+            (name, value)
+            for name, value in call.headers
+            if name not in _NOT_SENT and not (name in _KEYS and (has_key or DUMMY_KEY in value))
+        ]
+        if has_key and re.search(r"(?:^|&)key=", query):
+            query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+        target = f"{call.route.path}?{query}" if query else call.route.path
+        relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
+        async with relayed.body:
+            yield relayed
+
+    async def aclose(self) -> None:
+        for http, _ in self._clients.values():
+            await http.aclose()
+        self._clients.clear()
+
+    def _client(self, upstream: Upstream) -> tuple[Http, bool]:
+        from cortex_replay.adapters._http import Endpoint, Http  # noqa: PLC0415
+        from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
+
+        if upstream.name not in self._clients:
+            value = upstream.key(self._environment)
+            key = None if value is None else read_key(value)
+            if isinstance(key, InvalidRequest):
+                raise key
+            header, prefix = upstream.key_header
+            http = Http(
+                Endpoint(upstream.base_url),
+                key=key,
+                key_header=header,
+                key_prefix=prefix,
+                max_retries=0,
+                max_body_bytes=_MAX_ANSWER,
+            )
+            self._clients[upstream.name] = http, key is not None
+        return self._clients[upstream.name]

@@ -1,0 +1,120 @@
+"""Recorded answers as the bytes that a client gets."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+
+from cortex_replay.adapters.replay import chunks_of
+from cortex_replay.canonical import JsonValue
+from cortex_replay.recorder.http.call import Event, Reply
+from cortex_replay.store import Answer, FixtureKey
+from cortex_replay.wire import WIRES, Wire
+
+__all__ = ["Renderer", "error_reply", "reply_of_wire"]
+
+_NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_MOST_KEPT: Final = 4096
+_MOST_BYTES: Final = 64 * 1024
+"""A larger answer is rendered anew each time."""
+
+
+class Renderer:
+    """Renders answers, and keeps the small ones: a suite asks the same again and again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, Reply]] = {}
+
+    def reply(
+        self, answer: Answer, key: FixtureKey, protocol: str, *, stream: bool, with_usage: bool = True
+    ) -> Reply:
+        """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
+        from what it says, with ids that come from the key."""
+        place = (id(answer), protocol, stream, with_usage)
+        kept = self._kept.get(place)
+        if kept is not None and kept[0] is answer:
+            return kept[1]
+        reply = _rendered(answer, key, protocol, stream=stream)
+        if stream and protocol == "openai-chat" and not with_usage:
+            reply = _without_usage(reply)
+        if len(reply.body) <= _MOST_BYTES:
+            while len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[place] = (answer, reply)
+        return reply
+
+
+def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -> Reply:
+    wire = answer.wire
+    if wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream:
+        return reply_of_wire(wire)
+    codec = WIRES[protocol]
+    answer_id = key.prompt_hash[:24]
+    if not stream:
+        body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))
+        return Reply(200, (("content-type", "application/json"),), body)
+    events = tuple(_events(answer, key, codec, answer_id))
+    headers = (("content-type", f"{codec.stream_media_type}; charset=utf-8"),)
+    return Reply(200, headers, b"".join(data for _, data in events), events)
+
+
+def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> list[Event]:
+    """The answer's chunks at their recorded times; where there are none, all at once."""
+    chunks = chunks_of(answer, key.model)
+    times = [float(timed.at_ms) for timed in answer.stream]
+    if len(times) != len(chunks):
+        times = [0.0] * len(chunks)
+    encoder = codec.stream_encoder(answer.model or key.model, answer_id)
+    events = [(times[0], encoder.start())]
+    events += [(at, encoder.chunk(chunk)) for at, chunk in zip(times, chunks, strict=True)]
+    return [(at, data) for at, data in events if data]
+
+
+def _without_usage(reply: Reply) -> Reply:
+    """A stream of chat completions for a client that did not ask for usage, and may not expect an event
+    without choices."""
+    events = []
+    for at, data in reply.events:
+        kept = b"".join(
+            event
+            for event in re.split(rb"(?<=\n\n)", data)
+            if not (_NO_CHOICES.search(event) and b'"usage"' in event)
+        )
+        if kept:
+            events.append((at, kept))
+    return Reply(reply.status, reply.headers, b"".join(data for _, data in events), tuple(events))
+
+
+def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
+    """What was recorded, byte for byte: status, headers, body or events."""
+    headers = wire.get("headers")
+    shown = tuple((str(k), str(v)) for k, v in headers.items()) if isinstance(headers, dict) else ()
+    status = wire.get("status")
+    code = status if isinstance(status, int) else 200
+    match wire:
+        case {"events": list(listed)}:
+            events = tuple(
+                (_number(event.get("at_ms")), str(event.get("text", "")).encode())
+                for event in listed
+                if isinstance(event, dict)
+            )
+            return Reply(code, shown, b"".join(data for _, data in events), events)
+        case {"body_base64": str(encoded)}:
+            return Reply(code, shown, base64.b64decode(encoded))
+        case _:
+            return Reply(code, shown, str(wire.get("body", "")).encode())
+
+
+def _number(value: JsonValue) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def error_reply(protocol: str | None, status: int, message: str, error_type: str) -> Reply:
+    """An error in the shape of the client's own provider, which its SDK does not try again on."""
+    codec = WIRES.get(protocol or "openai-chat", WIRES["openai-chat"])
+    body = orjson.dumps(codec.encode_error(status, message, error_type))
+    return Reply(status, (("content-type", "application/json"), ("x-should-retry", "false")), body)
