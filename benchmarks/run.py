@@ -17,10 +17,12 @@ from pathlib import Path
 
 from benchmarks import (
     adapter_call,
+    gateway,
     prompt_hash,
     record_batch,
     record_stream,
     replay_call,
+    secrets,
     store_check,
     store_commit,
     store_open,
@@ -41,6 +43,8 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("live", "chunk"): adapter_call.run,
     ("record",): record_batch.run,
     ("tape",): record_stream.run,
+    ("secrets",): secrets.run,
+    ("gateway",): gateway.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -13,6 +14,7 @@ from cortex_replay.adapters.replay import chunks_of
 from cortex_replay.canonical import JsonValue
 from cortex_replay.recorder.http.call import Event, Reply
 from cortex_replay.store import Answer, FixtureKey
+from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
 
 __all__ = ["Renderer", "error_reply", "reply_of_wire"]
@@ -52,6 +54,9 @@ def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -
     wire = answer.wire
     if wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream:
         return reply_of_wire(wire)
+    if answer.usage is None:
+        # Providers always count, and clients rely on it; another protocol's recording may not have.
+        answer = replace(answer, usage=TokenUsage(0, 0))
     codec = WIRES[protocol]
     answer_id = key.prompt_hash[:24]
     if not stream:
