@@ -104,9 +104,11 @@ class App:
         if message["type"] == "http.disconnect":
             raise _Gone
         body: bytes = message.get("body", b"")
+        pieces, size = [body], len(body)
+        if size > self._max_body:
+            raise _TooLarge
         if not message.get("more_body"):
             return body
-        pieces, size = [body], len(body)
         async with asyncio.timeout(_BODY_S):
             while message.get("more_body"):
                 message = await receive()

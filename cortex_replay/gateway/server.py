@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -83,6 +84,23 @@ class _Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which would end the process when it has ended: there is still something to commit."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
 class Gateway:
     """A server for one engine.
 
@@ -122,7 +140,7 @@ class Gateway:
         self._socket = _bound(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
-        self._server = uvicorn.Server(_config(App(engine, doors, pace, max_body)))
+        self._server = _Server(_config(App(engine, doors, pace, max_body)))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the token and the scope in it."""

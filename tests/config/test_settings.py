@@ -118,7 +118,11 @@ def test_a_server_that_is_none(url: str) -> None:
         ("claude", {"allow_remote": True}, "ollama"),
         ("ollama", {"key_env": "OLLAMA_API_KEY"}, "claude, openai-compat, openai-responses, gemini, http"),
         ("ollama", {"version": "1"}, "claude"),
-        ("echo", {"base_url": "https://example.com"}, "claude, ollama, openai-compat, openai-responses, gemini, http"),
+        (
+            "echo",
+            {"base_url": "https://example.com"},
+            "claude, ollama, openai-compat, openai-responses, gemini, http",
+        ),
         ("echo", {"script": "a.toml"}, "scripted"),
         ("openai-responses", {"max_tokens_field": "max_tokens"}, "openai-compat"),
     ],

@@ -26,6 +26,10 @@ _VERSIONS: Final = re.compile(r"(?:/v1)+(?=/|$)")
 _MODEL_METHOD: Final = re.compile(r"/(?:v1(?:beta\d*|alpha\d*)?)/(?:models|tunedModels)/[^/]+:[A-Za-z]+$")
 _GEMINI: Final = re.compile(r"/v1(?:beta|alpha)\d*/")
 _ANTHROPIC: Final = re.compile(r"/v1/(?:messages|complete)(?:/|$)")
+_OPENAI: Final = re.compile(
+    r"/(?:chat|responses|completions|embeddings|models|files|batches|images|audio|moderations|uploads"
+    r"|fine_tuning|vector_stores|conversations|videos|realtime|evals)(?:/|$)"
+)
 _NATIVE_OLLAMA: Final = re.compile(r"/api(?:/|$)")
 _VERSIONED_KINDS: Final = ("claude", "openai-compat", "openai-responses", "ollama")
 
@@ -62,4 +66,5 @@ def unprefixed_upstream(path: str, header: Callable[[str], str], known: Collecti
     versioned = canonical_path(path, "claude")
     if _ANTHROPIC.match(versioned) or header("anthropic-version"):
         return "anthropic"
-    return "openai" if versioned.startswith("/v1/") and "openai" in known else None
+    is_openai = _VERSIONS.match(path) is not None or _OPENAI.match(path) is not None
+    return "openai" if is_openai and "openai" in known else None

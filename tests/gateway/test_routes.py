@@ -1,0 +1,114 @@
+"""From a path to a provider and what is asked of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.recorder.http import Upstreams
+
+CUSTOM = Settings(
+    providers={
+        "router": ProviderSettings(kind="http", base_url="https://example.com/api/v1"),
+        "vllm": ProviderSettings(kind="openai-compat", base_url="http://127.0.0.1:8000/v1"),
+    }
+)
+
+
+def route(method: str, path: str, upstreams: Upstreams | None = None, **headers: str) -> Any:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    found = (upstreams or Upstreams(CUSTOM)).route(method, path, lambda name: given.get(name, ""))
+    return found and (found.upstream, found.path, found.protocol)
+
+
+@pytest.mark.parametrize("versions", ["", "/v1", "/v1/v1"])
+@pytest.mark.parametrize(
+    ("prefix", "rest", "expected"),
+    [
+        ("/anthropic", "/messages", ("anthropic", "/v1/messages", "anthropic-messages")),
+        ("/claude", "/messages", ("anthropic", "/v1/messages", "anthropic-messages")),
+        ("", "/messages", ("anthropic", "/v1/messages", "anthropic-messages")),
+        ("/anthropic", "/messages/count_tokens", ("anthropic", "/v1/messages/count_tokens", None)),
+        ("/openai", "/chat/completions", ("openai", "/v1/chat/completions", "openai-chat")),
+        ("", "/chat/completions", ("openai", "/v1/chat/completions", "openai-chat")),
+        ("/openai", "/responses", ("openai", "/v1/responses", "openai-responses")),
+        ("/openai", "/embeddings", ("openai", "/v1/embeddings", None)),
+        ("/vllm", "/chat/completions", ("vllm", "/v1/chat/completions", "openai-chat")),
+        ("/ollama", "/chat/completions", ("ollama", "/v1/chat/completions", "openai-chat")),
+        ("/ollama", "/api/chat", ("ollama", "/api/chat", "ollama-chat")),
+        ("", "/api/generate", ("ollama", "/api/generate", "ollama-generate")),
+        ("", "/api/show", ("ollama", "/api/show", None)),
+    ],
+)
+def test_any_number_of_versions(versions: str, prefix: str, rest: str, expected: Any) -> None:
+    assert route("POST", prefix + versions + rest) == expected
+
+
+def test_lists_of_models_are_told_apart_by_headers() -> None:
+    """Three providers have the same path."""
+    upstreams = Upstreams(Settings())
+
+    for _ in range(2):  # what is remembered of a path must not decide
+        assert route("GET", "/v1/models", upstreams, anthropic_version="2023-06-01")[0] == "anthropic"
+        assert route("GET", "/v1/models", upstreams, x_goog_api_key="k")[0] == "gemini"
+        assert route("GET", "/v1/models", upstreams)[0] == "openai"
+    assert route("GET", "/api/tags", upstreams) == ("ollama", "/api/tags", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/gemini/v1beta/models/g:generateContent", ("gemini", "/v1beta/models/g:generateContent", None)),
+        (
+            "/v1beta/models/g:streamGenerateContent",
+            ("gemini", "/v1beta/models/g:streamGenerateContent", None),
+        ),
+        ("/v1/models/g:countTokens", ("gemini", "/v1/models/g:countTokens", None)),
+        ("/router/v1/v1/rerank", ("router", "/v1/rerank", None)),
+        ("/router/anything", ("router", "/anything", None)),
+        ("/ollama/", ("ollama", "/", None)),
+        ("/ollama", ("ollama", "/", None)),
+    ],
+)
+def test_other_providers(path: str, expected: Any) -> None:
+    assert route("POST", path) == expected
+
+
+def test_nobody_is_elsewhere() -> None:
+    for path in ("/", "/favicon.ico", "/metrics", "/anthropicc/v1/messages2", "/api2/chat"):
+        assert route("GET", path) is None, path
+
+
+def test_only_a_post_is_lifted() -> None:
+    assert route("GET", "/openai/v1/responses")[2] is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name", "base"),
+    [
+        ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1/", "openai", "http://127.0.0.1:8080"),
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:8080", "anthropic", "http://127.0.0.1:8080"),
+        ("OLLAMA_HOST", "127.0.0.1:9999", "ollama", "http://127.0.0.1:9999"),
+        ("OLLAMA_HOST", "box", "ollama", "http://box:11434"),
+    ],
+)
+def test_the_server_that_sdks_are_told_of_is_the_one_that_is_recorded(
+    variable: str, value: str, name: str, base: str
+) -> None:
+    environment = {variable: value, "OPENAI_API_KEY": "k1", "ANTHROPIC_API_KEY": "k2"}
+    upstream = Upstreams(Settings(), environment)[name]
+
+    assert upstream.base_url == base
+    assert upstream.key(environment) == {"openai": "k1", "anthropic": "k2"}.get(name)
+
+
+def test_a_key_does_not_reach_a_server_that_it_was_not_made_for() -> None:
+    environment = {"OPENAI_API_KEY": "k1"}
+
+    assert Upstreams(Settings(), environment)["openai"].key(environment) == "k1"
+    assert Upstreams(CUSTOM, environment)["vllm"].key(environment) is None
+    named = Upstreams(Settings(), environment, {"openai": "https://example.com/v1"})
+    assert named["openai"].key(environment) is None
+    assert named["openai"].base_url == "https://example.com"

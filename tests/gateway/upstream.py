@@ -1,0 +1,100 @@
+"""A scripted model server that speaks all five wires, and a few of their other calls.
+
+Deterministic: it says what it was asked, calls a tool where there is one, and keeps to a schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from cortex_replay.recorder.http.routes import PROTOCOLS
+from cortex_replay.types import (
+    LlmRequest,
+    LlmResponse,
+    LlmRole,
+    StreamChunk,
+    TokenUsage,
+    ToolCall,
+    ToolCallDelta,
+)
+from cortex_replay.wire import WIRES
+from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
+
+__all__ = ["REAL_KEY", "model_server"]
+
+REAL_KEY: Final = "only-the-gateway-knows-this-7391"
+OTHER: Final[dict[str, Any]] = {
+    "/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "type": "model"}]},
+    "/api/tags": {"models": [{"model": "m", "name": "m"}]},
+    "/v1/messages/count_tokens": {"input_tokens": 7},
+    "/v1/embeddings": {
+        "object": "list",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
+        "model": "m",
+        "usage": {"prompt_tokens": 1, "total_tokens": 1},
+    },
+}
+
+
+def said(request: LlmRequest) -> LlmResponse:
+    """The answer to a request."""
+    last = request.messages[-1] if request.messages else None
+    text = f"You said: {last.content if last else ''}"
+    calls: tuple[ToolCall, ...] = ()
+    if request.json_schema is not None:
+        text = json.dumps({"answer": 42})
+    elif request.tools and last is not None and last.role is not LlmRole.TOOL:
+        tool = request.tools[0]
+        name = tool.get("name") if isinstance(tool, dict) else "f"
+        calls, text = (ToolCall(id="call_real_1", name=str(name), arguments={"city": "Paris"}),), ""
+    reason = "tool_calls" if calls else "stop"
+    return LlmResponse(text, None, request.model, TokenUsage(11, 5), "", reason, calls)
+
+
+def chunks(response: LlmResponse) -> Iterator[StreamChunk]:
+    for word in response.text.split(" "):
+        if response.text:
+            yield StreamChunk(word + " " * (word != response.text.split(" ")[-1]))
+    for i, call in enumerate(response.tool_calls):
+        yield StreamChunk("", tool_calls=(ToolCallDelta.whole(i, call),))
+    yield StreamChunk("", response.finish_reason, response=response)
+
+
+async def answer(exchange: Exchange) -> None:
+    received = exchange.received
+    path = received.path.partition("?")[0]
+    if "authorization" in received.headers or "x-api-key" in received.headers:
+        given = received.headers.get("authorization", "") + received.headers.get("x-api-key", "")
+        if REAL_KEY not in given:
+            await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
+            return
+    protocol = PROTOCOLS.get(path)
+    if protocol is None or received.method != "POST":
+        found = OTHER.get(path)
+        body = json.dumps(found or {"error": {"message": f"no {path}"}}).encode()
+        await exchange.whole(body, 200 if found else 404, request_id="req_1")
+        return
+    wire = WIRES[protocol]
+    response = said(wire.lift(received.json))
+    if not wire.wants_stream(received.json):
+        body = json.dumps(wire.encode_answer(response, "real")).encode()
+        await exchange.whole(body, request_id="req_1", anthropic_organization_id="org-secret")
+        return
+    encoder = wire.stream_encoder(response.model, "real")
+    await exchange.start_stream(wire.stream_media_type)
+    await exchange.piece(encoder.start())
+    for chunk in chunks(response):
+        await exchange.piece(encoder.chunk(chunk))
+        await asyncio.sleep(0.002)
+    await exchange.end_stream()
+
+
+@contextmanager
+def model_server() -> Iterator[FakeProvider]:
+    """The server, for as long as the block lasts; a key that is not its own is refused."""
+    with serving_in_thread(answer) as provider:
+        yield provider
