@@ -69,12 +69,10 @@ def run_behind(
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
     with contextlib.ExitStack() as stack:
         gateway = stack.enter_context(Gateway(engine, pace=pace).running())
-        is_replay = engine.mode == "replay"
-        guard = (
-            stack.enter_context(guarding(engine.ledger.bypass))
-            if is_replay and not flags.get("no_guard")
-            else None
-        )
+        guard = None
+        if engine.mode == "replay" and not flags.get("no_guard"):
+            own = f"{gateway.host}:{gateway.port}"
+            guard = stack.enter_context(guarding(own, engine.ledger.bypass))
         environment = command_environment(os.environ, settings, gateway.url, guard)
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)

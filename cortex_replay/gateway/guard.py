@@ -1,12 +1,14 @@
-"""A proxy that lets nobody through, and notes where they wanted to go.
+"""A proxy that lets nobody through but to the gateway, and notes where the others wanted to go.
 
-In replay a command's proxy variables point here: whatever goes around the gateway is seen and named.
+In replay a command's proxy variables point here: whatever goes around the gateway is seen and named. Some
+clients ask a proxy for this machine, too, whatever ``NO_PROXY`` says; those are led to the gateway.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -14,37 +16,76 @@ from typing import Final
 
 __all__ = ["guarding"]
 
-_TARGET: Final = re.compile(rb"[A-Z]+ (?:[a-z]+://)?(?:[^/@\s]*@)?([^/\s]+)")
+_TARGET: Final = re.compile(rb"([A-Z]+) (?:([a-z]+)://)?(?:[^/@\s]*@)?([^/\s]+)")
 _ANSWER: Final = (
     b"HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 62\r\n\r\n"
     b"cortex-replay: no call leaves while recordings are replayed.\r\n"
 )
+_PATIENCE_S: Final = 2.0
 
 
 class _Handler(socketserver.BaseRequestHandler):
     server: _Guard
+    request: socket.socket
 
     def handle(self) -> None:
-        self.request.settimeout(2)
+        self.request.settimeout(_PATIENCE_S)
         with contextlib.suppress(OSError):
-            line = self.request.recv(4096)
-            match = _TARGET.match(line)
-            self.server.noted(match[1].decode("latin-1")[:200] if match else "somewhere")
-            self.request.sendall(_ANSWER)
+            data = self.request.recv(65536)
+            match = _TARGET.match(data)
+            target = match[3].decode("latin-1")[:200] if match else "somewhere"
+            if match is None or target != self.server.gateway:
+                self.server.noted(target)
+                self.request.sendall(_ANSWER)
+            elif match[1] == b"CONNECT":
+                self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                self._lead(b"")
+            else:  # from the form for proxies to the form for servers
+                self._lead(
+                    match[1] + b" " + (data[match.end() :] if data[match.end() :][:1] == b"/" else b"/")
+                )
+
+    def _lead(self, first: bytes) -> None:
+        """Carry bytes between the client and the gateway until one of them ends."""
+        host, _, port = self.server.gateway.rpartition(":")
+        self.request.settimeout(None)
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as gateway:
+            gateway.settimeout(None)
+            if first:
+                gateway.sendall(first)
+            back = threading.Thread(target=_carry, args=(gateway, self.request), daemon=True)
+            back.start()
+            _carry(self.request, gateway)
+            back.join()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 class _Guard(socketserver.ThreadingTCPServer):
     daemon_threads = True
+    block_on_close = False
 
-    def __init__(self, noted: Callable[[str], None]) -> None:
+    def __init__(self, gateway: str, noted: Callable[[str], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.gateway = gateway
         self.noted = noted
 
 
 @contextlib.contextmanager
-def guarding(noted: Callable[[str], None]) -> Iterator[str]:
-    """The URL of the proxy; ``noted`` is told each host that somebody asks it for."""
-    with _Guard(noted) as guard:
+def guarding(gateway: str, noted: Callable[[str], None]) -> Iterator[str]:
+    """The URL of the proxy.
+
+    Args:
+        gateway: The one host, with its port, that can be reached through it.
+        noted: Is told each other host that somebody asks for.
+    """
+    with _Guard(gateway, noted) as guard:
         thread = threading.Thread(target=guard.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
