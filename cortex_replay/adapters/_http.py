@@ -338,14 +338,15 @@ class Http:
             Transport, Timeout: See :meth:`ByteStream.read`.
         """
         held = await self._held()
-        request = held.client.build_request(
-            method,
-            self._endpoint.at(target),
-            content=body,
-            headers=[*headers, ("accept-encoding", "identity")],
-        )
+        written = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         failure: LlmError
         try:
+            request = held.client.build_request(
+                method,
+                self._endpoint.at(target),
+                content=body,
+                headers=[*written, (b"accept-encoding", b"identity")],
+            )
             response = await self._sent(held, request, budget)
         except TimeoutError:
             failure = Timeout(budget.timeout_ms)
@@ -353,7 +354,10 @@ class Http:
             failure = Transport(_reason(error))
         else:
             stream = ByteStream(response, budget, self._max_body_bytes, held.places)
-            return Relayed(response.status_code, response.headers.multi_items(), stream)
+            given = [
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
+            ]
+            return Relayed(response.status_code, given, stream)
         raise failure
 
     def scrubbed(self, error: LlmError) -> LlmError:

@@ -68,10 +68,21 @@ def split_command(ctx: click.Context, args: list[str], runners: Collection[str])
     if "--" not in args:
         return args
     end = args.index("--")
-    if not any(word in runners for word in args[:end]):
+    if _subcommand(args[:end]) not in runners:
         return args
     ctx.meta[_COMMAND] = args[end + 1 :]
     return args[:end]
+
+
+def _subcommand(args: list[str]) -> str | None:
+    """The first word that is neither an option of the group nor the value of one."""
+    words = iter(args)
+    for word in words:
+        if word == "--store":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
 
 
 def command_behind(ctx: click.Context) -> list[str]:

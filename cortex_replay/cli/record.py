@@ -63,7 +63,6 @@ Exit status:
   2  wrong usage, or a request that cannot be sent
   4  --refresh --check found an answer that differs; with a command, what --fail-on says
   5  the store is not what its index says
-  or that of the command behind --
 """,
 )
 @store_option
@@ -134,7 +133,7 @@ def record_command(
     """Ask a real model and record what it answers.
 
     What is recorded is redacted first, and committed at the end. Give one of a prompt, --batch, --refresh,
-    and a command behind -- whose SDKs are to be recorded.
+    and a command behind -- whose SDKs are to be recorded. If that fails, its status is ours.
     """
     if command := command_behind(ctx):
         _refuse_beside_command(ctx)

@@ -36,7 +36,6 @@ Exit status:
   3  a miss, with --fail-on miss
   4  unused fixtures or live calls, with --fail-on
   5  the store is not what its index says; the command was not run
-  or the command's own
 """,
 )
 @store_option
@@ -64,7 +63,7 @@ def replay_command(
     """Run a command with every model call answered from the store: replay -- COMMAND ...
 
     A gateway is started, and the command's SDKs are pointed at it. There is no key in its environment, and
-    a call that goes around the gateway is refused and named.
+    a call that goes around the gateway is refused and named. If the command fails, its status is ours.
     """
     command = command_behind(ctx)
     if not command:

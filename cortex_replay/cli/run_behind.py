@@ -19,7 +19,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.gateway import open_engine, quoted_command
 from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Mode, Settings
-from cortex_replay.errors import NoFixture
+from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.environment import command_environment
 from cortex_replay.gateway.guard import guarding
@@ -83,16 +83,28 @@ def run_behind(
     document = ledger.to_dict(engine.store) | {"mode": engine.mode, "command_status": status}
     if (cost := ledger.cost(settings.prices)) is not None:
         document["cost"] = cost
-    if report is not None:
-        report.write_text(json.dumps(document, indent=2) + "\n")
+    if report is not None and not _written(report, document):
+        status = status or 1
     if as_json:
         click.echo(json.dumps(document))
     _summarise(ledger, engine, status)
     return status or _verdict(ledger, engine.store, fail_on)
 
 
+def _written(report: Path, document: dict[str, Any]) -> bool:
+    try:
+        report.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        output.talk(f"error: the report cannot be written: {output.escaped(str(error))}")
+        return False
+    return True
+
+
 def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
     """The status of a run whose command was content."""
+    if ledger.broken:
+        output.talk("error: the store is not what its index says")
+        return FixtureIntegrityFailed.exit_code
     if ledger.calls == 0:
         output.talk(
             "error: no call came to the gateway. Does the command call a model? Does its SDK read one of "
@@ -147,7 +159,9 @@ def _tell(ledger: Ledger, store: Store, settings: Settings) -> None:
         output.talk(output.quoted(miss.explanation))
     if len(ledger.misses) > _MOST_SHOWN:
         output.talk(f"… and {len(ledger.misses) - _MOST_SHOWN} more misses")
-    for reason in ledger.refused[:_MOST_SHOWN]:
+    for reason in ledger.broken[:_MOST_SHOWN]:
+        output.talk(f"refused: {output.escaped(reason)}")
+    for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
         output.talk(f"not recorded: {output.escaped(reason)}")
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
         output.talk(f"warning: refused {count} x {output.escaped(host)}, a call around the gateway")

@@ -53,9 +53,11 @@ class App:
         if scope["type"] != "http":
             return
         reply = None
+        protocol = None
         try:
             prepared = await self._prepared(scope, receive)
             if isinstance(prepared, Call):
+                protocol = prepared.route.protocol
                 reply = self._engine.at_once(prepared)
                 if reply is None or (reply.events and not self._pace.is_instant):
                     await self._answer_while_there(prepared, reply, receive, send)
@@ -65,7 +67,7 @@ class App:
         except _Gone:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer and no traceback
-            reply = _broken(error)
+            reply = self._broken(error, protocol)
         await _send_whole(reply, send)
 
     async def _prepared(self, scope: Message, receive: Receive) -> Call | Reply:
@@ -100,7 +102,8 @@ class App:
     async def _body(self, length: str, receive: Receive) -> bytes:
         if length.isdigit() and int(length) > self._max_body:
             raise _TooLarge
-        message = await asyncio.wait_for(receive(), _BODY_S) if length not in ("", "0") else await receive()
+        async with asyncio.timeout(_BODY_S):
+            message = await receive()
         if message["type"] == "http.disconnect":
             raise _Gone
         body: bytes = message.get("body", b"")
@@ -149,7 +152,20 @@ class App:
         except LlmError as error:
             if has_begun:
                 raise
-            await _send_whole(_broken(error, call.route.protocol), send)
+            await _send_whole(self._broken(error, call.route.protocol), send)
+
+    def _broken(self, error: Exception, protocol: str | None) -> Reply:
+        """What a client is told when the gateway itself cannot go on; never anything that it holds."""
+        if isinstance(error, FixtureIntegrityFailed):
+            findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
+            self._engine.ledger.damaged(findings)
+            reason = f"the store is not what its index says, and nothing is replayed: {findings}"
+            return error_reply(protocol, 424, f"cortex-replay: {reason}", "integrity_error")
+        if isinstance(error, LlmError):
+            return error_reply(protocol, 424, f"cortex-replay: {error}", "gateway_error")
+        logger.error("a call could not be answered: %s", type(error).__name__)
+        reason = f"cortex-replay: internal error ({type(error).__name__})"
+        return error_reply(protocol, 424, reason, "gateway_error")
 
     async def _send(self, reply: Reply, send: Send) -> None:
         if reply.live is not None:
@@ -186,17 +202,3 @@ async def _send_whole(reply: Reply, send: Send) -> None:
 def _start(reply: Reply) -> Message:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
     return {"type": "http.response.start", "status": reply.status, "headers": headers}
-
-
-def _broken(error: Exception, protocol: str | None = None) -> Reply:
-    """What a client is told when the gateway itself cannot go on; never anything that it holds."""
-    if isinstance(error, FixtureIntegrityFailed):
-        findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
-        reason = f"cortex-replay: the store is not what its index says, and nothing is replayed: {findings}"
-        return error_reply(protocol, 424, reason, "integrity_error")
-    if isinstance(error, LlmError):
-        return error_reply(protocol, 424, f"cortex-replay: {error}", "gateway_error")
-    logger.error("a call could not be answered: %s", type(error).__name__)
-    return error_reply(
-        protocol, 424, f"cortex-replay: internal error ({type(error).__name__})", "gateway_error"
-    )

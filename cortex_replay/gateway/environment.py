@@ -52,8 +52,7 @@ def command_environment(
     """
     made = dict(environment)
     for provider in settings.providers.values():
-        for name in provider.key_variables:
-            made.pop(name, None)
+        made |= {name: DUMMY_KEY for name in provider.key_variables if name in environment}
     for name in _DROPPED:
         made.pop(name, None)
     made |= dict.fromkeys(_KEYS, DUMMY_KEY)

@@ -22,6 +22,7 @@ _ANSWER: Final = (
     b"cortex-replay: no call leaves while recordings are replayed.\r\n"
 )
 _PATIENCE_S: Final = 2.0
+_MOST_HEAD_BYTES: Final = 128 * 1024
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -40,10 +41,14 @@ class _Handler(socketserver.BaseRequestHandler):
             elif match[1] == b"CONNECT":
                 self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 self._lead(b"")
-            else:  # from the form for proxies to the form for servers
-                self._lead(
-                    match[1] + b" " + (data[match.end() :] if data[match.end() :][:1] == b"/" else b"/")
-                )
+            else:
+                head, found, rest = self._whole_head(data).partition(b"\r\n\r\n")
+                self._lead(_for_a_server(match, head) + found + rest)
+
+    def _whole_head(self, data: bytes) -> bytes:
+        while b"\r\n\r\n" not in data and len(data) < _MOST_HEAD_BYTES and (more := self.request.recv(65536)):
+            data += more
+        return data
 
     def _lead(self, first: bytes) -> None:
         """Carry bytes between the client and the gateway until one of them ends."""
@@ -57,6 +62,15 @@ class _Handler(socketserver.BaseRequestHandler):
             back.start()
             _carry(self.request, gateway)
             back.join()
+
+
+def _for_a_server(first: re.Match[bytes], head: bytes) -> bytes:
+    """A head in the form for servers, for one request only: the next one may be for somebody else."""
+    line, *lines = head.split(b"\r\n")
+    target = line[first.end() :]
+    kept = [one for one in lines if not one.lower().startswith((b"connection:", b"proxy-"))]
+    path = target if target.startswith(b"/") else b"/" + target
+    return b"\r\n".join([first[1] + b" " + path, *kept, b"connection: close"])
 
 
 def _carry(source: socket.socket, target: socket.socket) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import signal
 import socket
@@ -29,6 +30,8 @@ _MOST_HEAD_BYTES: Final = 128 * 1024
 _MOST_CONNECTIONS: Final = 512
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
+_UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
+"""In the head of a request. The parser would stop behind it and lose the body; only HTTP is spoken here."""
 
 
 class _Protocol(HttpToolsProtocol):
@@ -45,14 +48,21 @@ class _Protocol(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close a connection that asks for nothing, or else this one."""
-        idle = (c for c in self.connections if isinstance(c, _Protocol) and c is not self and c.is_idle)
-        next(idle, self).transport.close()
+        """Close a connection that asks for nothing, else one whose body does not come, else this one."""
+        others = [c for c in self.connections if isinstance(c, _Protocol) and c is not self]
+        idle = next((c for c in others if c.is_idle), None)
+        slow = next((c for c in others if c.awaits_body), self)
+        (idle or slow).transport.close()
 
     @property
     def is_idle(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
+
+    @property
+    def awaits_body(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.more_body
 
     def _await_head(self) -> None:
         self._is_in_head = True
@@ -71,11 +81,24 @@ class _Protocol(HttpToolsProtocol):
             self._deadline = None
         super().on_headers_complete()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_head:
+            super().on_header(name, value)
+        else:  # behind a body: nobody needs them
+            self._head_bytes += len(name) + len(value)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._is_in_head = True
+        self._head_bytes = 0
+
     def data_received(self, data: bytes) -> None:
         if self._is_in_head:
             self._head_bytes += len(data)
+            if b"pgrade" in data or b"PGRADE" in data:
+                data = _UPGRADE.sub(rb"\1x-\2", data)
         super().data_received(data)
-        if self._is_in_head and self._head_bytes > _MOST_HEAD_BYTES:
+        if self._head_bytes > _MOST_HEAD_BYTES:
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -92,7 +115,7 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
@@ -133,7 +156,7 @@ class Gateway:
             raise InvalidRequest(
                 "host", "other machines could reach it there; --allow-remote says that they may"
             )
-        if token is None and (engine.mode != "replay" or not is_local):
+        if not token and (engine.mode != "replay" or not is_local):
             token = secrets.token_hex(32)
         self.engine = engine
         self.token = token

@@ -139,9 +139,11 @@ def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
 
 
 def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
-    """One answer where all say the same: then it is the answer to every call."""
-    is_one = len({essence_of_answer(answer) for answer in answers}) == 1
-    return (answers[0],) if is_one else tuple(answers)
+    """One answer where all say the same: then it is the answer to every call. Of a stream that was not
+    counted and a call that was, the one that knows more is kept."""
+    if len({essence_of_answer(answer) for answer in answers}) > 1:
+        return tuple(answers)
+    return (next((answer for answer in answers if answer.usage is not None), answers[0]),)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -36,15 +36,19 @@ class Meter:
         self._reserved = 0
         self._lock = threading.Lock()
 
+    def call(self, request: LlmRequest) -> AbstractAsyncContextManager[_Bill]:
+        """One call; see :meth:`call_of`."""
+        most = len(request.canonical_bytes()) // _BYTES_PER_TOKEN + (request.max_tokens or _UNLIMITED_ANSWER)
+        return self.call_of(most)
+
     @asynccontextmanager
-    async def call(self, request: LlmRequest) -> AsyncIterator[_Bill]:
-        """One call. Its most is set aside first, so that calls at once do not cross the budget together;
-        where only what others have set aside stands in the way, it waits for them.
+    async def call_of(self, most: int) -> AsyncIterator[_Bill]:
+        """One call of at most so many tokens. They are set aside first, so that calls at once do not cross
+        the budget together; where only what others have set aside stands in the way, it waits for them.
 
         Raises:
             BudgetSpent: It might cross the budget. Nothing was asked.
         """
-        most = len(request.canonical_bytes()) // _BYTES_PER_TOKEN + (request.max_tokens or _UNLIMITED_ANSWER)
         while not self._reserve(most):
             await asyncio.sleep(_LOOK_AGAIN_S)
         bill = _Bill()

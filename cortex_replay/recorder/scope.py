@@ -129,15 +129,16 @@ class Turn:
             self._state.successes.append(outcome)
         self._state.turns.advance()
 
-    def keep_failure(self, wire: dict[str, JsonValue]) -> None:
-        """Record an error of the provider as the answer of this turn, where that is asked for."""
+    def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
+        """Record an error of the provider as the answer of this turn, if that is asked for; tells whether."""
         if self.is_kept or not self._fixtures.records_failures:
-            return
+            return False
         failure = Exchange.failure(self._key, self._state.turns.given + 1, wire)
         failure = self._fixtures.stage_failure(failure, overwrite=self._overwrite)
         if self._claim is not None:
             self._claim.settle(failure)
         self.give(failure)
+        return True
 
     @contextmanager
     def failures_noted(self) -> Iterator[None]:

@@ -67,11 +67,24 @@ class Redactor:
         *,
         only: Collection[str] | None = None,
     ) -> None:
-        self._known = KnownValues(known)
+        self._values = frozenset(known)
+        self._extra_patterns = extra_patterns
+        self._only = only
+        self._prepare()
+
+    def _prepare(self) -> None:
+        extra_patterns, only = self._extra_patterns, self._only
+        self._known = KnownValues(self._values)
         self._leftovers = Leftovers(self._known)
         self._search = Search(self._known, extra_patterns, only)
         names = "|".join(map(re.escape, self._search.ranks))
         self._placeholder = re.compile(rf"\[REDACTED:(?:{names})\]")
+
+    def learn(self, value: str) -> None:
+        """From now on this value is known to be secret, too."""
+        if value not in self._values:
+            self._values |= {value}
+            self._prepare()
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._known)} known values)"

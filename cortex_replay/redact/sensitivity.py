@@ -18,7 +18,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 
-__all__ = ["Sensitivity", "SensitivityLevel", "refuse_above"]
+__all__ = ["Sensitivity", "SensitivityLevel", "refuse_above", "refuse_value_above"]
 
 SensitivityLevel = Literal["low", "medium", "high"]
 
@@ -66,9 +66,18 @@ def refuse_above(request: LlmRequest, most: Sensitivity) -> None:
     if not has_data and not _HINT_OF_ONE.search(request.canonical_bytes()):
         return  # nearly always
     for field, value in _places(request):
-        if any(_rank_of(match[1]) > most.rank for text in _texts(value) for match in _LABEL.finditer(text)):
-            reason = f"holds text labelled above the allowed sensitivity ({most}); nothing was sent"
-            raise InvalidRequest(field, reason)
+        refuse_value_above(value, most, field)
+
+
+def refuse_value_above(value: JsonValue, most: Sensitivity, field: str) -> None:
+    """Refuse a value that holds a label above ``most`` in one of its texts.
+
+    Raises:
+        InvalidRequest: It does; the message does not say what stands there.
+    """
+    if any(_rank_of(match[1]) > most.rank for text in _texts(value) for match in _LABEL.finditer(text)):
+        reason = f"holds text labelled above the allowed sensitivity ({most}); nothing was sent"
+        raise InvalidRequest(field, reason)
 
 
 def _rank_of(level: str) -> int:

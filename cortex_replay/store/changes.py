@@ -108,9 +108,12 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
         failures[change.row[2:4]] += [change.key] * isinstance(change.row, ExchangeRow)
         row = after.get(change.key)
         if row is not None:
-            there = added[row.path].essence if row.path in added else recorded(row)
-            if _is_said_already(change, there):
-                continue  # whatever times, ids and usage say: the file stays untouched
+            is_committed = row.path not in added
+            there = recorded(row) if is_committed else added[row.path].essence
+            # Whatever times, ids and usage say, a committed file stays untouched. Of what is only staged, the
+            # last word counts: it may know more.
+            if _is_said_already(change, there) and (is_committed or there != change.essence):
+                continue
             if not change.overwrite and change.essence[: len(there)] != there:
                 if not change.yields:
                     raise FixtureConflict(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from cortex_replay import canonical
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
 from cortex_replay.store.store import Store
@@ -34,12 +35,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """A recording, and how a request differs from it: the first difference first."""
+    """A recording, and what was asked for it."""
 
     path: str
-    model: str
-    prompt_hash: str
-    differences: tuple[Difference, ...]
+    request: LlmRequest
 
 
 def nearest_fixture(store: Store, request: LlmRequest, *, within_s: float = 0.1) -> Nearest | None:
@@ -61,8 +60,7 @@ def nearest_fixture(store: Store, request: LlmRequest, *, within_s: float = 0.1)
             continue
         score = _likeness(asked, _features(recorded)) + (recorded.model == request.model)
         if best is None or score > best[0]:
-            found = tuple(differences(recorded, request))
-            best = score, Nearest(stored.path, stored.model, stored.prompt_hash, found)
+            best = score, Nearest(stored.path, recorded)
     return None if best is None else best[1]
 
 
@@ -72,14 +70,14 @@ def differences(recorded: LlmRequest, asked: LlmRequest) -> Iterator[Difference]
     after: dict[str, JsonValue] = {"model": asked.model, **asked.to_dict()}
     order = dict.fromkeys(["model", "tools", "system", "messages", *before, *after])
     for name in order:
-        if before.get(name) != after.get(name):
+        if not _same(before.get(name), after.get(name)):
             yield from _within(name, before.get(name), after.get(name))
 
 
 def _within(where: str, before: JsonValue, after: JsonValue) -> Iterator[Difference]:
     if isinstance(before, list) and isinstance(after, list):
         for i, (one, other) in enumerate(zip(before, after, strict=False)):
-            if one != other:
+            if not _same(one, other):
                 yield from _within(f"{where}[{i}]", one, other)
         for i in range(len(after), len(before)):
             yield Difference(f"{where}[{i}]", _shown(before[i]), "nothing")
@@ -87,7 +85,7 @@ def _within(where: str, before: JsonValue, after: JsonValue) -> Iterator[Differe
             yield Difference(f"{where}[{i}]", "nothing", _shown(after[i]))
     elif isinstance(before, dict) and isinstance(after, dict):
         for name in dict.fromkeys([*before, *after]):
-            if before.get(name) != after.get(name) or (name in before) != (name in after):
+            if not _same(before.get(name), after.get(name)) or (name in before) != (name in after):
                 yield from _within(f"{where}.{name}", before.get(name), after.get(name))
     elif isinstance(before, str) and isinstance(after, str):
         start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
@@ -95,6 +93,11 @@ def _within(where: str, before: JsonValue, after: JsonValue) -> Iterator[Differe
         yield Difference(where, _excerpt(before, start), _excerpt(after, start))
     else:
         yield Difference(where, _shown(before), _shown(after))
+
+
+def _same(before: JsonValue, after: JsonValue) -> bool:
+    """As the key sees it: 1, 1.0 and true are three values."""
+    return canonical.compact(before) == canonical.compact(after)
 
 
 def _excerpt(text: str, start: int) -> str:
@@ -124,7 +127,8 @@ def _likeness(
     common = sum(_overlap(a, b) for a, b in zip(words, other_words, strict=False))
     likeness = 4 * common / max(len(words), len(other_words))
     for name in ("tools", "json_schema", "temperature", "max_tokens"):
-        likeness += 0.25 * (getattr(one, name) == getattr(other, name))
+        mine, theirs = getattr(one, name), getattr(other, name)
+        likeness += 0.25 * (mine == theirs) + 0.25 * (bool(mine) == bool(theirs))
     return likeness
 
 

@@ -20,17 +20,18 @@ from cortex_replay.recorder.http.misses import (
     explained_exhaustion,
     explained_miss,
     explained_opaque_miss,
+    explained_other_way,
 )
 from cortex_replay.recorder.http.opaque import opaque_key, opaque_request
 from cortex_replay.recorder.http.recording import OpaqueRecorder, WireRecorder
 from cortex_replay.recorder.http.relay import Relay
-from cortex_replay.recorder.http.render import Renderer, error_reply, reply_of_wire
+from cortex_replay.recorder.http.render import Renderer, error_reply, is_as_recorded, reply_of_wire
 from cortex_replay.recorder.http.upstreams import Upstreams
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.recorder.scope import RecordingScope, claims_of
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
-from cortex_replay.store import FixtureKey, Store
+from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import WIRES
@@ -51,6 +52,8 @@ class _Lifted(NamedTuple):
     key: FixtureKey
     stream: bool
     with_usage: bool
+    is_single: bool
+    """Whether one answer is asked for; of several, a rendered reply would hold only the first."""
 
 
 class Engine:
@@ -92,13 +95,14 @@ class Engine:
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
         self._turns: dict[tuple[str, FixtureKey], Turns] = {}
-        self._relay = Relay(upstreams, environment or {}, timeout_ms)
+        self._relay = Relay(upstreams, environment or {}, timeout_ms, self._redactor.learn)
         self._fixtures = FixtureMaker(store, self._redactor, {"adapter": "gateway"}, record_failures)
         self._claims = claims_of(store) if mode in ("record", "once") else None
         self._scopes: dict[str, RecordingScope] = {}
         most = Sensitivity.of(max_sensitivity)
-        self._wires = WireRecorder(self._relay, self.ledger, meter or Meter(), most)
-        self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self._redactor)
+        meter = meter or Meter()
+        self._wires = WireRecorder(self._relay, self.ledger, meter, most)
+        self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self._redactor, meter, most)
 
     def at_once(self, call: Call) -> Reply | None:
         """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""
@@ -111,7 +115,7 @@ class Engine:
             answers = self.store.get(*lifted.key).answers
         except NoFixture:
             return None
-        if len(answers) != 1:
+        if len(answers) != 1 or not _can_serve(answers[0], lifted, call.route.protocol):
             return None
         self.ledger.hit(lifted.key, answers[0].usage)
         return self._renderer.reply(
@@ -154,6 +158,7 @@ class Engine:
             self.store.key(request),
             WIRES[protocol].wants_stream(document),
             isinstance(options, dict) and options.get("include_usage") is True,
+            request.extra.get("n", 1) == 1,
         )
         if len(body) <= _MOST_BYTES_LIFTED:
             while len(self._lifted) >= _MOST_LIFTED:
@@ -175,6 +180,11 @@ class Engine:
             outcome = recorded_outcome(answers, failures, n)
             if outcome is None:
                 yield await self._missed(call, protocol, key, is_exhausted=bool(answers or failures))
+                return
+            if isinstance(outcome, Answer) and not _can_serve(outcome, lifted, protocol):
+                explained = explained_other_way(key, self._how_to_record)
+                self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
+                yield error_reply(protocol, MISS_STATUS, explained, "no_fixture")
                 return
             yield self._rendered(outcome, lifted, protocol)
             turns.advance()
@@ -200,7 +210,7 @@ class Engine:
         protocol = call.route.protocol
         request = opaque_request(call)
         key = opaque_key(request)
-        exchange = None if self.mode in ("record", "live") else self._opaque.known(key)
+        exchange = self._opaque.known(key)
         if exchange is not None:
             self.ledger.hit(key)
             yield reply_of_wire(exchange.wire)
@@ -248,6 +258,11 @@ class Engine:
             writes: Literal["once", "record"] = "record" if self.mode == "record" else "once"
             scope = self._scopes[name] = RecordingScope(self.store, self._fixtures, self._claims, writes)
         return scope
+
+
+def _can_serve(answer: Answer, lifted: _Lifted, protocol: str) -> bool:
+    """Whether an answer can be given in the way that is asked for, whole."""
+    return lifted.is_single or is_as_recorded(answer, protocol, stream=lifted.stream)
 
 
 def _request_in(protocol: str, body: bytes) -> LlmRequest | None:

@@ -6,13 +6,15 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from cortex_replay.config import Price
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
 __all__ = ["Ledger", "Miss"]
+
+_MOST_REASONS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,12 @@ class Ledger:
     failed: int = 0
     """Of these, those that brought no good answer."""
     misses: list[Miss] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Why, of some of them."""
     refused: list[str] = field(default_factory=list)
-    """Answers that were not recorded, and why."""
+    """Good answers that were not recorded, and why."""
+    broken: list[str] = field(default_factory=list)
+    """Recordings that were asked for and are not what the index vouches for."""
     bypassed: Counter[str] = field(default_factory=Counter)
     """Hosts that somebody wanted to reach around the gateway."""
     prompt_tokens: Counter[str] = field(default_factory=Counter)
@@ -53,7 +59,7 @@ class Ledger:
     @property
     def calls(self) -> int:
         """All calls that came."""
-        return self.hits + len(self.misses) + self.live
+        return self.hits + len(self.misses) + self.live + len(self.broken)
 
     def hit(self, key: FixtureKey | str, usage: TokenUsage | None = None) -> None:
         """Something was answered from the store."""
@@ -70,11 +76,21 @@ class Ledger:
         with self._lock:
             self.misses.append(Miss(what, explanation))
 
-    def asked(self, *, is_good: bool = True) -> None:
-        """An upstream was asked."""
+    def asked(self) -> None:
+        """An upstream is asked."""
         with self._lock:
             self.live += 1
-            self.failed += not is_good
+
+    def fail(self, reason: str = "") -> None:
+        """A live call brought no good answer."""
+        with self._lock:
+            self.failed += 1
+            if reason and len(self.failures) < _MOST_REASONS:
+                self.failures.append(reason)
+
+    def damaged(self, reason: str) -> None:
+        with self._lock:
+            self.broken.append(reason)
 
     def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
         """Something was recorded, or passed through in mode ``live``."""
@@ -126,7 +142,9 @@ class Ledger:
             "recorded": self.recorded,
             "live": self.live,
             "failed": self.failed,
+            "failures": list(self.failures),
             "not_recorded": list(self.refused),
+            "broken": list(self.broken),
             "used": [key._asdict() for key in sorted(self.used_keys)],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),

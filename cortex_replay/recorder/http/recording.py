@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
+from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
 from cortex_replay.recorder.http.call import Call, Reply
 from cortex_replay.recorder.http.ledger import Ledger
 from cortex_replay.recorder.http.opaque import encoded_body, is_worth_keeping, opaque_exchange
 from cortex_replay.recorder.http.relay import Relay, client_headers, kept_headers
-from cortex_replay.recorder.http.render import error_reply
+from cortex_replay.recorder.http.render import error_reply, reply_of_wire
 from cortex_replay.recorder.http.taping import AnswerTape, StreamTape, whole_answer
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.recorder.scope import Turn
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.redact.sensitivity import Sensitivity, refuse_above
+from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["OpaqueRecorder", "WireRecorder"]
 
 _STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
+_WAIT_MS: Final = 600_000
 _REST_S: Final = 0.25
 """How long to wait for what a server may send after the last event."""
 
@@ -57,11 +59,11 @@ class WireRecorder:
         refuse_above(request, self._most)
         async with AsyncExitStack() as stack:
             bill = await stack.enter_async_context(self._meter.call(request))
+            kept = stack.enter_context(_Kept(self._ledger, key, request, turn, bill.pay))
             relayed = await stack.enter_async_context(self._relay.sent(call))
             if (refusal := _redirected(call, relayed)) is not None:
                 yield refusal
                 return
-            kept = _Kept(self._ledger, key, request, turn, bill.pay)
             headers = tuple(client_headers(relayed.headers))
             if relayed.status == 200 and relayed.body.content_type in _STREAMS:
                 live = self._taken_down(call, request, relayed, kept)
@@ -104,38 +106,42 @@ class _Kept:
         self._request = request
         self._turn = turn
         self._pay = pay
+        self._is_good = False
+        self._problem = ""
+
+    def __enter__(self) -> Self:
+        self._ledger.asked()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if not self._is_good:
+            reason = self._problem or (str(error) if isinstance(error, LlmError) else "")
+            self._ledger.fail(f"{self._what}: {reason}" if reason else "")
 
     def whole(self, protocol: str, relayed: Relayed, body: bytes) -> None:
         headers = _stored_headers(relayed)
         if relayed.status != 200:
-            self._ledger.asked(is_good=False)
             self._pay(TokenUsage(0, 0))
-            if self._turn is not None:
-                wire = {
-                    "protocol": protocol,
-                    "status": relayed.status,
-                    "headers": headers,
-                    **encoded_body(body),
-                }
-                self._turn.keep_failure(wire)
+            self._problem = f"status {relayed.status}"
+            wire = {"protocol": protocol, "status": relayed.status, "headers": headers, **encoded_body(body)}
+            if self._turn is not None and self._turn.keep_failure(wire):
+                self._ledger.keep(self._key)
             return
         try:
             answer, response = whole_answer(self._request, protocol, body, headers)
         except LlmError as error:
-            self._ledger.asked(is_good=False)
-            self._ledger.refuse(f"{self._what}: {error}")
+            self._problem = str(error)
             return
         self._keep(answer, response.usage)
 
     def stream(self, tape: AnswerTape, relayed: Relayed) -> None:
         if tape.response is None:
-            self._ledger.asked(is_good=False)
-            self._ledger.refuse(f"{self._what}: {tape.problem}")
+            self._problem = str(tape.problem)
             return
         self._keep(tape.answer(_stored_headers(relayed)), tape.response.usage)
 
     def _keep(self, answer: Answer, usage: TokenUsage | None) -> None:
-        self._ledger.asked()
+        self._is_good = True
         self._pay(usage)
         if self._turn is None:
             self._ledger.spend(usage, self._key.model)
@@ -154,69 +160,118 @@ class _Kept:
 
 
 class OpaqueRecorder:
-    """Asks an upstream what is recorded as it is, once for all who want it at the same time."""
+    """Asks an upstream what is recorded as it is, once in a run for all who want it."""
 
-    def __init__(self, store: Store, mode: str, relay: Relay, ledger: Ledger, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        store: Store,
+        mode: str,
+        relay: Relay,
+        ledger: Ledger,
+        redactor: Redactor,
+        meter: Meter,
+        most: Sensitivity,
+    ) -> None:
         self._store = store
-        self._writes = mode in ("record", "once")
-        self._overwrites = mode == "record"
+        self._mode = mode
         self._relay = relay
         self._ledger = ledger
         self._redactor = redactor
+        self._meter = meter
+        self._most = most
         self._staged: dict[str, Exchange] = {}
+        self._turns: dict[str, Turns] = {}
 
     def known(self, key: str) -> Exchange | None:
-        """What is recorded for a key, committed or in this run."""
-        return self._staged.get(key) or self._store.exchange(key)
+        """What a call with this key gets without asking: what this run has recorded, or the store has."""
+        if self._mode == "live":
+            return None
+        return self._staged.get(key) or (None if self._mode == "record" else self._store.exchange(key))
 
     @asynccontextmanager
     async def asked(self, call: Call, request: dict[str, JsonValue], key: str) -> AsyncIterator[Reply]:
-        """The upstream's answer, as it comes.
+        """The upstream's answer, as it comes; or what somebody else was given who asked at the same time.
 
         Raises:
+            InvalidRequest: It holds text that must not leave.
+            BudgetSpent: No more calls may be made.
             Transport, Timeout: The upstream did not answer.
         """
-        async with self._relay.sent(call) as relayed:
+        refuse_value_above(request["body"], self._most, "body")
+        async with AsyncExitStack() as stack:
+            if self._mode != "live":
+                turns = self._turns.setdefault(key, Turns())
+                await stack.enter_async_context(turns.taken(_WAIT_MS))
+                if (exchange := self.known(key)) is not None:
+                    self._ledger.hit(key)
+                    yield reply_of_wire(exchange.wire)
+                    return
+            bill = await stack.enter_async_context(self._meter.call_of(0))
+            bill.pay(TokenUsage(0, 0))
+            attempt = stack.enter_context(_Attempt(self._ledger, f"{request['method']} {request['path']}"))
+            relayed = await stack.enter_async_context(self._relay.sent(call))
             if (refusal := _redirected(call, relayed)) is not None:
                 yield refusal
                 return
             headers = tuple(client_headers(relayed.headers))
             if relayed.body.content_type in _STREAMS:
-                yield Reply(relayed.status, headers, live=self._taken_down(request, relayed, key))
+                yield Reply(relayed.status, headers, live=self._taken_down(request, relayed, key, attempt))
                 return
             body = await relayed.body.read_all()
-            self._keep(request, relayed, key, encoded_body(body))
+            self._keep(request, relayed, key, encoded_body(body), attempt)
             yield Reply(relayed.status, headers, body)
 
     async def _taken_down(
-        self, request: dict[str, JsonValue], relayed: Relayed, key: str
+        self, request: dict[str, JsonValue], relayed: Relayed, key: str, attempt: _Attempt
     ) -> AsyncIterator[bytes]:
         tape = StreamTape(relayed.body.content_type)
         while data := await relayed.body.read():
             tape.add(data)
             yield data
-        self._keep(request, relayed, key, tape.recorded())
+        self._keep(request, relayed, key, tape.recorded(), attempt)
 
     def _keep(
-        self, request: dict[str, JsonValue], relayed: Relayed, key: str, content: dict[str, JsonValue]
+        self,
+        request: dict[str, JsonValue],
+        relayed: Relayed,
+        key: str,
+        content: dict[str, JsonValue],
+        attempt: _Attempt,
     ) -> None:
-        self._ledger.asked(is_good=relayed.status < 400)
-        if not self._writes or not is_worth_keeping(relayed.status):
+        attempt.is_good = relayed.status < 400
+        if self._mode == "live" or not is_worth_keeping(relayed.status):
             return
-        what = f"{request['method']} {request['path']}"
         if self._redactor.json(request)[1]:
-            self._ledger.refuse(f"{what}: there is a secret in what was asked")
+            self._ledger.refuse(f"{attempt.what}: there is a secret in what was asked")
             return
         wire, _ = self._redactor.json(
             {"status": relayed.status, "headers": _stored_headers(relayed), **content}
         )
         exchange = opaque_exchange(request, wire if isinstance(wire, dict) else {})
         if self._redactor.left_in(exchange.wire):
-            self._ledger.refuse(f"{what}: a secret could not be cut out of the answer")
+            self._ledger.refuse(f"{attempt.what}: a secret could not be cut out of the answer")
             return
-        self._store.add_exchange(exchange, overwrite=self._overwrites, yields=not self._overwrites)
+        overwrite = self._mode == "record"
+        self._store.add_exchange(exchange, overwrite=overwrite, yields=not overwrite)
         self._staged[key] = exchange
         self._ledger.keep(key)
+
+
+class _Attempt:
+    """One live call of an opaque kind, counted."""
+
+    def __init__(self, ledger: Ledger, what: str) -> None:
+        self.what = what
+        self.is_good = False
+        self._ledger = ledger
+
+    def __enter__(self) -> Self:
+        self._ledger.asked()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if not self.is_good:
+            self._ledger.fail(f"{self.what}: {error}" if isinstance(error, LlmError) else "")
 
 
 def _stored_headers(relayed: Relayed) -> dict[str, JsonValue]:

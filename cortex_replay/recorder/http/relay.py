@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
@@ -67,10 +67,24 @@ def kept_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
 
 
 class Relay:
-    """One client for each upstream, made when it is first asked."""
+    """One client for each upstream, made when it is first asked.
 
-    def __init__(self, upstreams: Upstreams, environment: Mapping[str, str], timeout_ms: int) -> None:
+    Args:
+        upstreams: Who may be asked.
+        environment: Where their keys are.
+        timeout_ms: What a call may take in all.
+        learn: Is told every key that a client brings.
+    """
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        environment: Mapping[str, str],
+        timeout_ms: int,
+        learn: Callable[[str], None],
+    ) -> None:
         self._upstreams = upstreams
+        self._learn = learn
         self._environment = environment
         self._timeout_ms = timeout_ms
         self._clients: dict[str, tuple[Http, bool]] = {}
@@ -93,10 +107,18 @@ class Relay:
         ]
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+        self._learn_keys(headers, query)
         target = f"{call.route.path}?{query}" if query else call.route.path
         relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
         async with relayed.body:
             yield relayed
+
+    def _learn_keys(self, headers: list[tuple[str, str]], query: str) -> None:
+        """A key that a client brings itself is passed on, and must not be stored any more than ours."""
+        values = [value.rpartition(" ")[2] for name, value in headers if name in _KEYS]
+        values += [value for name, value in parse_qsl(query) if name == "key"]
+        for value in values:
+            self._learn(value)
 
     async def aclose(self) -> None:
         for http, _ in self._clients.values():

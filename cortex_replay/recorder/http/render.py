@@ -17,7 +17,7 @@ from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
 
-__all__ = ["Renderer", "error_reply", "reply_of_wire"]
+__all__ = ["Renderer", "error_reply", "is_as_recorded", "reply_of_wire"]
 
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _MOST_KEPT: Final = 4096
@@ -50,10 +50,15 @@ class Renderer:
         return reply
 
 
-def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -> Reply:
+def is_as_recorded(answer: Answer, protocol: str, *, stream: bool) -> bool:
+    """Whether an answer was recorded in this protocol and in this way."""
     wire = answer.wire
-    if wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream:
-        return reply_of_wire(wire)
+    return wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream
+
+
+def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -> Reply:
+    if answer.wire is not None and is_as_recorded(answer, protocol, stream=stream):
+        return reply_of_wire(answer.wire)
     if answer.usage is None:
         # Providers always count, and clients rely on it; another protocol's recording may not have.
         answer = replace(answer, usage=TokenUsage(0, 0))
@@ -70,13 +75,25 @@ def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -
 def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> list[Event]:
     """The answer's chunks at their recorded times; where there are none, all at once."""
     chunks = chunks_of(answer, key.model)
-    times = [float(timed.at_ms) for timed in answer.stream]
+    times = _times_of(answer, key.model)
     if len(times) != len(chunks):
         times = [0.0] * len(chunks)
     encoder = codec.stream_encoder(answer.model or key.model, answer_id)
     events = [(times[0], encoder.start())]
     events += [(at, encoder.chunk(chunk)) for at, chunk in zip(times, chunks, strict=True)]
     return [(at, data) for at, data in events if data]
+
+
+def _times_of(answer: Answer, model: str) -> list[float]:
+    """When each chunk of an answer came."""
+    wire = answer.wire
+    if wire is None or wire.get("stream") is not True:
+        return [float(timed.at_ms) for timed in answer.stream]
+    decoder = WIRES[str(wire.get("protocol"))].stream_decoder(model)
+    times: list[float] = []
+    for at_ms, data in reply_of_wire(wire).events:
+        times += [at_ms for _ in decoder.feed(data)]
+    return times
 
 
 def _without_usage(reply: Reply) -> Reply:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["PROTOCOLS", "Route", "canonical_path", "unprefixed_upstream"]
+__all__ = ["PROTOCOLS", "Route", "canonical_path", "lifted_by", "unprefixed_upstream"]
 
 PROTOCOLS: Final = {
     "/v1/messages": "anthropic-messages",
@@ -22,6 +22,7 @@ PROTOCOLS: Final = {
 }
 """The calls that are lifted, by the path that they are posted to."""
 
+_OPENAI_PROTOCOLS: Final = ("openai-chat", "openai-responses")
 _VERSIONS: Final = re.compile(r"(?:/v1)+(?=/|$)")
 _MODEL_METHOD: Final = re.compile(r"/(?:v1(?:beta\d*|alpha\d*)?)/(?:models|tunedModels)/[^/]+:[A-Za-z]+$")
 _GEMINI: Final = re.compile(r"/v1(?:beta|alpha)\d*/")
@@ -57,10 +58,17 @@ def canonical_path(path: str, kind: str) -> str:
     return path
 
 
+def lifted_by(path: str) -> str | None:
+    """The protocol of what is posted to a path, where it is one that is lifted."""
+    return PROTOCOLS.get(path.rstrip("/"))
+
+
 def unprefixed_upstream(path: str, header: Callable[[str], str], known: Collection[str]) -> str | None:
     """The provider that a path without a prefix is for; headers decide where several have it."""
     if _NATIVE_OLLAMA.match(path) or _NATIVE_OLLAMA.match(_VERSIONS.sub("", path, count=1)):
         return "ollama"
+    if lifted_by(canonical_path(path, "claude")) in _OPENAI_PROTOCOLS:
+        return "openai"
     if header("x-goog-api-key") or _GEMINI.match(path) or _MODEL_METHOD.match(path):
         return "gemini"
     versioned = canonical_path(path, "claude")

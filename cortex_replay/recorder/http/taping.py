@@ -21,6 +21,9 @@ __all__ = ["AnswerTape", "StreamTape", "whole_answer"]
 _EVENT_END: Final = {"text/event-stream": re.compile(rb"\r\n\r\n|\n\n|\r\r"), "": re.compile(rb"\n")}
 
 
+_LONGEST_END: Final = 3
+
+
 class StreamTape:
     """A stream as it comes: cut at the ends of its events, each with its time."""
 
@@ -28,7 +31,8 @@ class StreamTape:
         self._end = _EVENT_END.get(media_type, _EVENT_END[""])
         self._started = time.monotonic()
         self._events: list[tuple[int, bytes]] = []
-        self._rest = b""
+        self._rest = bytearray()
+        self._looked_at = 0
 
     @property
     def at_ms(self) -> int:
@@ -36,16 +40,18 @@ class StreamTape:
 
     def add(self, data: bytes) -> None:
         """Take down the next bytes."""
-        data = self._rest + data
-        start = 0
-        for end in self._end.finditer(data):
-            self._events.append((self.at_ms, data[start : end.end()]))
-            start = end.end()
-        self._rest = data[start:]
+        rest = self._rest
+        rest += data
+        start, at_ms = 0, self.at_ms
+        while end := self._end.search(rest, max(start, self._looked_at)):
+            self._events.append((at_ms, bytes(rest[start : end.end()])))
+            start = self._looked_at = end.end()
+        del rest[:start]
+        self._looked_at = max(0, len(rest) - _LONGEST_END)  # the rest of it may be still to come
 
     def recorded(self) -> dict[str, JsonValue]:
         """The stream as a recording holds it."""
-        events = [*self._events, (self.at_ms, self._rest)] if self._rest else self._events
+        events = [*self._events, (self.at_ms, bytes(self._rest))] if self._rest else self._events
         try:
             return {"events": [{"at_ms": at, "text": data.decode()} for at, data in events]}
         except UnicodeDecodeError:

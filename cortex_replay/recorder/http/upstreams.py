@@ -9,7 +9,7 @@ from typing import Final
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.recorder.http.routes import PROTOCOLS, Route, canonical_path, unprefixed_upstream
+from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
 
 __all__ = ["ENVIRONMENT", "Upstream", "Upstreams"]
 
@@ -99,8 +99,8 @@ class Upstreams:
         if upstream is None:
             return None
         canonical = canonical_path(f"/{rest}", upstream.kind)
-        protocol = PROTOCOLS.get(canonical) if method == "POST" else None
-        route = Route(upstream.name, canonical, protocol)
+        protocol = lifted_by(canonical) if method == "POST" else None
+        route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
         if (is_prefixed or protocol is not None) and len(self._routes) < _MOST_ROUTES_KEPT:
             self._routes[method, path] = route
         return route
