@@ -139,11 +139,15 @@ def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
 
 
 def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
-    """One answer where all say the same: then it is the answer to every call. Of a stream that was not
-    counted and a call that was, the one that knows more is kept."""
+    """One answer where all say the same: then it is the answer to every call. Where the first was a stream
+    that nobody counted and another was counted, its meta says so."""
     if len({essence_of_answer(answer) for answer in answers}) > 1:
         return tuple(answers)
-    return (next((answer for answer in answers if answer.usage is not None), answers[0]),)
+    first = answers[0]
+    counted = next((answer.usage for answer in answers if answer.usage is not None), None)
+    if first.usage is None and counted is not None:
+        first = replace(first, meta={**(first.meta or {}), "usage": counted.to_dict()})
+    return (first,)
 
 
 @cache

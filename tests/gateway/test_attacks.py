@@ -383,7 +383,7 @@ def test_only_the_command_s_own_word_makes_it_a_runner(shell: Shell, tmp_path: P
 
 
 def test_a_count_is_not_lost_to_a_stream_without_one(opened: Opened, tmp_path: Path) -> None:
-    """Of two equal answers the one that was counted is kept."""
+    """The stream comes again as it was, and whoever asks for the whole has the count."""
 
     async def script(exchange: Exchange) -> None:
         if exchange.received.json.get("stream"):
@@ -399,5 +399,8 @@ def test_a_count_is_not_lost_to_a_stream_without_one(opened: Opened, tmp_path: P
         url = gateway.url("openai") + "/v1/chat/completions"
         ask(url, json={**ASKED, "stream": True})
         ask(url, json=ASKED)
-    (item,) = Store.open(tmp_path / "store").list()
-    assert Store.open(tmp_path / "store").get(item.model, item.prompt_hash).answers[0].usage is not None
+    with opened() as gateway:
+        url = gateway.url("openai") + "/v1/chat/completions"
+        assert ask(url, json={**ASKED, "stream": True}).content == b"".join(CHAT.events("same", usage=None))
+        assert ask(url, json=ASKED).json()["usage"]["total_tokens"] == 7
+    assert len(Store.open(tmp_path / "store")) == 1

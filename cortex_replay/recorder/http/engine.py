@@ -112,9 +112,10 @@ class Engine:
         if lifted is None or self.store.has_failures(*lifted.key):
             return None
         try:
-            answers = self.store.get(*lifted.key).answers
+            fixture = self.store.get(*lifted.key)
         except NoFixture:
             return None
+        answers = fixture.answers
         if len(answers) != 1 or not _can_serve(answers[0], lifted, call.route.protocol):
             return None
         self.ledger.hit(lifted.key, answers[0].usage)
@@ -124,6 +125,7 @@ class Engine:
             call.route.protocol,
             stream=lifted.stream,
             with_usage=lifted.with_usage,
+            meta=fixture.meta,
         )
 
     @asynccontextmanager
@@ -236,7 +238,12 @@ class Engine:
             return Reply(reply.status, reply.headers[:1], reply.body)
         self.ledger.hit(lifted.key, outcome.usage)
         return self._renderer.reply(
-            outcome, lifted.key, protocol, stream=lifted.stream, with_usage=lifted.with_usage
+            outcome,
+            lifted.key,
+            protocol,
+            stream=lifted.stream,
+            with_usage=lifted.with_usage,
+            meta=outcome.meta,
         )
 
     async def _missed(self, call: Call, protocol: str, key: FixtureKey, *, is_exhausted: bool) -> Reply:

@@ -32,15 +32,22 @@ class Renderer:
         self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, Reply]] = {}
 
     def reply(
-        self, answer: Answer, key: FixtureKey, protocol: str, *, stream: bool, with_usage: bool = True
+        self,
+        answer: Answer,
+        key: FixtureKey,
+        protocol: str,
+        *,
+        stream: bool,
+        with_usage: bool = True,
+        meta: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
         """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
-        from what it says, with ids that come from the key."""
+        from what it says, with ids that come from the key, and counts that may stand in its ``meta``."""
         place = (id(answer), protocol, stream, with_usage)
         kept = self._kept.get(place)
         if kept is not None and kept[0] is answer:
             return kept[1]
-        reply = _rendered(answer, key, protocol, stream=stream)
+        reply = _rendered(answer, key, protocol, meta or {}, stream=stream)
         if stream and protocol == "openai-chat" and not with_usage:
             reply = _without_usage(reply)
         if len(reply.body) <= _MOST_BYTES:
@@ -56,12 +63,14 @@ def is_as_recorded(answer: Answer, protocol: str, *, stream: bool) -> bool:
     return wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream
 
 
-def _rendered(answer: Answer, key: FixtureKey, protocol: str, *, stream: bool) -> Reply:
+def _rendered(
+    answer: Answer, key: FixtureKey, protocol: str, meta: Mapping[str, JsonValue], *, stream: bool
+) -> Reply:
     if answer.wire is not None and is_as_recorded(answer, protocol, stream=stream):
         return reply_of_wire(answer.wire)
     if answer.usage is None:
         # Providers always count, and clients rely on it; another protocol's recording may not have.
-        answer = replace(answer, usage=TokenUsage(0, 0))
+        answer = replace(answer, usage=_noted_usage(meta) or TokenUsage(0, 0))
     codec = WIRES[protocol]
     answer_id = key.prompt_hash[:24]
     if not stream:
@@ -82,6 +91,13 @@ def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> lis
     events = [(times[0], encoder.start())]
     events += [(at, encoder.chunk(chunk)) for at, chunk in zip(times, chunks, strict=True)]
     return [(at, data) for at, data in events if data]
+
+
+def _noted_usage(meta: Mapping[str, JsonValue]) -> TokenUsage | None:
+    match meta.get("usage"):
+        case {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}:
+            return TokenUsage(prompt, completion)
+    return None
 
 
 def _times_of(answer: Answer, model: str) -> list[float]:
