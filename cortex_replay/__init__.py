@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from cortex_replay.adapters.ollama import OllamaAdapter
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
     from cortex_replay.recorder import RecordingAdapter
+    from cortex_replay.recorder.faults import FaultAdapter
 
 __all__ = [
     "Answer",
     "BudgetSpent",
     "ClaudeAdapter",
+    "FaultAdapter",
     "Finding",
     "Fixture",
     "FixtureConflict",
@@ -94,6 +96,7 @@ use_wire_decoder(_decode_wire)
 
 _ON_DEMAND = {
     "ClaudeAdapter": "adapters.claude",
+    "FaultAdapter": "recorder.faults",
     "OllamaAdapter": "adapters.ollama",
     "OpenAICompatAdapter": "adapters.openai_compat",
     "RecordingAdapter": "recorder",

@@ -108,8 +108,9 @@ def test_the_python_in_the_guides_runs(name: str, tmp_path: Path, monkeypatch: p
     exec(compile(block, name, "exec"), {})
 
 
-def test_the_python_in_the_guide_to_the_gateway_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guide", ["gateway", "faults"])
+def test_the_python_in_a_guide_runs(monkeypatch: pytest.MonkeyPatch, guide: str) -> None:
     monkeypatch.chdir(ROOT)
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/gateway.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / f"docs/{guide}.md").read_text(), re.DOTALL)
 
-    exec(compile(block, "gateway.md", "exec"), {})
+    exec(compile(block, guide, "exec"), {})

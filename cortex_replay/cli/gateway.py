@@ -13,11 +13,19 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.providers import redactor_for
 from cortex_replay.config import Mode, Settings, load_settings
+from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.store import Store
 
-__all__ = ["gateway_options", "open_engine", "overrides_in", "quoted_command"]
+__all__ = [
+    "fault_option",
+    "faults_in",
+    "gateway_options",
+    "open_engine",
+    "overrides_in",
+    "quoted_command",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,6 +59,20 @@ def gateway_options(function: _F) -> _F:
     ):
         function = option(function)
     return function
+
+
+fault_option = click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    help="Let something go wrong: 429@2, cut:3@always, 500@0.2/7 (docs/faults.md). Repeatable.",
+)
+
+
+def faults_in(spelled: Sequence[str], *, per_scope: bool = True) -> Faults:
+    """The faults that were named on the command line."""
+    return Faults([Fault.parse(text) for text in spelled], per_scope=per_scope)
 
 
 def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:

@@ -34,10 +34,11 @@ _COMMANDS = (
     "scan",
     "serve",
     "show",
+    "sweep",
     "verify",
 )
 
-_RUNNERS = ("record", "replay")
+_RUNNERS = ("record", "replay", "sweep")
 """Those that run a command of the user's."""
 
 

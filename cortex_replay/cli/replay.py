@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cortex_replay.cli.gateway import fault_option
 from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
@@ -28,6 +29,7 @@ __all__ = ["replay_command"]
   cortex-replay replay -- npm test
   cortex-replay replay --fail-on miss --fail-on unused -- pytest tests/agents
   cortex-replay replay --store tests/llm --report used.json -- go test ./...
+  cortex-replay replay --fault 429@2 --fault cut:1@3 -- npm test     what if the model fails?
 
 Exit status:
   0  the command ended well, and with it the run
@@ -47,6 +49,7 @@ Exit status:
     help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
 )
 @click.option("--no-guard", is_flag=True, help="Leave the command's proxies as they are.")
+@fault_option
 @fail_on_option
 @report_option
 @json_option

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import open_engine, quoted_command
+from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command
 from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Mode, Settings
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
@@ -68,7 +68,8 @@ def run_behind(
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
     with contextlib.ExitStack() as stack:
-        gateway = stack.enter_context(Gateway(engine, pace=pace).running())
+        faults = faults_in(flags.get("faults", ()))
+        gateway = stack.enter_context(Gateway(engine, pace=pace, faults=faults).running())
         guard = None
         if engine.mode == "replay" and not flags.get("no_guard"):
             own = f"{gateway.host}:{gateway.port}"

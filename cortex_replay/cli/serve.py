@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import gateway_options, open_engine, quoted_command
+from cortex_replay.cli.gateway import fault_option, faults_in, gateway_options, open_engine, quoted_command
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.cli.recording import tell_of_yielded
 
@@ -63,6 +63,7 @@ Exit status:
     "--url-file", type=click.Path(path_type=Path), help="Write the URL, token and all, to this file (0600)."
 )
 @gateway_options
+@fault_option
 @json_option
 @click.pass_context
 def serve_command(
@@ -75,6 +76,7 @@ def serve_command(
     allow_remote: bool,
     allowed_hosts: tuple[str, ...],
     url_file: Path | None,
+    faults: tuple[str, ...],
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -96,6 +98,7 @@ def serve_command(
         pace=pace,
         allow_remote=allow_remote,
         allowed_hosts=allowed_hosts,
+        faults=faults_in(faults),
     )
     if url_file is not None:
         _write_private(url_file, gateway.url())

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from cortex_replay.errors import FixtureIntegrityFailed, LlmError
+from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
+from cortex_replay.gateway.control import CONTROL, controlled
 from cortex_replay.gateway.doors import Doors, Refusal
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.recorder.faults import Fault, Faults
+from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
 from cortex_replay.recorder.http.render import error_reply
 
-__all__ = ["App"]
+__all__ = ["CLOSE", "App"]
 
 logger = logging.getLogger(__name__)
 
@@ -21,12 +25,18 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+CLOSE: Final = "cortex_replay.close"
+"""Where a call's scope holds the way to close its connection."""
 _BODY_S: Final = 60.0
 """How long a client may take to send its body."""
 
 
 class _TooLarge(Exception):
     pass
+
+
+class _Faulty(Exception):
+    """Something went wrong, as it was asked to."""
 
 
 class _Gone(Exception):
@@ -40,11 +50,15 @@ class App:
         engine: Who answers.
         doors: Who may come in.
         pace: How fast recorded streams are replayed.
+        faults: What is to go wrong.
         max_body: The largest body that is read.
     """
 
-    def __init__(self, engine: Engine, doors: Doors, pace: Pace, max_body: int = 32 * 2**20) -> None:
+    def __init__(
+        self, engine: Engine, doors: Doors, pace: Pace, faults: Faults, max_body: int = 32 * 2**20
+    ) -> None:
         self._engine = engine
+        self._faults = faults
         self._doors = doors
         self._pace = pace
         self._max_body = max_body
@@ -56,22 +70,30 @@ class App:
         protocol = None
         try:
             prepared = await self._prepared(scope, receive)
-            if isinstance(prepared, Call):
-                protocol = prepared.route.protocol
-                reply = self._engine.at_once(prepared)
-                if reply is None or (reply.events and not self._pace.is_instant):
-                    await self._answer_while_there(prepared, reply, receive, send)
-                    return
-            else:
+            if isinstance(prepared, Reply):
                 reply = prepared
+            else:
+                call, fault = prepared
+                protocol = call.route.protocol
+                if fault is not None:
+                    answering = self._answer_faultily(call, fault, send, scope)
+                    await self._while_there(answering, receive)
+                    return
+                reply = self._engine.at_once(call)
+                if reply is None:
+                    await self._while_there(self._answer(call, send), receive)
+                    return
+                if reply.events and not self._pace.is_instant:
+                    await self._while_there(self._send(reply, send), receive)
+                    return
         except _Gone:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer and no traceback
             reply = self._broken(error, protocol)
         await _send_whole(reply, send)
 
-    async def _prepared(self, scope: Message, receive: Receive) -> Call | Reply:
-        """The call that a client makes, or what it is told instead."""
+    async def _prepared(self, scope: Message, receive: Receive) -> tuple[Call, Fault | None] | Reply:
+        """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         entry = self._doors.enter(scope["raw_path"].decode("latin-1"), headers)
         if isinstance(entry, Refusal):
@@ -82,6 +104,9 @@ class App:
             return next((value.decode("latin-1") for known, value in headers if known == wanted), "")
 
         method: str = scope["method"]
+        if entry.path.startswith(CONTROL):
+            body = await self._body(header("content-length"), receive)
+            return controlled(entry.path, method, body, self._engine, self._faults)
         route = self._engine.upstreams.route(method, entry.path, header)
         if route is None:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
@@ -97,7 +122,9 @@ class App:
         is_quick = self._engine.mode == "replay" and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
-        return Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
+        call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
+        is_faulty = entry.fault or self._faults.are_any
+        return call, self._faults.next(entry.scope, entry.fault) if is_faulty else None
 
     async def _body(self, length: str, receive: Receive) -> bytes:
         if length.isdigit() and int(length) > self._max_body:
@@ -123,13 +150,9 @@ class App:
                     raise _TooLarge
         return b"".join(pieces)
 
-    async def _answer_while_there(
-        self, call: Call, reply: Reply | None, receive: Receive, send: Send
-    ) -> None:
+    async def _while_there(self, answer: Coroutine[Any, Any, None], receive: Receive) -> None:
         """Answer while there is somebody to answer to: a client that leaves ends the call upstream."""
-        answering = asyncio.ensure_future(
-            self._answer(call, send) if reply is None else self._send(reply, send)
-        )
+        answering = asyncio.ensure_future(answer)
         leaving = asyncio.ensure_future(_left(receive))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -142,6 +165,24 @@ class App:
         except (asyncio.CancelledError, LlmError) as error:
             # It is too late for another answer: the connection is closed in the middle of this one.
             logger.debug("an answer was not finished: %s", type(error).__name__)
+
+    async def _answer_faultily(self, call: Call, fault: Fault, send: Send, scope: Message) -> None:
+        """Let something go wrong. The turn has then not ended, so that the recording goes on with it."""
+        protocol = call.route.protocol
+        if answers_alone(fault):
+            self._faults.note(fault)
+            await self._send(refusal(fault, protocol), send, scope)
+            return
+        with contextlib.suppress(_Faulty):
+            async with self._engine.answering(call) as reply:
+                faulty = faulty_reply(fault, reply, protocol)
+                if faulty is None:  # it has no place in this answer
+                    await self._send(reply, send)
+                    return
+                self._faults.note(fault)
+                await self._send(faulty, send, scope)
+                if not fault.is_chunking:
+                    raise _Faulty
 
     async def _answer(self, call: Call, send: Send) -> None:
         has_begun = False
@@ -161,30 +202,39 @@ class App:
             self._engine.ledger.damaged(findings)
             reason = f"the store is not what its index says, and nothing is replayed: {findings}"
             return error_reply(protocol, 424, f"cortex-replay: {reason}", "integrity_error")
+        if isinstance(error, InvalidRequest):
+            return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")
         if isinstance(error, LlmError):
             return error_reply(protocol, 424, f"cortex-replay: {error}", "gateway_error")
         logger.error("a call could not be answered: %s", type(error).__name__)
         reason = f"cortex-replay: internal error ({type(error).__name__})"
         return error_reply(protocol, 424, reason, "gateway_error")
 
-    async def _send(self, reply: Reply, send: Send) -> None:
-        if reply.live is not None:
+    async def _send(self, reply: Reply, send: Send, scope: Message | None = None) -> None:
+        if reply.status:
+            is_paced = bool(reply.events) and not self._pace.is_instant
+            if reply.live is None and not is_paced and reply.ending == "whole" and not reply.is_in_pieces:
+                await _send_whole(reply, send)
+                return
             await send(_start(reply))
-            async for data in reply.live:
+            async for data in reply.live or self._paced(reply):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
-        elif reply.events and not self._pace.is_instant:
-            await send(_start(reply))
-            loop = asyncio.get_running_loop()
-            started = loop.time()
-            for at_ms, data in reply.events:
-                pause = started + at_ms / 1000 * self._pace.factor - loop.time()
-                if pause > 0:
-                    await asyncio.sleep(pause)
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-        else:
-            await _send_whole(reply, send)
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if reply.ending == "whole":
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif reply.ending == "hang":
+            await asyncio.Event().wait()  # until the client gives up
+        elif scope is not None:
+            scope[CLOSE](is_hard=reply.ending == "reset")
+
+    async def _paced(self, reply: Reply) -> AsyncIterator[bytes]:
+        """The events of a recorded stream, each at its time."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for at_ms, data in reply.events:
+            pause = started + at_ms / 1000 * self._pace.factor - loop.time()
+            # A moment at least, so that each event is a piece of its own on the way.
+            await asyncio.sleep(max(0.0, pause))
+            yield data
 
 
 async def _left(receive: Receive) -> None:

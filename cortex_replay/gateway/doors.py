@@ -26,10 +26,12 @@ class Refusal(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What a path says besides where it goes."""
+    """What a call says besides where it goes."""
 
     path: str
     scope: str
+    fault: str = ""
+    """What is to go wrong with it."""
 
 
 class Doors:
@@ -53,7 +55,7 @@ class Doors:
         brought = self._brought(headers)
         if isinstance(brought, Refusal):
             return brought
-        token, scope = brought
+        token, scope, fault = brought
         if path.startswith(("/t-", "/s-", "//")):
             match = _SEGMENTS.match(path)
             if match is not None:
@@ -62,11 +64,11 @@ class Doors:
                 path = path[match.end() :]
         if self._token is not None and not hmac.compare_digest(token, self._token.encode()):
             return Refusal(401, "the token is missing or wrong")
-        return Entry(_SLASHES.sub("/", path) if "//" in path else path or "/", scope)
+        return Entry(_SLASHES.sub("/", path) if "//" in path else path or "/", scope, fault)
 
-    def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str] | Refusal:
-        """The token and the scope that headers bring."""
-        hosts, token, scope = 0, b"", ""
+    def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
+        """The token, the scope and the fault that headers bring."""
+        hosts, token, scope, fault = 0, b"", "", ""
         for name, value in headers:
             if name == b"host":
                 hosts += 1
@@ -78,7 +80,9 @@ class Doors:
                 token = value
             elif name == b"x-cortex-replay-scope":
                 scope = value.decode("latin-1")
-        return (token, scope) if hosts == 1 else Refusal(403, "a call needs one Host")
+            elif name == b"x-cortex-replay-fault":
+                fault = value.decode("latin-1")
+        return (token, scope, fault) if hosts == 1 else Refusal(403, "a call needs one Host")
 
 
 def hosts_of(host: str, port: int) -> list[str]:

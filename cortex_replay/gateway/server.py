@@ -8,6 +8,7 @@ import re
 import secrets
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -17,9 +18,10 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cortex_replay.errors import InvalidRequest, StoreIo
-from cortex_replay.gateway.app import App
+from cortex_replay.gateway.app import CLOSE, App
 from cortex_replay.gateway.doors import Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine
 
 __all__ = ["Gateway"]
@@ -71,8 +73,18 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[CLOSE] = self.close_connection  # type: ignore[typeddict-unknown-key]
         if self._deadline is None:
             self._await_head()
+
+    def close_connection(self, *, is_hard: bool) -> None:
+        """Close in the middle of an answer; hard, so that the client's system is told of a reset."""
+        if is_hard:
+            held = self.transport.get_extra_info("socket")
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
@@ -137,6 +149,7 @@ class Gateway:
         allow_remote: Whether to listen where other machines can reach it.
         allowed_hosts: Further names by which clients may call it, with their port.
         max_body: The largest body that is read.
+        faults: What is to go wrong.
     """
 
     def __init__(
@@ -150,6 +163,7 @@ class Gateway:
         allow_remote: bool = False,
         allowed_hosts: Sequence[str] = (),
         max_body: int = 32 * 2**20,
+        faults: Faults | None = None,
     ) -> None:
         is_local = host in _LOOPBACK
         if not is_local and not allow_remote:
@@ -163,7 +177,8 @@ class Gateway:
         self._socket = _bound(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
-        self._server = _Server(_config(App(engine, doors, pace, max_body)))
+        self.faults = faults or Faults()
+        self._server = _Server(_config(App(engine, doors, pace, self.faults, max_body)))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the token and the scope in it."""

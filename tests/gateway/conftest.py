@@ -69,7 +69,9 @@ def gateway_over(
     urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
     environment = {**KEYS, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
     of_gateway = {
-        name: options.pop(name) for name in ("token", "allowed_hosts", "max_body") if name in options
+        name: options.pop(name)
+        for name in ("token", "allowed_hosts", "max_body", "faults")
+        if name in options
     }
     pace = Pace.parse(options.pop("pace", "instant"))
     engine = Engine(

@@ -27,6 +27,7 @@ from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
 
 PROGRAM = Path(sys.executable).with_name("cortex-replay")
+ROOT = Path(__file__).parents[2]
 ASK = """
 import json, os, sys, urllib.request
 def ask(text):

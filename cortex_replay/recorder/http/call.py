@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cortex_replay.recorder.http.routes import Route
 
@@ -43,3 +44,7 @@ class Reply:
     """A recorded stream; ``body`` is then all of it."""
     live: AsyncIterator[bytes] | None = None
     """What an upstream sends while it is being recorded."""
+    ending: Literal["whole", "cut", "reset", "hang"] = "whole"
+    """How it ends: well; or cut off, reset or left open behind its events, as a fault wants it."""
+    is_in_pieces: bool = False
+    """Whether each event is to be written by itself."""

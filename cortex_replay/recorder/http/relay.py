@@ -44,6 +44,7 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
         "forwarded",
         "x-forwarded-for",
         "x-real-ip",
+        "x-cortex-replay-fault",
         "x-cortex-replay-scope",
         "x-cortex-replay-token",
     ]

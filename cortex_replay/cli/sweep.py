@@ -1,0 +1,236 @@
+"""``cortex-replay sweep``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.gateway import open_engine, quoted_command
+from cortex_replay.cli.options import (
+    ExampleCommand,
+    command_behind,
+    json_option,
+    settle,
+    store_option,
+    the_store,
+)
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.gateway import Gateway
+from cortex_replay.gateway.environment import command_environment
+from cortex_replay.gateway.guard import guarding
+from cortex_replay.recorder.faults import KINDS, Fault, Faults
+
+__all__ = ["sweep_command"]
+
+_DEFAULT = ("429:0.05", "500", "529", "reset", "cut", "malformed-json", "malformed-tool", "error-event")
+"""Those that a client finds out at once. Of a timeout and a stall it has to grow tired first."""
+_DRIFT = 4
+_FAILED_BEFORE = 1
+
+Verdict = Literal["survived", "failed", "hung", "not applicable"]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of the command."""
+
+    turn: int
+    fault: str
+    verdict: Verdict
+    status: int | None
+    calls: int
+
+
+@click.command(
+    "sweep",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay sweep -- python agent.py
+  cortex-replay sweep --fault 429 --fault timeout --seconds 30 -- npm test
+  cortex-replay sweep --allow malformed-json --json -- pytest tests/agent.py
+
+Exit status:
+  0  the command survived every fault that it was expected to
+  1  it fails without any fault, or calls no model
+  2  wrong usage
+  3  it asks for something that is not recorded
+  4  it did not survive one
+  5  the store is not what its index says
+""",
+)
+@store_option
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="KIND",
+    help=f"Only these.  [default: {', '.join(kind.partition(':')[0] for kind in _DEFAULT)}]",
+)
+@click.option("--turn", "turns", multiple=True, type=click.IntRange(1), help="Only these calls. Repeatable.")
+@click.option("--allow", multiple=True, metavar="KIND", help="A fault that it need not survive. Repeatable.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="For one run.")
+@click.option("--show-output", is_flag=True, help="Let the command print, each time.")
+@json_option
+@click.pass_context
+def sweep_command(
+    ctx: click.Context,
+    /,
+    store: Path | None,
+    faults: tuple[str, ...],
+    turns: tuple[int, ...],
+    allow: tuple[str, ...],
+    seconds: float,
+    show_output: bool,
+    as_json: bool,
+) -> None:
+    """Run a recorded command once for every call and fault, and tell which it survives: sweep -- COMMAND ...
+
+    First it runs without a fault, to see that it is recorded and how many calls it makes. Then each of
+    these fails once in each way, and the recording goes on. It survives if the command ends with 0.
+    """
+    command = command_behind(ctx)
+    if not command:
+        raise click.UsageError("give the command behind --: cortex-replay sweep -- python agent.py")
+    kinds = [_kind(kind) for kind in faults or _DEFAULT]
+    allowed = {_kind(kind).kind for kind in allow}
+    sweeper = _Sweeper(command, the_store(ctx, store), seconds, show_output=show_output)
+    calls = sweeper.without_faults()
+    if not calls:
+        settle(ctx, sweeper.status)
+        ctx.exit(sweeper.status)
+    runs: list[_Run] = []
+    wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
+    with click.progressbar(
+        [(turn, kind) for turn in wanted for kind in kinds],
+        label="sweeping",
+        file=sys.stderr,
+        hidden=not output.is_terminal(sys.stderr),
+    ) as bar:
+        for turn, kind in bar:
+            runs.append(sweeper.with_fault(kind, turn))
+    unexpected = [
+        run for run in runs if run.verdict in ("failed", "hung") and _kind(run.fault).kind not in allowed
+    ]
+    status = _DRIFT if unexpected else 0
+    settle(ctx, status)
+    if as_json:
+        output.print_json({"calls": calls, "runs": [vars(run) for run in runs], "survived": not unexpected})
+    else:
+        _print(runs, kinds, wanted, allowed)
+        _tell(unexpected, calls, len(runs))
+    ctx.exit(status)
+
+
+def _kind(text: str) -> Fault:
+    try:
+        return Fault.parse(text.partition("@")[0])
+    except InvalidRequest as error:
+        raise click.UsageError(f"{error.reason}; there are {', '.join(KINDS)}") from None
+
+
+class _Sweeper:
+    """Runs the command behind a gateway, again and again."""
+
+    def __init__(self, command: Sequence[str], root: Path, seconds: float, *, show_output: bool) -> None:
+        self._command = command
+        self._root = root
+        self._seconds = seconds
+        self._shows_output = show_output
+        self.status = 0
+
+    def without_faults(self) -> int:
+        """How many calls the command makes; 0 if it does not get that far, with the status to end with."""
+        faults = Faults()
+        status, ledger = self._run(faults)
+        if ledger["broken"]:
+            self.status = 5
+            output.talk("error: the store is not what its index says")
+        elif ledger["misses"]:
+            self.status = 3
+            output.talk(output.quoted(ledger["misses"][0]["explanation"]))
+        elif status != 0:
+            self.status = _FAILED_BEFORE
+            output.talk(f"error: the command fails without any fault (status {status})")
+        elif not ledger["hits"]:
+            self.status = _FAILED_BEFORE
+            output.talk("error: no call came to the gateway")
+        return 0 if self.status else int(ledger["hits"])
+
+    def with_fault(self, kind: Fault, turn: int) -> _Run:
+        fault = Fault(kind.kind, kind.detail, turn)
+        faults = Faults([fault], per_scope=False)
+        status, ledger = self._run(faults)
+        verdict: Verdict = "survived" if status == 0 else "hung" if status is None else "failed"
+        if not faults.struck:
+            verdict = "not applicable"
+        return _Run(turn, str(kind).partition("@")[0], verdict, status, int(ledger["hits"]))
+
+    def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
+        how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
+        engine, settings = open_engine(self._root, "replay", {}, default="replay", how_to_record=how)
+        with contextlib.ExitStack() as stack:
+            gateway = stack.enter_context(Gateway(engine, faults=faults).running())
+            guard = stack.enter_context(guarding(f"{gateway.host}:{gateway.port}", engine.ledger.bypass))
+            environment = command_environment(os.environ, settings, gateway.url, guard)
+            into = None if self._shows_output else subprocess.DEVNULL
+            try:
+                done = subprocess.run(
+                    self._command,
+                    env=environment,
+                    stdout=into,
+                    stderr=into,
+                    timeout=self._seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                status = None
+            except OSError as error:
+                raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
+            else:
+                status = done.returncode
+        return status, engine.ledger.to_dict(engine.store)
+
+
+_CELLS: Mapping[Verdict, str] = {"survived": "ok", "failed": "FAILED", "hung": "HUNG", "not applicable": "-"}
+
+
+def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], allowed: set[str]) -> None:
+    """The matrix: a row for each call, a column for each fault."""
+    names = [str(kind).partition("@")[0] for kind in kinds]
+    found = {(run.turn, run.fault): run.verdict for run in runs}
+    widths = [max(len(name), 7) for name in names]
+    click.echo(
+        "call  " + "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
+    )
+    for turn in turns:
+        cells = [_CELLS[found[turn, name]] for name in names]
+        shown = [
+            cell.lower() if _kind(name).kind in allowed else cell
+            for cell, name in zip(cells, names, strict=True)
+        ]
+        line = "  ".join(cell.ljust(width) for cell, width in zip(shown, widths, strict=True))
+        click.echo(f"{turn:<4}  {line}".rstrip())
+
+
+def _tell(unexpected: Sequence[_Run], calls: int, count: int) -> None:
+    if not unexpected:
+        output.talk(
+            f"survived: {output.counted(range(calls), 'call')}, {output.counted(range(count), 'run')}"
+        )
+        return
+    first = unexpected[0]
+    again = f"--fault {first.fault}@{first.turn}"
+    output.talk(
+        f"error: {output.counted(unexpected, 'run')} did not survive; to see the first one: "
+        f"cortex-replay replay {again} -- …"
+    )

@@ -1,0 +1,53 @@
+"""What a test can ask of the gateway itself, below ``/-/``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.recorder.faults import Fault, Faults
+from cortex_replay.recorder.http import Engine, Reply
+
+__all__ = ["CONTROL", "controlled"]
+
+CONTROL: Final = "/-/"
+"""Where it stands: no provider has such a path."""
+
+
+def controlled(path: str, method: str, body: bytes, engine: Engine, faults: Faults) -> Reply:
+    """The answer to a call of a test to the gateway itself."""
+    try:
+        if path == "/-/faults":
+            if method in ("PUT", "POST"):
+                _set(body, faults)
+            elif method == "DELETE":
+                faults.set(())
+            return _json(200, {"faults": faults.listed(), "struck": dict(faults.struck)})
+        if path == "/-/ledger":
+            return _json(200, engine.ledger.to_dict(engine.store))
+    except InvalidRequest as error:
+        return _json(400, {"error": {"message": f"cortex-replay: {error}", "field": error.field}})
+    return _json(404, {"error": {"message": "cortex-replay: there are /-/faults and /-/ledger"}})
+
+
+def _set(body: bytes, faults: Faults) -> None:
+    """Take ``{"faults": [...], "scope": "..."}``; without a scope they are for all."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InvalidRequest("body", "is not JSON") from None
+    match document:
+        case {"faults": [*texts], **rest} if all(isinstance(text, str) for text in texts) and rest.keys() <= {
+            "scope"
+        }:
+            scope = rest.get("scope")
+            if scope is None or isinstance(scope, str):
+                faults.set([Fault.parse(text) for text in texts], scope)
+                return
+    raise InvalidRequest("body", 'expected {"faults": ["429@2", ...], "scope": "..."}')
+
+
+def _json(status: int, value: object) -> Reply:
+    return Reply(status, (("content-type", "application/json"),), orjson.dumps(value))

@@ -1,0 +1,143 @@
+"""One fault: what goes wrong, and when."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Self
+
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "Fault"]
+
+KINDS: Final = {
+    "429": "too many requests, with retry-after (429:2.5 asks for two and a half seconds)",
+    "500": "an internal error; any status from 400 to 599 works",
+    "529": "overloaded",
+    "timeout": "no answer at all, until the client gives up",
+    "reset": "the connection is reset before an answer",
+    "cut": "the answer is cut off: a stream behind event N (cut:N), a whole answer in its middle",
+    "stall": "a stream that stops behind event N (stall:N) and stays open",
+    "malformed-json": "an answer, or an event of a stream, that is not JSON",
+    "malformed-tool": "a tool call whose arguments are not JSON",
+    "error-event": "an error in mid-stream, behind event N (error-event:N)",
+    "chunks": "the same bytes in other pieces: chunks:event, chunks:byte or chunks:whole",
+}
+CHUNKINGS: Final = ("event", "byte", "whole")
+ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_SPELLED: Final = re.compile(r"([a-z0-9-]+)(?::([a-z0-9.]+))?(?:@([a-z0-9.]+)(?:/(\d+))?)?")
+_MOST_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with a call, and with which calls.
+
+    Spelled ``KIND[:DETAIL][@WHEN]``: ``429@2`` fails the second call once, ``cut:3@always`` every call, and
+    ``500@0.2/7`` one call in five, drawn with the seed 7. Without a time it is the first call.
+    """
+
+    kind: str
+    detail: str = ""
+    turn: int | None = 1
+    """Which call, counted from 1; ``None`` where ``rate`` decides."""
+    rate: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A fault from its spelling.
+
+        Raises:
+            InvalidRequest: There is no such fault, or no such time.
+        """
+        match = _SPELLED.fullmatch(text.strip().lower())
+        if match is None:
+            raise InvalidRequest("fault", f"expected KIND[:DETAIL][@WHEN], such as 429@2, not {text[:40]!r}")
+        kind, detail, when, seed = match.groups()
+        turn, rate = _when(when or "1")
+        fault = cls(kind, detail or "", turn, rate, int(seed or 0))
+        fault._check()
+        return fault
+
+    def _check(self) -> None:
+        if self.status is not None:
+            if self.detail:
+                _number(self.detail, _MOST_SECONDS, "a number of seconds")
+        elif self.kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise InvalidRequest("fault", f"there is no {self.kind!r}; there are {known}")
+        elif self.kind == "chunks":
+            if self.detail not in CHUNKINGS:
+                raise InvalidRequest("fault", f"expected chunks:{' or chunks:'.join(CHUNKINGS)}")
+        elif self.detail and self.kind not in ("cut", "stall", "error-event"):
+            raise InvalidRequest("fault", f"{self.kind} takes no detail")
+        elif self.detail and not self.detail.isdigit():
+            raise InvalidRequest("fault", f"expected {self.kind}:N, with the number of an event")
+
+    @property
+    def status(self) -> int | None:
+        """The status that an answer has, where the fault is one."""
+        is_status = len(self.kind) == 3 and self.kind.isdigit() and 400 <= int(self.kind) < 600
+        return int(self.kind) if is_status else None
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """When to come back; providers say so with 429, and may with others."""
+        if self.detail:
+            return float(self.detail)
+        return 1.0 if self.status == 429 else None
+
+    @property
+    def events(self) -> int:
+        """Behind how many events of a stream it strikes."""
+        return int(self.detail) if self.detail.isdigit() else 1
+
+    @property
+    def is_chunking(self) -> bool:
+        """Whether nothing is wrong but the size of the pieces."""
+        return self.kind == "chunks"
+
+    def strikes(self, call: int) -> bool:
+        """Whether it hits the n-th call, counted from 1. The same calls every time: nothing is random."""
+        if self.turn is not None:
+            return call == self.turn
+        return self.rate >= 1 or Random(f"{self.seed}/{call}").random() < self.rate  # noqa: S311 - no secret
+
+    def __str__(self) -> str:
+        detail = f":{self.detail}" if self.detail else ""
+        when = str(self.turn) if self.turn is not None else "always" if self.rate >= 1 else f"{self.rate:g}"
+        seed = f"/{self.seed}" if self.seed else ""
+        return f"{self.kind}{detail}@{when}{seed}"
+
+
+def _when(text: str) -> tuple[int | None, float]:
+    if text == "always":
+        return None, 1.0
+    if text.isdigit():
+        if int(text) == 0:
+            raise InvalidRequest("fault", "calls are counted from 1")
+        return int(text), 0.0
+    return None, _number(text, 1.0, "the number of a call, always, or a rate from 0 to 1")
+
+
+def _number(text: str, most: float, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise InvalidRequest("fault", f"expected {expected}, not {text!r}")
+    return value

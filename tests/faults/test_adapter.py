@@ -1,0 +1,116 @@
+"""Faults in process: what they are to the caller of an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cortex_replay import (
+    Answer,
+    FaultAdapter,
+    Fixture,
+    LlmRequest,
+    LlmResponse,
+    ReplayAdapter,
+    ResponseParse,
+    Store,
+    StreamChunk,
+    TimedChunk,
+    Timeout,
+    ToolCall,
+    Transport,
+    Upstream,
+)
+
+ASKED = LlmRequest("m", "", "q", 0.0, 5)
+TOOL = LlmRequest("m", "", "tool", 0.0, 5)
+
+
+@pytest.fixture
+def replay(tmp_path: Any) -> ReplayAdapter:
+    store = Store.create(tmp_path)
+    chunks = [
+        TimedChunk(i, StreamChunk(text, "stop" if i == 2 else None))
+        for i, text in enumerate(["one ", "two ", "ü🙂"])
+    ]
+    store.add(Fixture.of(ASKED, Answer("one two ü🙂", finish_reason="stop", stream=tuple(chunks)), "second"))
+    call = ToolCall(id="c", name="f", arguments={"city": "Paris"})
+    store.add(Fixture.of(TOOL, Answer("", tool_calls=(call,), finish_reason="tool_calls")))
+    store.commit()
+    return ReplayAdapter(store)
+
+
+def collected(
+    adapter: FaultAdapter, request: LlmRequest = ASKED
+) -> tuple[list[str], LlmResponse | Exception | None]:
+    async def run() -> tuple[list[str], LlmResponse | Exception | None]:
+        given: list[str] = []
+        last: LlmResponse | Exception | None = None
+        try:
+            async for chunk in adapter.stream(request):
+                given.append(chunk.delta)
+                last = chunk.response
+        except Exception as error:  # noqa: BLE001 - that is what is looked at
+            last = error
+        return given, last
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("429", Upstream),
+        ("500", Upstream),
+        ("529", Upstream),
+        ("timeout", Timeout),
+        ("reset", Transport),
+        ("cut:1", Transport),
+        ("stall:1", Timeout),
+        ("malformed-json", ResponseParse),
+        ("error-event", Upstream),
+    ],
+)
+def test_a_call_fails_once_and_the_recording_goes_on(
+    replay: ReplayAdapter, fault: str, error: type[Exception]
+) -> None:
+    adapter = FaultAdapter(replay, f"{fault}@2")
+
+    assert adapter.sync.complete(ASKED).text == "one two ü🙂"
+    with pytest.raises(error):
+        adapter.sync.complete(ASKED)
+    assert adapter.sync.complete(ASKED).text == "second", "the answer was not used up"
+    assert sum(adapter.faults.struck.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "given"), [("cut:2", 2), ("stall:1", 1), ("error-event:2", 2), ("reset", 0)]
+)
+def test_a_stream_fails_where_it_is_told_to(replay: ReplayAdapter, fault: str, given: int) -> None:
+    adapter = FaultAdapter(replay, fault)
+    pieces, error = collected(adapter)
+
+    assert pieces == ["one ", "two ", "ü🙂"][:given]
+    assert isinstance(error, Transport | Timeout | Upstream)
+    assert collected(adapter)[0] == ["one ", "two ", "ü🙂"], "the turn had not ended"
+
+
+def test_other_pieces_say_the_same(replay: ReplayAdapter) -> None:
+    pieces, response = collected(FaultAdapter(replay, "chunks:byte"))
+
+    assert pieces == list("one two ü🙂")
+    assert isinstance(response, LlmResponse)
+    assert response.text == "one two ü🙂"
+
+
+def test_arguments_that_are_no_json(replay: ReplayAdapter) -> None:
+    adapter = FaultAdapter(replay, "malformed-tool@always")
+
+    (call,) = adapter.sync.complete(TOOL).tool_calls
+    assert call.arguments == '{{"city":"Paris"}'
+    _, response = collected(adapter, TOOL)
+    assert isinstance(response, LlmResponse)
+    assert isinstance(response.tool_calls[0].arguments, str)
+    assert adapter.sync.complete(ASKED).text, "where no tool is called nothing goes wrong"
