@@ -6,17 +6,20 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.providers import redactor_for
+from cortex_replay.cli.providers import adapter_for, redactor_for
 from cortex_replay.config import Mode, Settings, load_settings
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.store import Store
+
+if TYPE_CHECKING:
+    from cortex_replay.gateway.rpc import Rpc
 
 __all__ = [
     "fault_option",
@@ -25,6 +28,7 @@ __all__ = [
     "open_engine",
     "overrides_in",
     "quoted_command",
+    "rpc_for",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -134,6 +138,24 @@ def open_engine(
         meter=Meter(settings.budget_calls, settings.budget_tokens),
     )
     return engine, settings
+
+
+def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
+    """The admin RPC, where the configuration names somebody who may call it."""
+    if not settings.callers:
+        return None
+    from cortex_replay.gateway.rpc import Rpc  # noqa: PLC0415 - few have callers
+
+    rpc = Rpc(
+        settings,
+        os.environ,
+        engine,
+        lambda name: adapter_for(settings, name),
+        redactor_for(settings),
+    )
+    for name in rpc.callers.without_token:
+        output.talk(f"warning: the caller {output.escaped(name)} has no token, and cannot call over HTTP")
+    return rpc
 
 
 def quoted_command(*words: str | Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command
+from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
 from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Mode, Settings
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
@@ -69,7 +69,8 @@ def run_behind(
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
     with contextlib.ExitStack() as stack:
         faults = faults_in(flags.get("faults", ()))
-        gateway = stack.enter_context(Gateway(engine, pace=pace, faults=faults).running())
+        served = Gateway(engine, pace=pace, faults=faults, rpc=rpc_for(engine, settings))
+        gateway = stack.enter_context(served.running())
         guard = None
         if engine.mode == "replay" and not flags.get("no_guard"):
             own = f"{gateway.host}:{gateway.port}"

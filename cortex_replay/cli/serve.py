@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -10,9 +11,18 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import fault_option, faults_in, gateway_options, open_engine, quoted_command
+from cortex_replay.cli.gateway import (
+    fault_option,
+    faults_in,
+    gateway_options,
+    open_engine,
+    quoted_command,
+    rpc_for,
+)
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.cli.recording import tell_of_yielded
+from cortex_replay.config import Settings
+from cortex_replay.recorder.http import Engine
 
 __all__ = ["serve_command"]
 
@@ -25,6 +35,30 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
+    """Answer the admin RPC on standard input and output, for one caller."""
+    from cortex_replay.admin.stdio import FileReader, FileWriter, serve_lines  # noqa: PLC0415
+
+    rpc = rpc_for(engine, settings)
+    if rpc is None or name is None:
+        known = ", ".join(settings.callers) or "none; docs/admin.md tells how to name one"
+        raise click.UsageError(f"--stdio needs --caller NAME; the configured callers are: {known}")
+    caller = rpc.callers.named(name)
+
+    async def serve() -> None:
+        try:
+            await serve_lines(rpc.dispatcher, caller, FileReader(0), FileWriter(1))
+        finally:
+            await rpc.aclose()
+            await engine.aclose()
+
+    try:
+        asyncio.run(serve())
+    finally:
+        if engine.mode in ("record", "once"):
+            tell_of_yielded(engine.store.commit())
+
+
 @click.command(
     "serve",
     cls=ExampleCommand,
@@ -34,6 +68,7 @@ def _write_private(path: Path, text: str) -> None:
   cortex-replay serve --mode once --port 8100          record what is missing
   cortex-replay serve --upstream openai=http://127.0.0.1:8080/v1 --mode record
   ANTHROPIC_BASE_URL=http://127.0.0.1:8100/anthropic npm test
+  cortex-replay serve --stdio --caller ci              the admin RPC, one message a line (docs/admin.md)
 
 A client's base URL is what is printed, with /anthropic, /openai, /ollama, /gemini or the name of a configured
 provider behind it; /s-NAME before that gives a test its own count of answers. Ctrl-C commits and ends.
@@ -62,6 +97,8 @@ Exit status:
 @click.option(
     "--url-file", type=click.Path(path_type=Path), help="Write the URL, token and all, to this file (0600)."
 )
+@click.option("--stdio", is_flag=True, help="Speak JSON-RPC over standard input and output instead.")
+@click.option("--caller", metavar="NAME", help="With --stdio: who is calling, of the configured callers.")
 @gateway_options
 @fault_option
 @json_option
@@ -77,6 +114,8 @@ def serve_command(
     allowed_hosts: tuple[str, ...],
     url_file: Path | None,
     faults: tuple[str, ...],
+    stdio: bool,
+    caller: str | None,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -90,7 +129,10 @@ def serve_command(
     root = the_store(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
     how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
-    engine, _ = open_engine(root, mode, flags, default="replay", how_to_record=how)
+    engine, settings = open_engine(root, mode, flags, default="replay", how_to_record=how)
+    if stdio:
+        _serve_stdio(engine, settings, caller)
+        return
     gateway = Gateway(
         engine,
         host=host,
@@ -99,6 +141,7 @@ def serve_command(
         allow_remote=allow_remote,
         allowed_hosts=allowed_hosts,
         faults=faults_in(faults),
+        rpc=rpc_for(engine, settings),
     )
     if url_file is not None:
         _write_private(url_file, gateway.url())

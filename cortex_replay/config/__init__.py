@@ -1,11 +1,23 @@
 """Settings: what holds, where it came from, and the keys that no configuration may hold."""
 
 from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
-from cortex_replay.config.keys import key_for, key_origin, known_secrets
+from cortex_replay.config.keys import key_for, key_origin, known_secrets, token_for
 from cortex_replay.config.load import Loaded, load_settings
-from cortex_replay.config.settings import Kind, Mode, Normaliser, Price, ProviderSettings, Redaction, Settings
+from cortex_replay.config.settings import (
+    CallerSettings,
+    Grant,
+    Kind,
+    Mode,
+    Normaliser,
+    Price,
+    ProviderSettings,
+    Redaction,
+    Settings,
+)
 
 __all__ = [
+    "CallerSettings",
+    "Grant",
     "KeyRules",
     "Kind",
     "Loaded",
@@ -21,4 +33,5 @@ __all__ = [
     "key_rules_for",
     "known_secrets",
     "load_settings",
+    "token_for",
 ]

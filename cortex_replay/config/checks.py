@@ -25,6 +25,7 @@ __all__ = [
     "KEY_ADVICE",
     "Check",
     "choice_of",
+    "choices_of",
     "did_you_mean",
     "is_key_like",
     "is_key_name",
@@ -36,6 +37,7 @@ __all__ = [
     "price",
     "server",
     "shown_name",
+    "some_words",
     "variables",
     "whole_from",
     "word",
@@ -50,7 +52,8 @@ _CATCHING: Final = Lock()
 
 KEY_ADVICE: Final = (
     "a key does not belong in a configuration; "
-    "name the environment variable that holds it (key_env) or a file with mode 0600 (key_file)"
+    "name the environment variable that holds it (key_env; token_env for a caller) "
+    "or a file with mode 0600 (key_file, token_file)"
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -107,6 +110,14 @@ def variables(value: object, where: str) -> tuple[str, ...]:
 
 def words(value: object, where: str) -> tuple[str, ...]:
     return _many(word, value, where)
+
+
+def some_words(value: object, where: str) -> tuple[str, ...]:
+    """A list that says which; an empty one could mean none or any."""
+    given = words(value, where)
+    if not given:
+        raise InvalidRequest(where, "is empty; leave it out to allow any")
+    return given
 
 
 def word(value: object, where: str) -> str:
@@ -176,6 +187,10 @@ def choice_of(known: Sequence[_T]) -> Callable[[object, str], _T]:
     return partial(_choice, known)
 
 
+def choices_of(known: Sequence[str]) -> Callable[[object, str], tuple[str, ...]]:
+    return partial(_many, partial(_choice, known))
+
+
 def price(value: object, where: str) -> float:
     """An amount of money: a number from 0.
 
@@ -201,7 +216,7 @@ def _choice(known: Sequence[_T], value: object, where: str) -> _T:
             return one
     *others, last = map(str, known)
     hint = did_you_mean(value, map(str, known))
-    raise InvalidRequest(where, f"expected {', '.join(others)} or {last}{hint}")
+    raise InvalidRequest(where, f"expected {', '.join(others)}{' or ' if others else ''}{last}{hint}")
 
 
 def _whole(least: int, most: int, value: object, where: str) -> int:

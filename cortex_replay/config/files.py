@@ -37,7 +37,7 @@ _MAX_DOTS: Final = 1000
 """In one line. The time that tomllib takes for a dotted key grows with the square of its parts."""
 _FREE_NAMES: Final = frozenset([("redaction", "extra_patterns"), ("normalisers",)])
 """Tables whose names are the user's, and may well be called after the key that a pattern is to find."""
-_KEY_SETTINGS: Final = frozenset(["key_env", "key_file", "redact_key"])
+_KEY_SETTINGS: Final = frozenset(["key_env", "key_file", "redact_key", "token_env", "token_file"])
 """The settings that are about keys and hold none."""
 
 

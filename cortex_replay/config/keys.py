@@ -1,4 +1,4 @@
-"""Keys of providers, and every other value that must not be stored.
+"""Keys of providers, tokens of callers, and every other value that must not be stored.
 
 A key comes from the environment or from a file that nobody else can read, never from a configuration.
 No message here holds one.
@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from cortex_replay.config.files import read_at_most, shown_path
-from cortex_replay.config.settings import ProviderSettings, Settings
+from cortex_replay.config.settings import CallerSettings, ProviderSettings, Settings
 from cortex_replay.errors import InvalidRequest
 
-__all__ = ["key_for", "key_origin", "known_secrets"]
+__all__ = ["key_for", "key_origin", "known_secrets", "token_for"]
 
 _MAX_BYTES: Final = 16 * 1024
 _SECRET_ENDINGS: Final = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_ACCESS_KEY")
@@ -32,10 +32,22 @@ def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str |
     Raises:
         InvalidRequest: The file is not there, or others could read it.
     """
-    variable = _variable_of(provider, environment)
+    variable = _variable_of(provider.key_variables, environment)
     if variable is not None:
         return environment[variable].strip()
     return None if provider.key_file is None else _key_in(provider.key_file)
+
+
+def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | None:
+    """A caller's token, as :func:`key_for` finds a key.
+
+    Raises:
+        InvalidRequest: The file is not there, or others could read it.
+    """
+    variable = _variable_of(caller.token_env, environment)
+    if variable is not None:
+        return environment[variable].strip()
+    return None if caller.token_file is None else _key_in(caller.token_file, "token_file")
 
 
 def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
@@ -44,7 +56,7 @@ def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> st
     Raises:
         InvalidRequest: As :func:`key_for`.
     """
-    variable = _variable_of(provider, environment)
+    variable = _variable_of(provider.key_variables, environment)
     if variable is None and provider.key_file is not None:
         _key_in(provider.key_file)
         return shown_path(provider.key_file)
@@ -54,7 +66,8 @@ def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> st
 def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     """Every value that is known to be a secret, the longest first.
 
-    They are the keys of all providers, as far as they can be found, the variables that
+    They are the keys of all providers and the tokens of all callers, as far as they can be found, the
+    variables that
     ``redaction.known_env`` names, and those whose own name says so. A value of less than eight
     characters is none.
     """
@@ -62,8 +75,8 @@ def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[st
     return sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v))
 
 
-def _variable_of(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
-    return next((name for name in provider.key_variables if environment.get(name, "").strip()), None)
+def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    return next((name for name in names if environment.get(name, "").strip()), None)
 
 
 def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
@@ -73,13 +86,18 @@ def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str
         if provider.key_file is not None:
             with suppress(InvalidRequest):  # whoever uses the provider will be told
                 yield _key_in(provider.key_file)
+    for caller in settings.callers.values():
+        named.update(caller.token_env)
+        if caller.token_file is not None:
+            with suppress(InvalidRequest):  # whoever starts a server will be told
+                yield _key_in(caller.token_file, "token_file")
     for name, value in environment.items():
         if name in named or name.upper().endswith(_SECRET_ENDINGS):
             yield value
 
 
-def _key_in(path: Path) -> str:
-    where = f"key_file {shown_path(path)}"
+def _key_in(path: Path, setting: str = "key_file") -> str:
+    where = f"{setting} {shown_path(path)}"
     try:
         facts, data = read_at_most(path, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:

@@ -25,8 +25,10 @@ from cortex_replay.config.checks import Check
 from cortex_replay.config.files import ConfigFile, find_config
 from cortex_replay.config.settings import (
     BUILT_IN_KINDS,
+    CALLER_CHECKS,
     PROVIDER_CHECKS,
     SCALAR_CHECKS,
+    CallerSettings,
     Kind,
     Normaliser,
     Price,
@@ -46,10 +48,10 @@ VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name
 """The environment variables that give a setting."""
 
 _DEFAULT: Final = "default"
-_TABLES: Final = ("providers", "redaction", "normalisers", "prices")
+_TABLES: Final = ("providers", "redaction", "normalisers", "prices", "callers")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
-_PATHS: Final = frozenset(["store", "key_file", "script"])
+_PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
 _NOT_CI: Final = frozenset(["", "0", "false"])
 
 
@@ -110,6 +112,7 @@ def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Ma
         redaction=said.redaction,
         normalisers=said.normalisers,
         prices=said.prices,
+        callers=said.callers,
     )
     given_by = {name: given.origin for name, given in scalars.items()} | said.origins
     for name, given in said.providers.items():
@@ -127,8 +130,9 @@ class _Said:
     redaction: Redaction = field(default_factory=Redaction)
     normalisers: dict[str, Normaliser] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
+    callers: dict[str, CallerSettings] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    """Of redaction and normalisers."""
+    """Of every table but providers."""
 
 
 class _Reader:
@@ -153,11 +157,16 @@ class _Reader:
             said.normalisers[name] = self._normaliser(name, entry)
         for name, entry in self._table(table, "prices").items():
             said.prices[name] = self._price(name, entry)
+        for name, entry in self._entries(table, "callers"):
+            said.callers[name] = self._caller(name, entry)
         said.redaction = self._redaction(self._table(table, "redaction"))
         by_name = [f"normalisers.{name}" for name in said.normalisers]
         by_name += [f"redaction.extra_patterns.{name}" for name in said.redaction.extra_patterns]
         by_name += [f"prices.{name}" for name in said.prices]
         by_name += [f"redaction.{name}" for name in table.get("redaction", ())]
+        by_name += [
+            f"callers.{name}.{setting}" for name in said.callers for setting in table["callers"][name]
+        ]
         said.origins = dict.fromkeys(by_name, self._file.shown)
         return said
 
@@ -203,6 +212,15 @@ class _Reader:
                 raise InvalidRequest(where, f"lacks {side}, per million tokens")
             checks.price(table[side], f"{where}.{side}")
         return Price(table["input"], table["output"])
+
+    def _caller(self, name: str, entry: object) -> CallerSettings:
+        table = self._as_table(entry, "callers", name)
+        self._refuse_unknown(table, CALLER_CHECKS, "callers", name)
+        given = {
+            setting: self._given(CALLER_CHECKS[setting], value, "callers", name, setting).value
+            for setting, value in table.items()
+        }
+        return CallerSettings(**cast("dict[str, Any]", given))
 
     def _redaction(self, table: Mapping[str, Any]) -> Redaction:
         self._refuse_unknown(table, _REDACTION, "redaction")

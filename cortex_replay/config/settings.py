@@ -15,8 +15,11 @@ from cortex_replay.validation import flag, keep, kind_of, texts
 
 __all__ = [
     "BUILT_IN_KINDS",
+    "CALLER_CHECKS",
     "PROVIDER_CHECKS",
     "SCALAR_CHECKS",
+    "CallerSettings",
+    "Grant",
     "Kind",
     "MaxTokensField",
     "Mode",
@@ -38,6 +41,7 @@ Mode = Literal["replay", "record", "once", "live"]
 Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "gemini", "http", "scripted", "echo"]
 SensitivityLevel = Literal["low", "medium", "high"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+Grant = Literal["llm_complete"]
 
 
 class _KindFacts(NamedTuple):
@@ -69,6 +73,8 @@ _KINDS: Final[Mapping[Kind, _KindFacts]] = {
     "scripted": _KindFacts(None, (), frozenset(["script"])),
     "echo": _KindFacts(None, (), frozenset()),
 }
+_EVERY_KIND: Final = frozenset(["kind", "models"])
+"""The settings that every provider has."""
 _CLAUDE_VERSION: Final = "2023-06-01"
 
 BUILT_IN_KINDS: Final[Mapping[str, Kind]] = {
@@ -94,6 +100,15 @@ PROVIDER_CHECKS: Final[Mapping[str, Check]] = {
     "betas": checks.words,
     "max_tokens_field": checks.optional(checks.choice_of(get_args(MaxTokensField))),
     "script": checks.optional(checks.path),
+    "models": checks.optional(checks.some_words),
+}
+
+CALLER_CHECKS: Final[Mapping[str, Check]] = {
+    "token_env": checks.variables,
+    "token_file": checks.optional(checks.path),
+    "grants": checks.choices_of(get_args(Grant)),
+    "max_calls": checks.optional(checks.whole_from(0)),
+    "max_tokens": checks.optional(checks.whole_from(0)),
 }
 
 SCALAR_CHECKS: Final[Mapping[str, Check]] = {
@@ -113,7 +128,7 @@ SCALAR_CHECKS: Final[Mapping[str, Check]] = {
 
 def fields_of_kind(kind: Kind) -> list[str]:
     """The settings that a provider of this kind has, in the order of the document."""
-    return [name for name in PROVIDER_CHECKS if name == "kind" or name in _KINDS[kind].settings]
+    return [name for name in PROVIDER_CHECKS if name in _EVERY_KIND | _KINDS[kind].settings]
 
 
 def refuse_foreign_field(kind: Kind, setting: str, where: str) -> None:
@@ -180,6 +195,8 @@ class ProviderSettings:
     """Chat completions: the name of the limit on the wire; ``None`` for what fits the server."""
     script: Path | None = None
     """Scripted: the file of rules."""
+    models: tuple[str, ...] | None = None
+    """The models that callers of the admin RPC may name; ``None`` for any."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -197,6 +214,7 @@ class ProviderSettings:
             betas: Sequence[str] = (),
             max_tokens_field: MaxTokensField | None = None,
             script: Path | str | None = None,
+            models: Sequence[str] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -228,6 +246,38 @@ class ProviderSettings:
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerSettings:
+    """Somebody who may use the admin RPC, and how far; `docs/admin.md` is the guide."""
+
+    token_env: tuple[str, ...] = ()
+    """The environment variables that may hold the token; the first that is set does."""
+    token_file: Path | None = None
+    """A file with the token, for when no variable is set."""
+    grants: tuple[Grant, ...] = ()
+    """What the caller may do: nothing, unless it is named here."""
+    max_calls: int | None = None
+    """The most calls while the server runs; ``None`` for no limit."""
+    max_tokens: int | None = None
+    """The most tokens while the server runs; ``None`` for no limit."""
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            token_env: str | Sequence[str] = (),
+            token_file: Path | str | None = None,
+            grants: Sequence[Grant] = (),
+            max_calls: int | None = None,
+            max_tokens: int | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name, check in CALLER_CHECKS.items():
+            keep(self, name, check(getattr(self, name), name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +369,8 @@ class Settings:
     """By name, in the order in which they apply."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By model. Without one, no report speaks of money."""
+    callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    """By name: who may use the admin RPC. Without one, nobody may."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -339,6 +391,7 @@ class Settings:
             redaction: Redaction = ...,
             normalisers: Mapping[str, Normaliser] | None = None,
             prices: Mapping[str, Price] | None = None,
+            callers: Mapping[str, CallerSettings] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -348,6 +401,7 @@ class Settings:
         keep(self, "providers", built_in | _named(self.providers, ProviderSettings, "providers"))
         keep(self, "normalisers", _named(self.normalisers, Normaliser, "normalisers"))
         keep(self, "prices", dict(self.prices or {}))
+        keep(self, "callers", _named(self.callers, CallerSettings, "callers"))
         if self.provider is not None:
             refuse_unknown_provider(self.provider, self.providers, "provider")
 
@@ -379,6 +433,9 @@ class Settings:
             yield f"normalisers.{name}", normaliser
         for name, price in self.prices.items():
             yield f"prices.{name}", price
+        for name, caller in self.callers.items():
+            for setting in CALLER_CHECKS:
+                yield f"callers.{name}.{setting}", getattr(caller, setting)
 
 
 def _named(value: Mapping[str, _T] | None, kind: type[_T], where: str) -> dict[str, _T]:

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from cortex_replay.admin.callers import Caller
+from cortex_replay.admin.rpc import too_large
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.gateway.control import CONTROL, controlled
 from cortex_replay.gateway.doors import Doors, Refusal
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.gateway.rpc import RPC_PATH, Rpc
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
@@ -29,6 +32,14 @@ CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
 _BODY_S: Final = 60.0
 """How long a client may take to send its body."""
+
+
+class _Message(NamedTuple):
+    """A message to the RPC, from somebody who may send one."""
+
+    rpc: Rpc
+    body: bytes
+    caller: Caller
 
 
 class _TooLarge(Exception):
@@ -51,12 +62,20 @@ class App:
         doors: Who may come in.
         pace: How fast recorded streams are replayed.
         faults: What is to go wrong.
+        rpc: Who answers ``/rpc``, if anybody does.
         max_body: The largest body that is read.
     """
 
     def __init__(
-        self, engine: Engine, doors: Doors, pace: Pace, faults: Faults, max_body: int = 32 * 2**20
+        self,
+        engine: Engine,
+        doors: Doors,
+        pace: Pace,
+        faults: Faults,
+        rpc: Rpc | None = None,
+        max_body: int = 32 * 2**20,
     ) -> None:
+        self._rpc = rpc
         self._engine = engine
         self._faults = faults
         self._doors = doors
@@ -72,6 +91,9 @@ class App:
             prepared = await self._prepared(scope, receive)
             if isinstance(prepared, Reply):
                 reply = prepared
+            elif isinstance(prepared, _Message):
+                await self._while_there(self._answer_message(prepared, send), receive)
+                return
             else:
                 call, fault = prepared
                 protocol = call.route.protocol
@@ -92,7 +114,9 @@ class App:
             reply = self._broken(error, protocol)
         await _send_whole(reply, send)
 
-    async def _prepared(self, scope: Message, receive: Receive) -> tuple[Call, Fault | None] | Reply:
+    async def _prepared(
+        self, scope: Message, receive: Receive
+    ) -> tuple[Call, Fault | None] | _Message | Reply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         entry = self._doors.enter(scope["raw_path"].decode("latin-1"), headers)
@@ -107,6 +131,8 @@ class App:
         if entry.path.startswith(CONTROL):
             body = await self._body(header("content-length"), receive)
             return controlled(entry.path, method, body, self._engine, self._faults)
+        if entry.path == RPC_PATH and self._rpc is not None:
+            return await self._message(self._rpc, method, header, receive)
         route = self._engine.upstreams.route(method, entry.path, header)
         if route is None:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
@@ -125,6 +151,23 @@ class App:
         call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
         is_faulty = entry.fault or self._faults.are_any
         return call, self._faults.next(entry.scope, entry.fault) if is_faulty else None
+
+    async def _message(
+        self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive
+    ) -> _Message | Reply:
+        """A message to the RPC. Who sends it is known before it is read."""
+        if method != "POST":
+            return Reply(405, (("allow", "POST"),))
+        caller = rpc.caller(header("authorization"))
+        if caller is None:
+            return rpc.refusal()
+        try:
+            return _Message(rpc, await self._body(header("content-length"), receive), caller)
+        except _TooLarge:
+            return Reply(413, (("content-type", "application/json"),), too_large())
+
+    async def _answer_message(self, message: _Message, send: Send) -> None:
+        await _send_whole(await message.rpc.reply(message.body, message.caller), send)
 
     async def _body(self, length: str, receive: Receive) -> bytes:
         if length.isdigit() and int(length) > self._max_body:

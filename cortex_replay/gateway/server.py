@@ -21,6 +21,7 @@ from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway.app import CLOSE, App
 from cortex_replay.gateway.doors import Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.gateway.rpc import Rpc
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine
 
@@ -150,6 +151,7 @@ class Gateway:
         allowed_hosts: Further names by which clients may call it, with their port.
         max_body: The largest body that is read.
         faults: What is to go wrong.
+        rpc: Who answers ``/rpc``, if anybody does.
     """
 
     def __init__(
@@ -164,6 +166,7 @@ class Gateway:
         allowed_hosts: Sequence[str] = (),
         max_body: int = 32 * 2**20,
         faults: Faults | None = None,
+        rpc: Rpc | None = None,
     ) -> None:
         is_local = host in _LOOPBACK
         if not is_local and not allow_remote:
@@ -178,7 +181,8 @@ class Gateway:
         self.host, self.port = host, int(self._socket.getsockname()[1])
         doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
         self.faults = faults or Faults()
-        self._server = _Server(_config(App(engine, doors, pace, self.faults, max_body)))
+        self._rpc = rpc
+        self._server = _Server(_config(App(engine, doors, pace, self.faults, rpc, max_body)))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the token and the scope in it."""
@@ -194,6 +198,8 @@ class Gateway:
             await self._server.serve(sockets=[self._socket])
         finally:
             await self.engine.aclose()
+            if self._rpc is not None:
+                await self._rpc.aclose()
 
     def run(self) -> None:
         """Serve in this thread, until a signal comes."""

@@ -73,6 +73,18 @@ def test_every_setting_with_its_value_and_its_origin(configured: Project) -> Non
     assert line(result, "redaction.redact_key")[1:] == ["ticket", "pyproject.toml"]
 
 
+def test_callers_are_listed(project: Project) -> None:
+    """With what they may do, and without their tokens."""
+    project.write("[callers.ci]\ntoken_env = ['CI_TOKEN']\ngrants = ['llm_complete']\nmax_calls = 5")
+    result = run("config", CI_TOKEN=KEY)
+
+    assert line(result, "callers.ci.token_env")[1:] == ["CI_TOKEN", "cortex-replay.toml"]
+    assert line(result, "callers.ci.grants")[1:] == ["llm_complete", "cortex-replay.toml"]
+    assert line(result, "callers.ci.max_calls")[1:] == ["5", "cortex-replay.toml"]
+    assert line(result, "callers.ci.max_tokens")[1:] == ["-", "default"]
+    assert KEY not in result.output
+
+
 def test_keys_are_hidden(configured: Project) -> None:
     """Only whether there is one, and where from; as text and as JSON."""
     environment = {"ANTHROPIC_API_KEY": KEY + "9"}

@@ -9,7 +9,16 @@ from typing import get_args
 
 import pytest
 
-from cortex_replay.config import Kind, ProviderSettings, Redaction, Settings, key_rules_for, load_settings
+from cortex_replay.config import (
+    CallerSettings,
+    Grant,
+    Kind,
+    ProviderSettings,
+    Redaction,
+    Settings,
+    key_rules_for,
+    load_settings,
+)
 from cortex_replay.config.load import VARIABLES
 from cortex_replay.config.settings import BUILT_IN_KINDS, fields_of_kind
 from cortex_replay.types import LlmRequest
@@ -54,6 +63,14 @@ def test_every_setting_of_providers_is_documented_with_its_kinds() -> None:
 def test_every_setting_of_redaction_is_documented() -> None:
     """By its dotted name."""
     assert {f"redaction.{field.name}" for field in fields(Redaction)} <= set(rows("Redaction"))
+
+
+def test_every_setting_of_callers_is_documented() -> None:
+    """And every capability."""
+    table = rows("Callers")
+
+    assert {field.name for field in fields(CallerSettings)} == set(table)
+    assert all(f"`{grant}`" in table["grants"][2] for grant in get_args(Grant))
 
 
 @pytest.mark.parametrize("number", range(len(re.findall("```toml", GUIDE))))

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from cortex_replay.config import (
+    CallerSettings,
     ProviderSettings,
     Redaction,
     Settings,
     key_for,
     key_origin,
     known_secrets,
+    token_for,
 )
 from cortex_replay.errors import InvalidRequest
 
@@ -135,6 +137,21 @@ def test_known_secrets(key_file: Path) -> None:
         "token-123456",
         "anthropic-1",
     ]
+
+
+def test_tokens_of_callers(key_file: Path) -> None:
+    """Are found as keys are, and are secrets."""
+    by_name = CallerSettings(token_env=["ONE", "TWO"], token_file=key_file)
+    environment = {"ONE": " ", "TWO": "token-in-two\n"}
+
+    assert token_for(by_name, environment) == "token-in-two"
+    assert token_for(by_name, {}) == KEY
+    assert token_for(CallerSettings(token_env="ONE"), environment) is None
+    gone = CallerSettings(token_file=key_file.with_name("gone"))
+    with pytest.raises(InvalidRequest, match="token_file gone: cannot be read"):
+        token_for(gone, {})
+    settings = Settings(callers={"a": by_name, "b": gone})
+    assert known_secrets(settings, environment) == [KEY, "token-in-two"]
 
 
 def test_settings_do_not_show_keys(key_file: Path) -> None:

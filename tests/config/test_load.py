@@ -42,6 +42,7 @@ key_file = "~/keys/claude"
 
 [providers.scripted]
 script = "../script.toml"
+models = ["one", "two:8b"]
 
 [redaction]
 redact_key = ["ticket"]
@@ -54,6 +55,12 @@ api_key = 'corp_[a-z0-9]{32}'
 [normalisers]
 when = { pattern = '\d{4}-\d\d-\d\d', placeholder = "<date>" }
 id = '[0-9a-f]{32}'
+
+[callers.ci]
+token_env = "CI_TOKEN"
+token_file = "~/tokens/ci"
+grants = ["llm_complete"]
+max_tokens = 1000
 """
 
 
@@ -103,6 +110,10 @@ def test_everything_is_configured(project: Project) -> None:
         ("when", "<date>"),
         ("id", "<id>"),
     ]
+    assert (claude.models, settings.providers["scripted"].models) == (None, ("one", "two:8b"))
+    caller = settings.callers["ci"]
+    assert (caller.token_env, caller.token_file) == (("CI_TOKEN",), Path("/people/me/tokens/ci"))
+    assert (caller.grants, caller.max_calls, caller.max_tokens) == (("llm_complete",), None, 1000)
 
 
 def test_where_everything_comes_from(project: Project) -> None:
@@ -117,6 +128,8 @@ def test_where_everything_comes_from(project: Project) -> None:
     assert origins["providers.claude.allow_latest"] == "cortex-replay.toml"
     assert origins["providers.claude.kind"] == origins["providers.claude.version"] == "default"
     assert origins["providers.echo.kind"] == "default"
+    assert origins["callers.ci.grants"] == "cortex-replay.toml"
+    assert origins["callers.ci.max_calls"] == "default"
 
 
 def test_a_pyproject_says_the_same(project: Project) -> None:
@@ -250,6 +263,23 @@ def test_every_variable_has_a_setting() -> None:
             "redaction.redact_key[0]",
             "names no pattern of redaction.extra_patterns; did you mean ticket?",
         ),
+        ("providers.echo.models = []", "providers.echo.models", "is empty; leave it out to allow any"),
+        ("providers.echo.models = ['a b']", "providers.echo.models[0]", "expected text without spaces"),
+        ("providers.echo.models = 'a'", "providers.echo.models", "expected a list"),
+        ("callers = 1", "callers", "expected a table"),
+        ("callers.x = 1", "callers.x", "expected a table"),
+        ("callers.'a b' = {}", "callers", "expected a name"),
+        ("callers.x.grant = []", "callers.x.grant", "did you mean grants?"),
+        ("callers.x.grants = 'llm_complete'", "callers.x.grants", "expected a list"),
+        (
+            "callers.x.grants = ['llm_completes']",
+            "callers.x.grants[0]",
+            "expected llm_complete; did you mean llm_complete?",
+        ),
+        ("callers.x.max_calls = -1", "callers.x.max_calls", "must not be negative"),
+        ("callers.x.max_tokens = '5'", "callers.x.max_tokens", "expected a whole number"),
+        ("callers.x.token_env = 'abc'", "callers.x.token_env[0]", "the name of an environment variable"),
+        ("callers.x.token_file = 3", "callers.x.token_file", "expected a path"),
         ("normalizers.x = 'x'", "normalizers", "did you mean normalisers?"),
         ("normalisers.x = 1", "normalisers.x", "expected a table"),
         ("normalisers.x = {}", "normalisers.x", "lacks pattern"),
@@ -299,6 +329,7 @@ SECRET = "hunter2hunter2hunter2"
         "redaction.secret",
         "something.unknown.token",
         "normalisers.x.token",
+        "callers.x.token",
     ],
 )
 def test_a_key_in_a_configuration(project: Project, name: str) -> None:
@@ -331,6 +362,7 @@ def test_a_key_in_a_configuration(project: Project, name: str) -> None:
         "redaction.known_env = [{}]",
         "redaction.extra_patterns.mine = {}",
         "normalisers.mine = {}",
+        "callers.mine.token_env = {}",
     ],
 )
 def test_what_looks_like_a_key(project: Project, place: str, key: str) -> None:

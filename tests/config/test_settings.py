@@ -12,8 +12,8 @@ import pytest
 from cortex_replay.adapters.claude import ClaudeAdapter
 from cortex_replay.adapters.ollama import OllamaAdapter
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
-from cortex_replay.config import Normaliser, ProviderSettings, Redaction, Settings
-from cortex_replay.config.settings import PROVIDER_CHECKS, SCALAR_CHECKS
+from cortex_replay.config import CallerSettings, Normaliser, ProviderSettings, Redaction, Settings
+from cortex_replay.config.settings import CALLER_CHECKS, PROVIDER_CHECKS, SCALAR_CHECKS
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 
@@ -34,10 +34,11 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
 
 def test_every_field_has_a_check() -> None:
     """A new field cannot be forgotten."""
-    tables = {"providers", "redaction", "normalisers", "prices"}
+    tables = {"providers", "redaction", "normalisers", "prices", "callers"}
 
     assert {f.name for f in fields(Settings)} == {*SCALAR_CHECKS} | tables
     assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS}
+    assert {f.name for f in fields(CallerSettings)} == {*CALLER_CHECKS}
 
 
 def test_the_providers_that_need_nothing_are_what_their_adapters_are() -> None:
@@ -203,6 +204,10 @@ def test_settings_do_not_change_with_what_they_were_made_from() -> None:
         (lambda: Redaction(known_env=["A", "lower"]), "known_env[1]"),
         (lambda: Settings(providers={"x": "claude"}), "providers.x"),  # type: ignore[dict-item]
         (lambda: Settings(normalisers={"": Normaliser("x", "y")}), "normalisers"),
+        (lambda: Settings(callers={"x": {}}), "callers.x"),  # type: ignore[dict-item]
+        (lambda: CallerSettings(grants=["all"]), "grants[0]"),  # type: ignore[list-item]
+        (lambda: CallerSettings(max_calls=-1), "max_calls"),
+        (lambda: ProviderSettings(kind="echo", models=[]), "models"),
     ],
 )
 def test_a_part_that_cannot_be(make: Any, field: str) -> None:

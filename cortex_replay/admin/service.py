@@ -1,0 +1,161 @@
+"""Completions for callers who hold no key."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.admin.allowance import Allowance
+from cortex_replay.admin.callers import Caller
+from cortex_replay.admin.errors import AdminError, Code
+from cortex_replay.admin.rpc import Method, Params
+from cortex_replay.admin.values import METHOD, LlmCompleteInput, LlmCompleteOutput, LlmCompleteUsage
+from cortex_replay.canonical import JsonValue
+from cortex_replay.config import Settings
+from cortex_replay.config.checks import did_you_mean
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.types import LlmMessage, LlmRequest, LlmResponse
+from cortex_replay.wire.systems import join_system, split_leading_system
+
+__all__ = ["LlmService", "request_of"]
+
+logger = logging.getLogger(__name__)
+
+_ROLES: Final = ("system", "user", "assistant")
+_MESSAGE: Final = re.compile(r"messages\[(\d+)\]")
+_RENAMED: Final = {"system": "system_prompt"}
+_FIELDS: Final = ("provider", "model", "messages", "max_tokens", "temperature", "system_prompt")
+
+
+class LlmService:
+    """Asks a provider in the name of a caller, within what the caller was granted.
+
+    It is a class to carry adapters, one for each provider, and what each caller has spent.
+
+    Args:
+        settings: Which providers and models there are.
+        answer: Gives the adapter for a provider's name, in the mode that holds. It is asked once for each
+            provider, when a caller first names it.
+    """
+
+    def __init__(self, settings: Settings, answer: Callable[[str], LlmAdapter]) -> None:
+        self._settings = settings
+        self._answer = answer
+        self._adapters: dict[str, LlmAdapter] = {}
+        self._allowances: dict[str, Allowance] = {}
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """What a dispatcher needs to offer this service."""
+        return {METHOD: self._called}
+
+    async def complete(self, given: LlmCompleteInput, caller: Caller) -> LlmCompleteOutput:
+        """The answer.
+
+        Raises:
+            AdminError: The caller may not, or has spent what it may. Nothing was asked.
+            InvalidRequest: Something cannot be asked; ``field`` is a field of the input.
+            LlmError: As the adapter raises it.
+        """
+        _require_grant(caller)
+        _check(given, self._settings)
+        request = request_of(given, self._settings.timeout_ms)
+        adapter = self._adapter(given.provider)
+        allowance = self._allowances.setdefault(caller.name, Allowance(caller))
+        async with allowance.call(request) as bill:
+            try:
+                response = await adapter.complete(request)
+            except InvalidRequest as error:
+                lifted = len(given.messages) - len(request.messages)
+                raise InvalidRequest(_field_of_input(error.field, lifted), error.reason) from None
+            bill.pay(response.usage)
+        return _output_of(response)
+
+    async def aclose(self) -> None:
+        """Close the adapters, each once."""
+        adapters = list({id(adapter): adapter for adapter in self._adapters.values()}.values())
+        self._adapters.clear()
+        for adapter in adapters:
+            await adapter.aclose()
+
+    async def _called(self, params: Params, caller: Caller) -> JsonValue:
+        _require_grant(caller)  # before anything is said about providers and models
+        if not isinstance(params, dict):
+            raise InvalidRequest("params", "expected the parameters by name, in an object")
+        return (await self.complete(LlmCompleteInput.from_dict(params), caller)).to_dict()
+
+    def _adapter(self, provider: str) -> LlmAdapter:
+        if provider not in self._adapters:
+            try:
+                self._adapters[provider] = self._answer(provider)
+            except InvalidRequest as error:
+                # A missing key or the like: that is between the server and who runs it.
+                logger.warning("the provider %s cannot be asked: %s", provider, error)
+                raise InvalidRequest("provider", "cannot be asked here; the server's log says why") from None
+        return self._adapters[provider]
+
+
+def request_of(given: LlmCompleteInput, timeout_ms: int) -> LlmRequest:
+    """The request of a call. It has the key of the same conversation on any wire.
+
+    Raises:
+        InvalidRequest: A role is unknown.
+    """
+    said: list[LlmMessage] = []
+    for i, message in enumerate(given.messages):
+        if message.role not in _ROLES:
+            reason = f"expected system, user or assistant{did_you_mean(message.role, _ROLES)}"
+            raise InvalidRequest(f"messages[{i}].role", reason)
+        said.append(LlmMessage(message.role, message.content))
+    leading, messages = split_leading_system(said)
+    return LlmRequest(
+        model=given.model,
+        system=join_system([given.system_prompt or "", *(message.content for message in leading)]),
+        messages=messages,
+        temperature=given.temperature,
+        max_tokens=given.max_tokens,
+        timeout_ms=timeout_ms,
+    )
+
+
+def _require_grant(caller: Caller) -> None:
+    if "llm_complete" not in caller.grants:
+        message = "permission_denied: the capability llm_complete is not granted to this caller"
+        raise AdminError(Code.PERMISSION_DENIED, message, {"capability": "llm_complete"})
+
+
+def _check(given: LlmCompleteInput, settings: Settings) -> None:
+    models = settings.provider_named(given.provider).models
+    if models is not None and given.model not in models:
+        hint = did_you_mean(given.model, models) or f"; there are {', '.join(models)}"
+        raise InvalidRequest("model", f"this provider is not configured for it{hint}")
+    if not given.model:
+        raise InvalidRequest("model", "is empty")
+    if not given.messages:
+        raise InvalidRequest("messages", "is empty")
+    if given.max_tokens == 0:
+        raise InvalidRequest("max_tokens", "must be at least 1")
+    if given.temperature is not None and not (
+        math.isfinite(given.temperature) and 0 <= given.temperature <= 2
+    ):
+        raise InvalidRequest("temperature", "must be from 0 to 2")
+
+
+def _field_of_input(field: str, lifted: int) -> str:
+    """The field of the input that a field of its request comes from."""
+    field = _RENAMED.get(field, field)
+    if (match := _MESSAGE.match(field)) is not None:
+        return f"messages[{int(match[1]) + lifted}]{field[match.end() :]}"
+    return field if field in _FIELDS else "params"
+
+
+def _output_of(response: LlmResponse) -> LlmCompleteOutput:
+    usage = LlmCompleteUsage()
+    if response.usage is not None:
+        prompt, completion = response.usage.prompt_tokens, response.usage.completion_tokens
+        usage = LlmCompleteUsage(prompt, completion, prompt + completion)
+    return LlmCompleteOutput(response.text, response.model, usage)

@@ -1,0 +1,126 @@
+"""The admin RPC of a gateway: the same recordings, the same ledger, and callers that hold no key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import ClassVar, Final
+
+from cortex_replay.adapters import LlmAdapter, ReplayAdapter
+from cortex_replay.admin.callers import Caller, Callers
+from cortex_replay.admin.rpc import RpcDispatcher, unknown_caller
+from cortex_replay.admin.service import LlmService
+from cortex_replay.config import Settings
+from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.recorder import RecordingAdapter
+from cortex_replay.recorder.http import Engine, Ledger, Reply
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Store
+from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
+
+__all__ = ["RPC_PATH", "Rpc"]
+
+RPC_PATH: Final = "/rpc"
+_JSON: Final = (("content-type", "application/json"),)
+
+
+class Rpc:
+    """Answers JSON-RPC in the mode of a gateway's engine.
+
+    Args:
+        settings: Providers, models and callers.
+        environment: Where tokens are.
+        engine: Whose store, mode and ledger it shares.
+        live: The adapter of a provider; asked for only where something may be asked.
+        redactor: What to cut out before anything is stored.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Mapping[str, str],
+        engine: Engine,
+        live: Callable[[str], LlmAdapter],
+        redactor: Redactor,
+    ) -> None:
+        self.callers = Callers(settings, environment)
+        self._engine = engine
+        self._live = live
+        self._redactor = redactor
+        self.service = LlmService(settings, self._adapter)
+        self.dispatcher = RpcDispatcher(self.service.methods)
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Who brings this header."""
+        return self.callers.by_authorization(authorization)
+
+    async def reply(self, body: bytes, caller: Caller) -> Reply:
+        """The answer to one message, or to a batch of them."""
+        answer = await self.dispatcher.handle(body, caller)
+        return Reply(204, ()) if answer is None else Reply(200, _JSON, answer)
+
+    @staticmethod
+    def refusal() -> Reply:
+        """What an unknown caller gets."""
+        return Reply(401, _JSON, unknown_caller())
+
+    async def aclose(self) -> None:
+        await self.service.aclose()
+
+    def _adapter(self, provider: str) -> LlmAdapter:
+        mode, store, ledger = self._engine.mode, self._engine.store, self._engine.ledger
+        if mode == "replay":
+            return _Replayed(ReplayAdapter(store), store, ledger)
+        asked = _Counted(self._live(provider), store, ledger, is_recorded=mode != "live")
+        if mode == "live":
+            return asked
+        return RecordingAdapter(
+            asked, store, mode, redactor=self._redactor, commit_on_close=False, meta={"provider": provider}
+        )
+
+
+class _Forwarding(LlmAdapter):
+    """Forwards whole calls to another adapter, in whose name it stands, and counts them."""
+
+    adapter_id: ClassVar[str] = "rpc"
+
+    def __init__(self, inner: LlmAdapter, store: Store, ledger: Ledger) -> None:
+        self._inner = inner
+        self._store = store
+        self._ledger = ledger
+        self.adapter_id = inner.adapter_id  # type: ignore[misc]
+
+    def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        return self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Replayed(_Forwarding):
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        try:
+            response = await self._inner.complete(request)
+        except NoFixture as error:
+            self._ledger.missed(f"{error.model} {error.prompt_hash[:16]}", f"cortex-replay: {error}")
+            raise
+        self._ledger.hit(self._store.key(request), response.usage)
+        return response
+
+
+class _Counted(_Forwarding):
+    def __init__(self, inner: LlmAdapter, store: Store, ledger: Ledger, *, is_recorded: bool) -> None:
+        super().__init__(inner, store, ledger)
+        self._is_recorded = is_recorded
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self._ledger.asked()
+        try:
+            response = await self._inner.complete(request)
+        except LlmError as error:
+            self._ledger.fail(str(error))
+            raise
+        if self._is_recorded:
+            self._ledger.keep(self._store.key(request), response.usage, request.model)
+        else:
+            self._ledger.spend(response.usage, request.model)
+        return response

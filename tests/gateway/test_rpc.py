@@ -1,0 +1,181 @@
+"""The admin RPC over HTTP and over pipes, called by a JSON-RPC client that nobody here wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonrpcclient
+import openai
+import pytest
+
+from cortex_replay.admin import METHOD, AdminClient, AdminError
+from tests.adapters.fake_provider import FakeProvider
+from tests.gateway.test_commands import PROGRAM, Shell, served
+from tests.gateway.upstream import REAL_KEY
+
+TOKEN = "a-token-of-the-caller-ci"
+OTHER = "a-token-of-somebody-else"
+CONFIGURATION = """
+[callers.ci]
+token_env = "CI_TOKEN"
+grants = ["llm_complete"]
+max_calls = 5
+
+[callers.nobody]
+token_env = "NOBODY_TOKEN"
+grants = []
+
+[providers.local]
+kind = "openai-compat"
+base_url = "{url}/v1"
+key_env = "LOCAL_KEY"
+models = ["m"]
+"""
+ASKED = {
+    "provider": "local",
+    "model": "m",
+    "messages": [{"role": "user", "content": "Hello."}],
+    "system_prompt": "Be brief.",
+    "max_tokens": 16,
+}
+TOKENS = {"CI_TOKEN": TOKEN, "NOBODY_TOKEN": OTHER}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, provider: FakeProvider) -> Shell:
+    (tmp_path / "cortex-replay.toml").write_text(CONFIGURATION.format(url=provider.url))
+    names = ("PATH", "SSL_CERT_FILE")
+    environment = {"HOME": str(tmp_path), **{name: os.environ[name] for name in names if name in os.environ}}
+    return Shell(tmp_path, environment | TOKENS)
+
+
+def called(url: str, token: str = TOKEN, **params: Any) -> Any:
+    """The parsed answer to a call made with the library."""
+    headers = {"authorization": f"Bearer {token}"}
+    answer = httpx.post(
+        f"{url}/rpc", json=jsonrpcclient.request(METHOD, params=ASKED | params), headers=headers
+    )
+    return jsonrpcclient.parse(answer.json())
+
+
+def test_a_foreign_client_calls_over_http(shell: Shell, provider: FakeProvider) -> None:
+    """Recorded with the key that only the server has; replayed without any."""
+    with served(shell, "--mode", "once", LOCAL_KEY=REAL_KEY) as (facts, _):
+        recorded = called(facts["url"])
+    with served(shell) as (facts, _):
+        replayed = called(facts["url"])
+        ledger = httpx.get(f"{facts['url']}/-/ledger").json()
+        with openai.OpenAI(base_url=f"{facts['url']}/openai/v1", api_key="dummy") as client:
+            by_sdk = client.chat.completions.create(
+                model="m",
+                max_tokens=16,
+                messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello."}],
+            )
+
+    assert isinstance(recorded, jsonrpcclient.Ok)
+    assert recorded.result == {
+        "content": "You said: Hello.",
+        "model": "m",
+        "usage": {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16},
+    }
+    assert replayed.result == recorded.result
+    assert by_sdk.choices[0].message.content == "You said: Hello.", "one key, whichever way it came"
+    assert (ledger["hits"], len(provider.received)) == (1, 1)
+
+
+@contextmanager
+def on_pipes(shell: Shell, *options: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    command = [str(PROGRAM), "serve", "--store", "llm", "--stdio", *options]
+    with subprocess.Popen(
+        command,
+        cwd=shell.folder,
+        env={**shell.environment, **variables},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
+def test_a_foreign_client_calls_over_pipes(shell: Shell) -> None:
+    with on_pipes(shell, "--mode", "once", "--caller", "ci", LOCAL_KEY=REAL_KEY) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(jsonrpcclient.request_json(METHOD, params=ASKED) + "\n")
+        process.stdin.flush()
+        answer = jsonrpcclient.parse_json(process.stdout.readline())
+        out, talk = process.communicate(timeout=30)
+    assert isinstance(answer, jsonrpcclient.Ok), talk
+    assert answer.result["content"] == "You said: Hello."
+    assert (out, process.returncode) == ("", 0)
+    with on_pipes(shell, "--caller", "ci") as process:
+        batch = [
+            jsonrpcclient.request(METHOD, params=ASKED),
+            jsonrpcclient.notification(METHOD, params=ASKED),
+        ]
+        out, _ = process.communicate(json.dumps(batch) + "\n" + "nonsense\n", timeout=30)
+    lines = [json.loads(line) for line in out.splitlines()]
+    (whole,) = (line for line in lines if isinstance(line, list))
+    (broken,) = (line for line in lines if isinstance(line, dict))
+    assert [entry["result"]["content"] for entry in whole] == ["You said: Hello."]
+    assert broken["error"]["code"] == -32700
+
+
+def test_whoever_may_not_is_refused_and_nothing_is_spent(shell: Shell, provider: FakeProvider) -> None:
+    with served(shell, "--mode", "once", LOCAL_KEY=REAL_KEY) as (facts, _):
+        url = facts["url"]
+        for token in ("x", "wrong", TOKEN[:-1], TOKEN + "x"):
+            refused = httpx.post(f"{url}/rpc", json={}, headers={"authorization": f"Bearer {token}"})
+            assert refused.status_code == 401
+        assert httpx.post(f"http://127.0.0.1:{facts['port']}/rpc", json={}).status_code == 401, (
+            "no gateway token"
+        )
+        denied = called(url, OTHER)
+        assert denied.code == -32001
+        for field, wrong in (
+            ("provider", {"provider": "nobody"}),
+            ("model", {"model": "n"}),
+            ("messages[0].role", {"messages": [{"role": "robot", "content": "x"}]}),
+            ("temperature", {"temperature": 2.5}),
+            ("temperature", {"temperature": 1e39}),
+            ("max_tokens", {"max_tokens": 0}),
+        ):
+            answer = called(url, **wrong)
+            assert (answer.code, answer.data["field"]) == (-32602, field)
+        origin = {"authorization": f"Bearer {TOKEN}", "origin": "http://evil.example"}
+        assert httpx.post(f"{url}/rpc", json={}, headers=origin).status_code == 403
+        assert httpx.get(f"{url}/rpc", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 405
+        assert provider.received == []
+
+
+def test_a_caller_s_limit_holds(shell: Shell, provider: FakeProvider) -> None:
+    shell.run("init", "--store", "llm")
+    with served(shell, "--mode", "live", LOCAL_KEY=REAL_KEY) as (facts, _):
+        answers = [called(facts["url"]) for _ in range(7)]
+
+    assert [isinstance(answer, jsonrpcclient.Ok) for answer in answers] == [True] * 5 + [False] * 2
+    assert answers[-1].code == -32002
+    assert len(provider.received) == 5
+
+
+def test_our_own_client(shell: Shell) -> None:
+    with served(shell, "--mode", "once", LOCAL_KEY=REAL_KEY) as (facts, _):
+        client = AdminClient(facts["url"] + "/rpc", TOKEN)
+        answer = client.complete("local", "m", "Hello.")
+        assert (answer.content, answer.usage.total_tokens) == ("You said: Hello.", 16)
+        with pytest.raises(AdminError):
+            client.complete("local", "unknown", "Hello.")
+
+
+def test_pipes_need_a_caller(shell: Shell, tmp_path: Path) -> None:
+    shell.run("init", "--store", "llm")
+    assert "--caller NAME" in shell.run("serve", "--store", "llm", "--stdio").talk
+    assert shell.run("serve", "--store", "llm", "--stdio", "--caller", "stranger").status == 2
