@@ -1,47 +1,50 @@
-"""Record real model calls once; replay them for ever, from files whose every byte is vouched for."""
+"""Record real model calls once; replay them for ever, from files whose every byte is vouched for.
+
+Every public name is loaded when it is first used: a command, or a test run with nothing to replay, starts
+without what it does not need.
+"""
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cortex_replay.adapters import LlmAdapter, ReplayAdapter
-from cortex_replay.errors import (
-    BudgetSpent,
-    Finding,
-    FixtureConflict,
-    FixtureIntegrityFailed,
-    InvalidRequest,
-    LlmError,
-    NoFixture,
-    RecordingRefused,
-    ResponseParse,
-    StoreIo,
-    Timeout,
-    Transport,
-    Upstream,
-)
-from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
-from cortex_replay.store.trusted import use_wire_decoder
-from cortex_replay.types import (
-    JsonValue,
-    LlmMessage,
-    LlmRequest,
-    LlmResponse,
-    LlmRole,
-    PromptCachePlan,
-    StreamChunk,
-    TokenUsage,
-    ToolCall,
-    ToolCallDelta,
-)
+from cortex_replay import handed
 
 if TYPE_CHECKING:
+    from cortex_replay.adapters import LlmAdapter, ReplayAdapter
     from cortex_replay.adapters.claude import ClaudeAdapter
     from cortex_replay.adapters.ollama import OllamaAdapter
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
+    from cortex_replay.errors import (
+        BudgetSpent,
+        Finding,
+        FixtureConflict,
+        FixtureIntegrityFailed,
+        InvalidRequest,
+        LlmError,
+        NoFixture,
+        RecordingRefused,
+        ResponseParse,
+        StoreIo,
+        Timeout,
+        Transport,
+        Upstream,
+    )
+    from cortex_replay.hashing import blake3_hex
     from cortex_replay.recorder import RecordingAdapter
     from cortex_replay.recorder.faults import FaultAdapter
+    from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
+    from cortex_replay.types import (
+        LlmMessage,
+        LlmRequest,
+        LlmResponse,
+        LlmRole,
+        PromptCachePlan,
+        StreamChunk,
+        TokenUsage,
+        ToolCall,
+        ToolCallDelta,
+    )
 
 __all__ = [
     "Answer",
@@ -85,26 +88,61 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def _decode_wire(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
+def _decode_wire(wire: Mapping[str, Any], asked_model: str) -> "LlmResponse":
     """Load the codecs with the first recorded wire that is checked."""
     from cortex_replay.wire.recorded import decode_recorded  # noqa: PLC0415
 
     return decode_recorded(wire, asked_model)
 
 
-use_wire_decoder(_decode_wire)
+handed.wire_decoder = _decode_wire
 
-_ON_DEMAND = {
-    "ClaudeAdapter": "adapters.claude",
-    "FaultAdapter": "recorder.faults",
-    "OllamaAdapter": "adapters.ollama",
-    "OpenAICompatAdapter": "adapters.openai_compat",
-    "RecordingAdapter": "recorder",
+_MODULES = {
+    "adapters": ("LlmAdapter", "ReplayAdapter"),
+    "adapters.claude": ("ClaudeAdapter",),
+    "adapters.ollama": ("OllamaAdapter",),
+    "adapters.openai_compat": ("OpenAICompatAdapter",),
+    "errors": (
+        "BudgetSpent",
+        "Finding",
+        "FixtureConflict",
+        "FixtureIntegrityFailed",
+        "InvalidRequest",
+        "LlmError",
+        "NoFixture",
+        "RecordingRefused",
+        "ResponseParse",
+        "StoreIo",
+        "Timeout",
+        "Transport",
+        "Upstream",
+    ),
+    "hashing": ("blake3_hex",),
+    "recorder": ("RecordingAdapter",),
+    "recorder.faults": ("FaultAdapter",),
+    "store": ("Answer", "Fixture", "FixtureKey", "Store", "TimedChunk"),
+    "types": (
+        "LlmMessage",
+        "LlmRequest",
+        "LlmResponse",
+        "LlmRole",
+        "PromptCachePlan",
+        "StreamChunk",
+        "TokenUsage",
+        "ToolCall",
+        "ToolCallDelta",
+    ),
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Load what asks real models, and with it the HTTP client, when it is first named: replay needs none."""
-    if name in _ON_DEMAND:
-        return getattr(import_module(f"cortex_replay.{_ON_DEMAND[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"cortex_replay.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,7 +22,7 @@ LAYERS = [
     {"types"},
     {"strict_json", "validation"},
     {"canonical", "hashing"},
-    {"errors"},
+    {"errors", "handed"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

@@ -40,12 +40,28 @@ def claims_of(store: Store) -> Claims:
 
 
 class RecordingScope:
-    """The n-th call of a key in it is answer n."""
+    """The n-th call of a key in it is answer n.
+
+    Args:
+        store: Where to record.
+        fixtures: Makes fixtures of answers.
+        claims: Those of the run.
+        mode: Whether to ask what is recorded already.
+        keeps_shared: Whether what another scope has asked is staged here, too: that other scope may be
+            a test that fails, and its answers are then not kept.
+    """
 
     def __init__(
-        self, store: Store, fixtures: FixtureMaker, claims: Claims, mode: Literal["once", "record"]
+        self,
+        store: Store,
+        fixtures: FixtureMaker,
+        claims: Claims,
+        mode: Literal["once", "record"],
+        *,
+        keeps_shared: bool = False,
     ) -> None:
         self._store = store
+        self._keeps_shared = keeps_shared
         self._fixtures = fixtures
         self._claims = claims
         self._overwrites = mode == "record"
@@ -59,13 +75,16 @@ class RecordingScope:
         async with state.turns.taken(timeout_ms):
             n = state.turns.given + 1
             recorded = None if self._overwrites else self._committed(key, state, n)
-            if recorded is None:
+            is_claimed = recorded is None
+            if is_claimed:
                 async with self._claims.claimed(key, n, timeout_ms) as claim:
                     recorded = claim.outcome
                     if recorded is None:
                         yield Turn(self._fixtures, request, key, state, claim, self._overwrites)
                         return
-            yield Turn(self._fixtures, request, key, state, None, self._overwrites, recorded)
+            turn = Turn(self._fixtures, request, key, state, None, self._overwrites, recorded)
+            turn.is_shared = is_claimed and self._keeps_shared
+            yield turn
 
     def _committed(self, key: FixtureKey, state: _Key, n: int) -> Outcome | None:
         failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
@@ -103,6 +122,7 @@ class Turn:
     ) -> None:
         self.recorded = recorded
         self.is_kept = False
+        self.is_shared = False
         self._fixtures = fixtures
         self._request = request
         self._key = key
@@ -125,9 +145,21 @@ class Turn:
 
     def give(self, outcome: Outcome) -> None:
         """The turn ended with this."""
+        if self.is_shared:
+            self.is_shared = False
+            self._stage_shared(outcome)
         if isinstance(outcome, Answer):
             self._state.successes.append(outcome)
         self._state.turns.advance()
+
+    def _stage_shared(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Exchange):
+            self._fixtures.stage_failure(outcome, overwrite=self._overwrite)
+            return
+        state = self._state
+        self._fixtures.stage(
+            self._request, self._key, state.successes, outcome, state.committed, overwrite=self._overwrite
+        )
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
         """Record an error of the provider as the answer of this turn, if that is asked for; tells whether."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -77,8 +78,7 @@ class Store:
         self._failures = _failures_by_key(report.index)
         self._opaque = _opaque_by_key(report.index)
         self._exchanges: dict[ExchangeRow, Exchange] = {}
-        self._writer = StoreWriter(source, report.layout)
-        self._writing = threading.Lock()
+        self._start_writing()
         self._key_rules: KeyRules | None = None
 
     @classmethod
@@ -293,6 +293,21 @@ class Store:
         """Drop what this store staged and did not commit."""
         with self._writing:
             self._writer.discard()
+
+    def leave(self) -> None:
+        """Leave what this store staged to whoever adopts it (:meth:`adopt_leftovers`), without a commit."""
+        with self._writing:
+            self._writer.leave()
+
+    def apart(self) -> Store:
+        """The same store, with changes of its own to stage, commit or discard."""
+        other = copy.copy(self)
+        other._start_writing()  # noqa: SLF001 - its own
+        return other
+
+    def _start_writing(self) -> None:
+        self._writer = StoreWriter(self._source, self.layout)
+        self._writing = threading.Lock()
 
     def leftovers(self) -> Leftovers:
         """What runs that died before they committed have left behind."""

@@ -21,11 +21,12 @@ is parsed and served.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Final
 
+from cortex_replay import handed
 from cortex_replay.canonical import KEY_VERSION, JsonValue, compact
 from cortex_replay.errors import Finding, LlmError, ResponseParse
 from cortex_replay.hashing import are_digests, blake3_hex, is_digest
@@ -58,7 +59,6 @@ __all__ = [
     "MAX_INDEX_BYTES",
     "Layout",
     "Untrusted",
-    "WireDecoder",
     "check_bytes",
     "compare_listing",
     "duplicate_keys",
@@ -67,7 +67,6 @@ __all__ = [
     "trust_fixture",
     "trust_index",
     "trust_rows",
-    "use_wire_decoder",
 ]
 
 MAX_INDEX_BYTES: Final = 32 * 2**20
@@ -291,26 +290,11 @@ def _duplicate_key(path: str, earlier: str) -> Finding:
     return Finding("key-duplicate", shown(path), f"has the key of {shown(earlier)}")
 
 
-WireDecoder = Callable[[Mapping[str, JsonValue], str], LlmResponse]
-
-
-class _Decoder:
-    """Holds the one decoder of recorded wires. The codecs stand beside this layer, not below it, so
-    the package's root hands it over when it is imported, which is before anything here can be."""
-
-    decode: WireDecoder | None = None
-
-
-def use_wire_decoder(decode: WireDecoder) -> None:
-    """Decode recorded wires with ``decode``, which raises :class:`LlmError` for what it cannot."""
-    _Decoder.decode = staticmethod(decode)
-
-
 def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
-    if _Decoder.decode is None:
+    if handed.wire_decoder is None:
         return "wire-undecodable", "its wire cannot be decoded without a codec"
     try:
-        decoded = _Decoder.decode(wire, asked_model)
+        decoded: LlmResponse = handed.wire_decoder(wire, asked_model)
     except LlmError as error:
         # By its kind only: the message may be the provider's own words, and those are content.
         reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__

@@ -228,6 +228,15 @@ class StoreWriter:
             self._session.close()
             self._session = None
 
+    def leave(self) -> None:
+        """Leave what is staged to whoever adopts it, as if this process had died."""
+        self._start_anew_after_fork()
+        self._doubtful.clear()
+        self._wanted.clear()
+        if self._session is not None:
+            self._session.abandon()
+            self._session = None
+
     def _start_anew_after_fork(self) -> None:
         """What was staged before a fork is the parent's, in a folder of the parent's."""
         if self._pid != os.getpid():

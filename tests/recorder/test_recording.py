@@ -30,6 +30,7 @@ from cortex_replay import (
     ToolCallDelta,
     Upstream,
 )
+from cortex_replay.recorder.claims import FileClaims
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.testing import Rule, ScriptedAdapter
@@ -325,7 +326,9 @@ def _child(root: str, log: str) -> None:
 def test_processes_of_one_run_make_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEX_REPLAY_RUN", "run-1")
     root, log = tmp_path / "store", tmp_path / "log"
-    Store.create(root)
+    # As the outermost process of a run does: a run lives as long as a process of it, and on a busy machine
+    # the first child may have ended before the last has begun.
+    outermost = FileClaims(Store.create(root).run_folder("run-1"))
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=_child, args=(str(root), str(log))) for _ in range(4)]
     for child in children:
@@ -333,6 +336,7 @@ def test_processes_of_one_run_make_one_call(tmp_path: Path, monkeypatch: pytest.
     for child in children:
         child.join()
 
+    del outermost
     assert [child.exitcode for child in children] == [0] * 4
     assert log.read_text().count("call") == 1 + 4
     assert len(Store.open(root)) == 1 + 4
