@@ -346,6 +346,7 @@ class Http:
                 self._endpoint.at(target),
                 content=body,
                 headers=[*written, (b"accept-encoding", b"identity")],
+                extensions={"cortex_replay": True},  # not to be intercepted on its own way out
             )
             response = await self._sent(held, request, budget)
         except TimeoutError:

@@ -10,7 +10,14 @@ from typing import Final
 
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.errors import AdminError, Code
-from cortex_replay.errors import InvalidRequest, NoFixture, Upstream
+from cortex_replay.errors import (
+    BudgetSpent,
+    FixtureIntegrityFailed,
+    InvalidRequest,
+    NoFixture,
+    StoreIo,
+    Upstream,
+)
 from cortex_replay.types import LlmRequest, TokenUsage
 
 __all__ = ["Allowance", "Bill"]
@@ -63,7 +70,7 @@ class Allowance:
         bill = Bill()
         try:
             yield bill
-        except (Upstream, NoFixture, InvalidRequest):
+        except (Upstream, NoFixture, InvalidRequest, BudgetSpent, StoreIo, FixtureIntegrityFailed):
             bill.tokens = 0  # nobody answered
             raise
         finally:
@@ -78,7 +85,7 @@ class Allowance:
             if most_calls is not None and self.calls >= most_calls:
                 raise _spent("calls", most_calls)
             if most_tokens is not None and self.tokens + self._reserved + most > most_tokens:
-                if self._reserved == 0:
+                if self._reserved == 0 or self.tokens + most > most_tokens:  # waiting would not help
                     raise _spent("tokens", most_tokens)
                 return False
             self.calls += 1

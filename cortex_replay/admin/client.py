@@ -92,7 +92,7 @@ class AdminClient:
             data = response.read(_MAX_BYTES + 1)
         except TimeoutError:
             raise Timeout(int(self._timeout_s * 1000)) from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise Transport(f"{self._url.netloc}: {type(error).__name__}") from None
         finally:
             connection.close()

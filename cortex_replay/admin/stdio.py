@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import select
 import threading
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
@@ -108,6 +109,9 @@ class FileReader:
         while piece:
             try:
                 piece = os.read(self._descriptor, _PIECE)
+            except BlockingIOError:  # somebody made it so
+                select.select([self._descriptor], [], [])
+                continue
             except OSError:
                 piece = b""
             putting = self._pieces.put(piece)

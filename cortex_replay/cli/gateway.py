@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.providers import adapter_for, redactor_for
 from cortex_replay.config import Mode, Settings, load_settings
+from cortex_replay.gateway.providers import adapter_for, redactor_for
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.http import Engine, Upstreams
-from cortex_replay.recorder.meter import Meter
+from cortex_replay.recorder.meter import Meter, MeteredAdapter
 from cortex_replay.store import Store
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def open_engine(
     loaded = load_settings(Path(), os.environ, {**named, "mode": mode, "store": root})
     for warning in loaded.warnings:
         output.talk(f"warning: {output.escaped(warning)}")
-    settings = loaded.settings
+    overrides = overrides_in(flags.get("upstreams", ()))
+    settings = _with_servers(loaded.settings, overrides, flags.get("timeout_ms"))
     is_said = mode is not None or loaded.origins.get("mode") != "default"
     chosen: Mode = settings.mode if is_said else default
     if chosen in ("record", "once"):
@@ -128,7 +130,7 @@ def open_engine(
     engine = Engine(
         store,
         cast("Any", chosen),
-        Upstreams(settings, os.environ, overrides_in(flags.get("upstreams", ()))),
+        Upstreams(loaded.settings, os.environ, overrides),
         environment=dict(os.environ),
         redactor=redactor_for(settings),
         how_to_record=how_to_record,
@@ -138,6 +140,16 @@ def open_engine(
         meter=Meter(settings.budget_calls, settings.budget_tokens),
     )
     return engine, settings
+
+
+def _with_servers(settings: Settings, overrides: Mapping[str, str], timeout_ms: int | None) -> Settings:
+    """The settings with the servers of the command line, for those who ask by an adapter."""
+    named = {"claude" if name == "anthropic" else name: url for name, url in overrides.items()}
+    providers = {
+        name: replace(provider, base_url=named[name]) if name in named else provider
+        for name, provider in settings.providers.items()
+    }
+    return replace(settings, providers=providers, timeout_ms=timeout_ms or settings.timeout_ms)
 
 
 def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
@@ -150,7 +162,7 @@ def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
         settings,
         os.environ,
         engine,
-        lambda name: adapter_for(settings, name),
+        lambda name: MeteredAdapter(adapter_for(settings, name), engine.meter),
         redactor_for(settings),
     )
     for name in rpc.callers.without_token:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.cli import output
-from cortex_replay.cli.providers import adapter_for, redactor_for
 from cortex_replay.config import Settings, load_settings
+from cortex_replay.gateway.providers import adapter_for, redactor_for
 from cortex_replay.recorder import Mode, RecordingAdapter
 from cortex_replay.recorder.meter import Meter, MeteredAdapter
 from cortex_replay.redact.redactor import Redactor

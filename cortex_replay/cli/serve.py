@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,9 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
     caller = rpc.callers.named(name)
 
     async def serve() -> None:
+        task = asyncio.current_task()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel if task else lambda: None)
         try:
             await serve_lines(rpc.dispatcher, caller, FileReader(0), FileWriter(1))
         finally:
@@ -53,7 +58,8 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
             await engine.aclose()
 
     try:
-        asyncio.run(serve())
+        with contextlib.suppress(asyncio.CancelledError):  # whoever ends it wants it to end well
+            asyncio.run(serve())
     finally:
         if engine.mode in ("record", "once"):
             tell_of_yielded(engine.store.commit())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import open_engine, quoted_command
+from cortex_replay.cli.gateway import open_engine, quoted_command, rpc_for
 from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
@@ -27,7 +28,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.environment import command_environment
 from cortex_replay.gateway.guard import guarding
-from cortex_replay.recorder.faults import KINDS, Fault, Faults
+from cortex_replay.recorder.faults import Fault, Faults
 
 __all__ = ["sweep_command"]
 
@@ -36,7 +37,7 @@ _DEFAULT = ("429:0.05", "500", "529", "reset", "cut", "malformed-json", "malform
 _DRIFT = 4
 _FAILED_BEFORE = 1
 
-Verdict = Literal["survived", "failed", "hung", "not applicable"]
+Verdict = Literal["survived", "failed", "missed", "hung", "not applicable"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def sweep_command(
         raise click.UsageError("give the command behind --: cortex-replay sweep -- python agent.py")
     kinds = [_kind(kind) for kind in faults or _DEFAULT]
     allowed = {_kind(kind).kind for kind in allow}
+    signal.signal(signal.SIGTERM, _end_on_sigterm)
     sweeper = _Sweeper(command, the_store(ctx, store), seconds, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
@@ -110,6 +112,10 @@ def sweep_command(
         ctx.exit(sweeper.status)
     runs: list[_Run] = []
     wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
+    if not wanted:
+        raise click.UsageError(
+            f"the command makes {output.counted(range(calls), 'call')}; --turn names none of them"
+        )
     with click.progressbar(
         [(turn, kind) for turn in wanted for kind in kinds],
         label="sweeping",
@@ -119,7 +125,9 @@ def sweep_command(
         for turn, kind in bar:
             runs.append(sweeper.with_fault(kind, turn))
     unexpected = [
-        run for run in runs if run.verdict in ("failed", "hung") and _kind(run.fault).kind not in allowed
+        run
+        for run in runs
+        if run.verdict in ("failed", "missed", "hung") and _kind(run.fault).kind not in allowed
     ]
     status = _DRIFT if unexpected else 0
     settle(ctx, status)
@@ -135,7 +143,7 @@ def _kind(text: str) -> Fault:
     try:
         return Fault.parse(text.partition("@")[0])
     except InvalidRequest as error:
-        raise click.UsageError(f"{error.reason}; there are {', '.join(KINDS)}") from None
+        raise click.UsageError(error.reason) from None
 
 
 class _Sweeper:
@@ -160,7 +168,8 @@ class _Sweeper:
             output.talk(output.quoted(ledger["misses"][0]["explanation"]))
         elif status != 0:
             self.status = _FAILED_BEFORE
-            output.talk(f"error: the command fails without any fault (status {status})")
+            ended = "does not end in time" if status is None else f"ends with status {status}"
+            output.talk(f"error: without any fault, the command {ended}")
         elif not ledger["hits"]:
             self.status = _FAILED_BEFORE
             output.talk("error: no call came to the gateway")
@@ -171,6 +180,8 @@ class _Sweeper:
         faults = Faults([fault], per_scope=False)
         status, ledger = self._run(faults)
         verdict: Verdict = "survived" if status == 0 else "hung" if status is None else "failed"
+        if verdict == "failed" and ledger["misses"]:
+            verdict = "missed"
         if not faults.struck:
             verdict = "not applicable"
         return _Run(turn, str(kind).partition("@")[0], verdict, status, int(ledger["hits"]))
@@ -179,29 +190,45 @@ class _Sweeper:
         how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
         engine, settings = open_engine(self._root, "replay", {}, default="replay", how_to_record=how)
         with contextlib.ExitStack() as stack:
-            gateway = stack.enter_context(Gateway(engine, faults=faults).running())
+            served = Gateway(engine, faults=faults, rpc=rpc_for(engine, settings))
+            gateway = stack.enter_context(served.running())
             guard = stack.enter_context(guarding(f"{gateway.host}:{gateway.port}", engine.ledger.bypass))
             environment = command_environment(os.environ, settings, gateway.url, guard)
             into = None if self._shows_output else subprocess.DEVNULL
             try:
-                done = subprocess.run(
-                    self._command,
-                    env=environment,
-                    stdout=into,
-                    stderr=into,
-                    timeout=self._seconds,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                status = None
+                status = _ended(self._command, environment, into, self._seconds)
             except OSError as error:
                 raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
-            else:
-                status = done.returncode
         return status, engine.ledger.to_dict(engine.store)
 
 
-_CELLS: Mapping[Verdict, str] = {"survived": "ok", "failed": "FAILED", "hung": "HUNG", "not applicable": "-"}
+def _ended(
+    command: Sequence[str], environment: Mapping[str, str], into: int | None, seconds: float
+) -> int | None:
+    """How a command ended; ``None`` if it did not in time. Whatever it started ends with it."""
+    with subprocess.Popen(
+        command, env=dict(environment), stdout=into, stderr=into, start_new_session=True
+    ) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end_on_sigterm(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+_CELLS: Mapping[Verdict, str] = {
+    "survived": "ok",
+    "failed": "FAILED",
+    "missed": "MISSED",
+    "hung": "HUNG",
+    "not applicable": "-",
+}
 
 
 def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], allowed: set[str]) -> None:

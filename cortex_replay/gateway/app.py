@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple
@@ -30,6 +29,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
+_LOOK_AGAIN_S: Final = 0.05
 _BODY_S: Final = 60.0
 """How long a client may take to send its body."""
 
@@ -76,11 +76,15 @@ class App:
         max_body: int = 32 * 2**20,
     ) -> None:
         self._rpc = rpc
+        self.is_closing = False
         self._engine = engine
         self._faults = faults
         self._doors = doors
         self._pace = pace
         self._max_body = max_body
+
+    def use(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -214,18 +218,40 @@ class App:
         protocol = call.route.protocol
         if answers_alone(fault):
             self._faults.note(fault)
-            await self._send(refusal(fault, protocol), send, scope)
+            reply = refusal(fault, protocol)
+            await self._send(reply, send)
+            await self._end(reply, scope)
             return
-        with contextlib.suppress(_Faulty):
+        faulty: Reply | None = None
+        has_begun = False
+        try:
             async with self._engine.answering(call) as reply:
-                faulty = faulty_reply(fault, reply, protocol)
+                has_begun = True
+                # What is being recorded is not to be spoiled.
+                is_recorded = self._engine.mode == "replay"
+                faulty = faulty_reply(fault, reply, protocol) if is_recorded else None
+                await self._send(faulty or reply, send)
                 if faulty is None:  # it has no place in this answer
-                    await self._send(reply, send)
                     return
                 self._faults.note(fault)
-                await self._send(faulty, send, scope)
                 if not fault.is_chunking:
                     raise _Faulty
+        except _Faulty:
+            pass
+        except LlmError as error:
+            if has_begun:
+                raise
+            await _send_whole(self._broken(error, protocol), send)
+            return
+        if faulty is not None:
+            await self._end(faulty, scope)
+
+    async def _end(self, reply: Reply, scope: Message) -> None:
+        """End an answer as its fault wants it: by a closed connection, or by none."""
+        while reply.ending == "hang" and not self.is_closing:
+            await asyncio.sleep(_LOOK_AGAIN_S)  # until the client gives up
+        if reply.ending != "whole":
+            scope[CLOSE](is_hard=reply.ending == "reset")
 
     async def _answer(self, call: Call, send: Send) -> None:
         has_begun = False
@@ -253,7 +279,7 @@ class App:
         reason = f"cortex-replay: internal error ({type(error).__name__})"
         return error_reply(protocol, 424, reason, "gateway_error")
 
-    async def _send(self, reply: Reply, send: Send, scope: Message | None = None) -> None:
+    async def _send(self, reply: Reply, send: Send) -> None:
         if reply.status:
             is_paced = bool(reply.events) and not self._pace.is_instant
             if reply.live is None and not is_paced and reply.ending == "whole" and not reply.is_in_pieces:
@@ -264,10 +290,6 @@ class App:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         if reply.ending == "whole":
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        elif reply.ending == "hang":
-            await asyncio.Event().wait()  # until the client gives up
-        elif scope is not None:
-            scope[CLOSE](is_hard=reply.ending == "reset")
 
     async def _paced(self, reply: Reply) -> AsyncIterator[bytes]:
         """The events of a recorded stream, each at its time."""
@@ -287,7 +309,8 @@ async def _left(receive: Receive) -> None:
 
 async def _send_whole(reply: Reply, send: Send) -> None:
     start = _start(reply)
-    start["headers"].append((b"content-length", b"%d" % len(reply.body)))
+    if reply.status != 204:
+        start["headers"].append((b"content-length", b"%d" % len(reply.body)))
     await send(start)
     await send({"type": "http.response.body", "body": reply.body})
 

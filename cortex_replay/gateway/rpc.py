@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from typing import ClassVar, Final
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
@@ -20,6 +21,7 @@ from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 __all__ = ["RPC_PATH", "Rpc"]
 
 RPC_PATH: Final = "/rpc"
+_ASKED: ContextVar[list[bool]] = ContextVar("cortex_replay_asked", default=[])  # noqa: B039 - nobody reads it
 _JSON: Final = (("content-type", "application/json"),)
 
 
@@ -73,9 +75,10 @@ class Rpc:
         asked = _Counted(self._live(provider), store, ledger, is_recorded=mode != "live")
         if mode == "live":
             return asked
-        return RecordingAdapter(
+        recording = RecordingAdapter(
             asked, store, mode, redactor=self._redactor, commit_on_close=False, meta={"provider": provider}
         )
+        return _Recorded(recording, store, ledger)
 
 
 class _Forwarding(LlmAdapter):
@@ -107,6 +110,21 @@ class _Replayed(_Forwarding):
         return response
 
 
+class _Recorded(_Forwarding):
+    """Counts what a recorder gave without asking."""
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        asked: list[bool] = []
+        token = _ASKED.set(asked)
+        try:
+            response = await self._inner.complete(request)
+        finally:
+            _ASKED.reset(token)
+        if not asked:
+            self._ledger.hit(self._store.key(request), response.usage)
+        return response
+
+
 class _Counted(_Forwarding):
     def __init__(self, inner: LlmAdapter, store: Store, ledger: Ledger, *, is_recorded: bool) -> None:
         super().__init__(inner, store, ledger)
@@ -114,6 +132,7 @@ class _Counted(_Forwarding):
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self._ledger.asked()
+        _ASKED.get().append(True)
         try:
             response = await self._inner.complete(request)
         except LlmError as error:

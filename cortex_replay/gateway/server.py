@@ -182,7 +182,8 @@ class Gateway:
         doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
         self.faults = faults or Faults()
         self._rpc = rpc
-        self._server = _Server(_config(App(engine, doors, pace, self.faults, rpc, max_body)))
+        self._app = App(engine, doors, pace, self.faults, rpc, max_body)
+        self._server = _Server(_config(self._app))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the token and the scope in it."""
@@ -191,6 +192,11 @@ class Gateway:
         parts += [f"s-{quote(scope, safe='')}"] if scope else []
         parts += [upstream] if upstream else []
         return "/".join([f"http://{shown}:{self.port}", *parts])
+
+    def use(self, engine: Engine) -> None:
+        """Let another engine answer from now on: each test has its own."""
+        self.engine = engine
+        self._app.use(engine)
 
     async def serve(self) -> None:
         """Serve until somebody stops it."""
@@ -219,6 +225,7 @@ class Gateway:
 
     def stop(self) -> None:
         """Finish what is under way, and end."""
+        self._app.is_closing = True
         self._server.should_exit = True
 
 

@@ -170,7 +170,7 @@ def test_a_client_that_waits_too_long_gives_up(faulty: Callable[..., Sdks]) -> N
 
 @pytest.mark.parametrize("way", ["claude_stream", "chat_stream", "ollama_stream"])
 def test_an_error_in_mid_stream_is_raised(faulty: Callable[..., Sdks], way: str) -> None:
-    sdks = faulty("error-event:2@always", retries=0)
+    sdks = faulty("error-event:1@always", retries=0)
 
     with pytest.raises((anthropic.APIError, openai.APIError, ollama.ResponseError)) as caught:
         getattr(sdks, way)()
@@ -192,7 +192,7 @@ def test_an_error_in_a_stream_of_responses_is_an_event(recorded: Path) -> None:
 @pytest.mark.parametrize("way", ["claude_stream", "chat_stream", "responses_stream", "ollama_stream"])
 def test_a_cut_stream_is_an_error_of_the_connection(faulty: Callable[..., Sdks], way: str) -> None:
     with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|connection|disconnected"):
-        getattr(faulty("cut:2@always", retries=0), way)()
+        getattr(faulty("cut:1@always", retries=0), way)()
 
 
 @pytest.mark.parametrize("way", ["claude", "chat", "claude_stream", "chat_stream", "ollama_stream"])

@@ -65,7 +65,7 @@ class FaultAdapter(LlmAdapter):
             self.faults.note(fault)
             given = 0
             async for chunk in chunks:
-                if chunk.response is not None:
+                if chunk.response is not None or given >= fault.events:
                     break
                 yield chunk
                 given += 1

@@ -37,7 +37,9 @@ ERROR_TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_SPELLED: Final = re.compile(r"([a-z0-9-]+)(?::([a-z0-9.]+))?(?:@([a-z0-9.]+)(?:/(\d+))?)?")
+_SPELLED: Final = re.compile(
+    r"([a-z0-9-]{1,20})(?::([a-z0-9.]{1,9}))?(?:@([a-z0-9.]{1,12})(?:/(\d{1,18}))?)?"
+)
 _MOST_SECONDS: Final = 3600.0
 
 
@@ -114,7 +116,7 @@ class Fault:
         """Whether it hits the n-th call, counted from 1. The same calls every time: nothing is random."""
         if self.turn is not None:
             return call == self.turn
-        return self.rate >= 1 or Random(f"{self.seed}/{call}").random() < self.rate  # noqa: S311 - no secret
+        return self.rate >= 1 or Random(f"{self.seed}/{self.kind}:{self.detail}/{call}").random() < self.rate  # noqa: S311 - no secret
 
     def __str__(self) -> str:
         detail = f":{self.detail}" if self.detail else ""

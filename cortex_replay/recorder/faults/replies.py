@@ -19,6 +19,12 @@ __all__ = ["answers_alone", "faulty_reply", "refusal"]
 _BROKEN_JSON: Final = b'{"id": "broken", "content": [{"te'
 _BROKEN_ARGUMENTS: Final = '{"city": "Par'
 _SSE_END: Final = re.compile(rb"(?<=\r\n\r\n)|(?<=\n\n)|(?<=\r\r)")
+_OPENAI_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "invalid_request_error",
+    404: "invalid_request_error",
+}
+_OPENAI_CODES: Final = {429: "rate_limit_exceeded", 401: "invalid_api_key", 500: "server_error"}
 _MESSAGES: Final = {429: "Rate limit exceeded (on demand)", 529: "Overloaded (on demand)"}
 
 
@@ -34,7 +40,8 @@ def refusal(fault: Fault, protocol: str | None) -> Reply:
     if fault.kind == "reset" or fault.status is None:
         return Reply(0, (), ending="reset")
     body = orjson.dumps(_error(protocol, fault.status))
-    headers = [("content-type", "application/json"), ("request-id", "req_on_demand")]
+    id_header = "x-request-id" if _is_openai(protocol) else "request-id"
+    headers = [("content-type", "application/json"), (id_header, "req_on_demand")]
     if fault.retry_after_s is not None:
         headers.append(("retry-after", str(math.ceil(fault.retry_after_s))))
         headers.append(("retry-after-ms", str(round(fault.retry_after_s * 1000))))
@@ -52,21 +59,31 @@ def faulty_reply(fault: Fault, reply: Reply, protocol: str | None) -> Reply | No
             return _in_pieces(fault, reply, events) if is_stream else None
         case "cut":
             if is_stream:
-                return replace(reply, events=tuple(events[: fault.events]), ending="cut")
+                kept = events[: fault.events]
+                return (
+                    replace(reply, events=tuple(kept), ending="cut")
+                    if _is_short(kept, events, protocol)
+                    else None
+                )
             length = ("content-length", str(len(reply.body)))
             half = (0.0, reply.body[: len(reply.body) // 2])
             return replace(reply, headers=(*reply.headers, length), events=(half,), ending="cut")
         case "stall":
-            return replace(reply, events=tuple(events[: fault.events]), ending="hang") if is_stream else None
+            kept = events[: fault.events]
+            return (
+                replace(reply, events=tuple(kept), ending="hang")
+                if _is_short(kept, events, protocol)
+                else None
+            )
         case "malformed-json":
             return _malformed(reply, events, protocol)
         case "malformed-tool":
             return _with_broken_arguments(reply, events)
         case "error-event":
-            if not is_stream:
+            kept = events[: fault.events]
+            if not _is_short(kept, events, protocol):
                 return None
-            kept = [*events[: fault.events], (0.0, _error_event(protocol))]
-            return _of_events(reply, kept)
+            return _of_events(reply, [*kept, (0.0, _error_event(protocol, len(kept)))])
     return None
 
 
@@ -77,6 +94,13 @@ def _events(reply: Reply) -> list[Event]:
         pieces = _SSE_END.split(data) if b"data:" in data else data.splitlines(keepends=True)
         separate += [(at_ms, piece) for piece in pieces if piece]
     return separate
+
+
+def _is_short(kept: list[Event], events: list[Event], protocol: str | None) -> bool:
+    """Whether a client misses something: without the last event of a stream it may have all of it, but
+    without the last line."""
+    needless = 0 if _is_lines(protocol) else 1
+    return bool(events) and (len(kept) == 0 or len(kept) < len(events) - needless)
 
 
 def _of_events(reply: Reply, events: list[Event]) -> Reply:
@@ -152,20 +176,38 @@ def _break(value: JsonValue) -> bool:
 def _error(protocol: str | None, status: int) -> JsonValue:
     codec = WIRES.get(protocol or "", WIRES["openai-chat"])
     message = _MESSAGES.get(status, f"Status {status} (on demand)")
-    return codec.encode_error(status, message, ERROR_TYPES.get(status, "api_error"))
+    if not _is_openai(protocol):
+        return codec.encode_error(status, message, ERROR_TYPES.get(status, "api_error"))
+    body = codec.encode_error(
+        status, message, "requests" if status == 429 else _OPENAI_TYPES.get(status, "server_error")
+    )
+    inner = body.get("error")
+    if isinstance(inner, dict) and status in _OPENAI_CODES:
+        inner["code"] = _OPENAI_CODES[status]
+    return body
+
+
+def _is_openai(protocol: str | None) -> bool:
+    return protocol in ("openai-chat", "openai-responses", None)
 
 
 def _is_lines(protocol: str | None) -> bool:
     return protocol in ("ollama-chat", "ollama-generate")
 
 
-def _error_event(protocol: str | None) -> bytes:
+def _error_event(protocol: str | None, number: int) -> bytes:
     """An error as it comes in the middle of a provider's stream."""
     if _is_lines(protocol):
         return orjson.dumps({"error": "an error was encountered while running the model (on demand)"}) + b"\n"
     if protocol == "openai-responses":
         message = "The server had an error (on demand)"
-        error = {"type": "error", "code": "server_error", "message": message, "param": None}
+        error = {
+            "type": "error",
+            "code": "server_error",
+            "message": message,
+            "param": None,
+            "sequence_number": number,
+        }
         return b"event: error\ndata: " + orjson.dumps(error) + b"\n\n"
     name = b"event: error\n" if protocol == "anthropic-messages" else b""
     return name + b"data: " + orjson.dumps(_error(protocol, 529 if name else 500)) + b"\n\n"

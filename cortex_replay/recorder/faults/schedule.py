@@ -59,7 +59,7 @@ class Faults:
     def set(self, faults: Iterable[Fault], scope: str | None = None) -> None:
         """Replace the faults of a scope, or those of all, and count from the start."""
         with self._lock:
-            if scope is None:
+            if not scope:
                 self._for_all = tuple(faults)
                 self._by_scope.clear()
                 self._calls.clear()

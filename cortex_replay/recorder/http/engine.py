@@ -11,7 +11,9 @@ import orjson
 
 from cortex_replay.adapters.outcomes import Outcome, failure_of, recorded_outcome
 from cortex_replay.adapters.turns import Turns
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
+from cortex_replay.recorder.claims import Claims
 from cortex_replay.recorder.fixtures import FixtureMaker
 from cortex_replay.recorder.http.call import Call, Reply
 from cortex_replay.recorder.http.ledger import Ledger
@@ -39,6 +41,7 @@ from cortex_replay.wire import WIRES
 __all__ = ["Engine"]
 
 Mode = Literal["replay", "record", "once", "live"]
+Observer = Callable[[Call, Outcome | None], None]
 
 _WAIT_MS: Final = 600_000
 """How long a call waits for its turn: as long as the one before it may take."""
@@ -70,6 +73,11 @@ class Engine:
         max_sensitivity: The highest label that may leave.
         timeout_ms: What a call to an upstream may take in all.
         meter: The budget of live calls.
+        ledger: Where to count, if not in one of its own.
+        claims: Those of the run, if it is not this process.
+        keeps_shared: See :class:`~cortex_replay.recorder.scope.RecordingScope`.
+        meta: What recordings are to say of where they come from.
+        observer: Is told every call and the answer that it got, where there is one.
     """
 
     def __init__(
@@ -85,23 +93,33 @@ class Engine:
         max_sensitivity: SensitivityLevel = "medium",
         timeout_ms: int = _WAIT_MS,
         meter: Meter | None = None,
+        ledger: Ledger | None = None,
+        claims: Claims | None = None,
+        keeps_shared: bool = False,
+        meta: Mapping[str, JsonValue] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.store = store
         self.mode: Mode = mode
         self.upstreams = upstreams
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
+        self._observer = observer
+        self._keeps_shared = keeps_shared
         self._redactor = redactor or Redactor()
         self._how_to_record = how_to_record
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
         self._turns: dict[tuple[str, FixtureKey], Turns] = {}
         self._relay = Relay(upstreams, environment or {}, timeout_ms, self._redactor.learn)
-        self._fixtures = FixtureMaker(store, self._redactor, {"adapter": "gateway"}, record_failures)
-        self._claims = claims_of(store) if mode in ("record", "once") else None
+        origin = {"adapter": "gateway", **(meta or {})}
+        self._fixtures = FixtureMaker(store, self._redactor, origin, record_failures)
+        self._claims = claims
+        if claims is None and mode in ("record", "once"):
+            self._claims = claims_of(store)
         self._scopes: dict[str, RecordingScope] = {}
         most = Sensitivity.of(max_sensitivity)
-        meter = meter or Meter()
-        self._wires = WireRecorder(self._relay, self.ledger, meter, most)
+        meter = self.meter = meter or Meter()
+        self._wires = WireRecorder(self._relay, self.ledger, meter, most, self._observed)
         self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self._redactor, meter, most)
 
     def at_once(self, call: Call) -> Reply | None:
@@ -119,6 +137,7 @@ class Engine:
         if len(answers) != 1 or not _can_serve(answers[0], lifted, call.route.protocol):
             return None
         self.ledger.hit(lifted.key, answers[0].usage)
+        self._observed(call, answers[0])
         return self._renderer.reply(
             answers[0],
             lifted.key,
@@ -188,6 +207,7 @@ class Engine:
                 self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
                 yield error_reply(protocol, MISS_STATUS, explained, "no_fixture")
                 return
+            self._observed(call, outcome)
             yield self._rendered(outcome, lifted, protocol)
             turns.advance()
 
@@ -201,6 +221,7 @@ class Engine:
             return
         async with self._scope(call.scope).turn(request, lifted.key, _WAIT_MS) as turn:
             if turn.recorded is not None:
+                self._observed(call, turn.recorded)
                 yield self._rendered(turn.recorded, lifted, protocol)
                 turn.give(turn.recorded)
                 return
@@ -256,14 +277,21 @@ class Engine:
                 explained_miss, self.store, request, key, self._how_to_record, self._redactor
             )
         self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
+        self._observed(call, None)
         return error_reply(protocol, MISS_STATUS, explained, "no_fixture")
+
+    def _observed(self, call: Call, outcome: Outcome | None) -> None:
+        if self._observer is not None:
+            self._observer(call, outcome)
 
     def _scope(self, name: str) -> RecordingScope:
         scope = self._scopes.get(name)
         if scope is None:
             assert self._claims is not None  # noqa: S101 - of a mode that records
             writes: Literal["once", "record"] = "record" if self.mode == "record" else "once"
-            scope = self._scopes[name] = RecordingScope(self.store, self._fixtures, self._claims, writes)
+            scope = self._scopes[name] = RecordingScope(
+                self.store, self._fixtures, self._claims, writes, keeps_shared=self._keeps_shared
+            )
         return scope
 
 

@@ -38,8 +38,16 @@ _REST_S: Final = 0.25
 class WireRecorder:
     """Asks a provider what a request was lifted from, and keeps what it answers."""
 
-    def __init__(self, relay: Relay, ledger: Ledger, meter: Meter, most: Sensitivity) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        ledger: Ledger,
+        meter: Meter,
+        most: Sensitivity,
+        observed: Callable[[Call, Answer | None], None],
+    ) -> None:
         self._relay = relay
+        self._observed = observed
         self._ledger = ledger
         self._meter = meter
         self._most = most
@@ -60,6 +68,7 @@ class WireRecorder:
         async with AsyncExitStack() as stack:
             bill = await stack.enter_async_context(self._meter.call(request))
             kept = stack.enter_context(_Kept(self._ledger, key, request, turn, bill.pay))
+            kept.observed = lambda answer: self._observed(call, answer)
             relayed = await stack.enter_async_context(self._relay.sent(call))
             if (refusal := _redirected(call, relayed)) is not None:
                 yield refusal
@@ -108,6 +117,7 @@ class _Kept:
         self._pay = pay
         self._is_good = False
         self._problem = ""
+        self.observed: Callable[[Answer | None], None] = lambda _: None
 
     def __enter__(self) -> Self:
         self._ledger.asked()
@@ -115,6 +125,7 @@ class _Kept:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if not self._is_good:
+            self.observed(None)
             reason = self._problem or (str(error) if isinstance(error, LlmError) else "")
             self._ledger.fail(f"{self._what}: {reason}" if reason else "")
 
@@ -142,6 +153,7 @@ class _Kept:
 
     def _keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         self._is_good = True
+        self.observed(answer)
         self._pay(usage)
         if self._turn is None:
             self._ledger.spend(usage, self._key.model)
