@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Upstream,
     )
     from cortex_replay.hashing import blake3_hex
+    from cortex_replay.intercept.block import intercept
     from cortex_replay.recorder import RecordingAdapter
     from cortex_replay.recorder.faults import FaultAdapter
     from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
@@ -83,6 +84,7 @@ __all__ = [
     "Upstream",
     "__version__",
     "blake3_hex",
+    "intercept",
 ]
 
 __version__ = "0.1.0"
@@ -98,6 +100,7 @@ def _decode_wire(wire: Mapping[str, Any], asked_model: str) -> "LlmResponse":
 handed.wire_decoder = _decode_wire
 
 _MODULES = {
+    "intercept": ("intercept",),
     "adapters": ("LlmAdapter", "ReplayAdapter"),
     "adapters.claude": ("ClaudeAdapter",),
     "adapters.ollama": ("OllamaAdapter",),

@@ -1,0 +1,102 @@
+"""Which requests are intercepted, and what they are answered with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from cortex_replay.config import Settings
+from cortex_replay.recorder.http import Call, Engine
+from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by
+from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
+
+__all__ = ["Interception", "bypassing", "is_bypassed"]
+
+_BYPASSED: ContextVar[bool] = ContextVar("cortex_replay_bypassed", default=False)
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+@contextlib.contextmanager
+def bypassing() -> Iterator[None]:
+    """Let the calls of this block through: they are recorded by somebody else."""
+    token = _BYPASSED.set(True)
+    try:
+        yield
+    finally:
+        _BYPASSED.reset(token)
+
+
+def is_bypassed() -> bool:
+    return _BYPASSED.get()
+
+
+class _Origin(NamedTuple):
+    host: str
+    port: int
+
+
+class Interception:
+    """The calls of one process to its model providers, answered by an engine.
+
+    Args:
+        engine: Who answers.
+        scope: Whose answers are counted together; a test's name.
+    """
+
+    def __init__(self, engine: Engine, scope: str = "") -> None:
+        self.engine = engine
+        self.scope = scope
+        self.calls = 0
+        """How many were intercepted."""
+        self._servers = list(_servers(engine.upstreams))
+
+    def call(self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes) -> Call | None:
+        """The call that a request to a model's provider is; ``None`` for all other traffic."""
+        found = self._upstream(str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path)
+        if found is None:
+            return None
+        upstream, path = found
+        canonical = canonical_path(path or "/", upstream.kind)
+        protocol = lifted_by(canonical) if method == "POST" else None
+        route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
+        shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+        query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
+        return Call(method, route, query, shown, body, self.scope)
+
+    def concerns(self, url: Any) -> bool:
+        """Whether a request goes to a model's provider."""
+        return self._upstream(str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path) is not None
+
+    @property
+    def hosts(self) -> set[str]:
+        """The names of the machines that nobody may reach around us; this one is not among them."""
+        names = {origin.host for origin, _, _ in self._servers}
+        return {name for name in names if name not in ("localhost", "127.0.0.1", "::1")}
+
+    def _upstream(self, host: str, port: int, path: str) -> tuple[Upstream, str] | None:
+        for origin, base, upstream in self._servers:
+            is_same = origin.port == port and _same_host(origin.host, host)
+            if is_same and (path == base or path.startswith(base + "/") or not base):
+                return upstream, path[len(base) :]
+        return None
+
+
+def _same_host(one: str, other: str) -> bool:
+    local = ("localhost", "127.0.0.1", "::1")
+    return one == other or (one in local and other in local)
+
+
+def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
+    """Where each provider is: as configured, and where its own service is."""
+    listed = [*upstreams, *Upstreams(Settings())]
+    seen = set()
+    for upstream in sorted(listed, key=lambda one: -len(urlsplit(one.base_url).path)):
+        parts = urlsplit(upstream.base_url)
+        origin = _Origin(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
+        base = parts.path.rstrip("/")
+        if (origin, base) not in seen:
+            seen.add((origin, base))
+            yield origin, base, upstream

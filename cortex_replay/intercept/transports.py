@@ -1,0 +1,164 @@
+"""The transports of httpx and of httpx2, which most SDKs stand on.
+
+Their methods are replaced for as long as something is intercepted, on the class: so a client that was made
+before is intercepted too, in whatever thread it is used. The two libraries are alike but share nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import ModuleType
+from typing import Any, Final
+
+from cortex_replay.intercept.interception import Interception, is_bypassed
+from cortex_replay.intercept.pump import AsyncAnswer, SyncAnswer
+from cortex_replay.recorder.http import Reply
+
+__all__ = ["installed"]
+
+_LIBRARIES: Final = ("httpx", "httpx2")
+_METHODS: Final = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+_LOCK: Final = threading.RLock()
+_ACTIVE: Final[list[Interception]] = []
+_REPLACED: Final[list[tuple[type, str, Any]]] = []
+
+
+class installed:  # noqa: N801 - reads as what it does: with installed(interception)
+    """Intercept for as long as this lasts; of several, the innermost has the say."""
+
+    def __init__(self, interception: Interception) -> None:
+        self._interception = interception
+
+    def __enter__(self) -> Interception:
+        with _LOCK:
+            if not _ACTIVE:
+                _replace()
+            _ACTIVE.append(self._interception)
+        return self._interception
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            _ACTIVE.remove(self._interception)
+            if not _ACTIVE:
+                _restore()
+
+
+def _replace() -> None:
+    for name in _LIBRARIES:
+        if importlib.util.find_spec(name) is None:
+            continue
+        library = importlib.import_module(name)
+        for kind, method in _METHODS:
+            transport = getattr(library, kind)
+            original = transport.__dict__[method]
+            replacement = _sync(library, original) if kind == "HTTPTransport" else _async(library, original)
+            _REPLACED.append((transport, method, original))
+            setattr(transport, method, replacement)
+
+
+def _restore() -> None:
+    while _REPLACED:
+        transport, method, original = _REPLACED.pop()
+        setattr(transport, method, original)
+
+
+def _interception_of(request: Any) -> Interception | None:
+    if is_bypassed() or request.extensions.get("cortex_replay"):
+        return None
+    active = _ACTIVE[-1] if _ACTIVE else None
+    return active if active is not None and active.concerns(request.url) else None
+
+
+def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    def handle_request(transport: Any, request: Any) -> Any:
+        interception = _interception_of(request)
+        if interception is None:
+            return original(transport, request)
+        call = interception.call(request.method, request.url, request.headers.raw, request.read())
+        if call is None:
+            return original(transport, request)
+        interception.calls += 1
+        reply = interception.engine.at_once(call)
+        if reply is not None:
+            return _response(library, reply, _recorded_stream(library, reply))
+        answer = SyncAnswer(interception.engine, call)
+        if answer.reply.live is None:
+            return _response(library, answer.reply, _recorded_stream(library, answer.reply))
+        return _response(library, answer.reply, _live_stream(library, answer))
+
+    return handle_request
+
+
+def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    async def handle_async_request(transport: Any, request: Any) -> Any:
+        interception = _interception_of(request)
+        if interception is None:
+            return await original(transport, request)
+        call = interception.call(request.method, request.url, request.headers.raw, await request.aread())
+        if call is None:
+            return await original(transport, request)
+        interception.calls += 1
+        reply = interception.engine.at_once(call)
+        if reply is not None:
+            return _response(library, reply, _recorded_stream(library, reply))
+        answer = AsyncAnswer(interception.engine, call)
+        reply = await answer.head()
+        if reply.live is None:
+            return _response(library, reply, _recorded_stream(library, reply))
+        return _response(library, reply, _live_stream(library, answer))
+
+    return handle_async_request
+
+
+def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
+    headers = list(reply.headers)
+    if reply.live is None and not reply.events:
+        headers.append(("content-length", str(len(reply.body))))
+    return library.Response(
+        reply.status,
+        headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers],
+        stream=stream,
+        extensions={"http_version": b"HTTP/1.1", "reason_phrase": b"cortex-replay"},
+    )
+
+
+def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
+    """The bytes of a recording, in its events where it was a stream."""
+    pieces = [data for _, data in reply.events] or [reply.body]
+
+    class Recorded(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            return iter(pieces)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+
+    return Recorded()
+
+
+def _live_stream(library: ModuleType, answer: SyncAnswer | AsyncAnswer) -> Any:
+    """What an upstream sends, as it comes; closing it ends the call."""
+
+    class Live(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            assert isinstance(answer, SyncAnswer)  # noqa: S101 - of a synchronous client
+            return answer.pieces()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            assert isinstance(answer, AsyncAnswer)  # noqa: S101 - of an asynchronous client
+            async for piece in answer.pieces():
+                yield piece
+
+        def close(self) -> None:
+            if isinstance(answer, SyncAnswer):
+                answer.close()
+
+        async def aclose(self) -> None:
+            if isinstance(answer, AsyncAnswer):
+                await answer.close()
+
+    return Live()
