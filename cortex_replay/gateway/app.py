@@ -83,8 +83,8 @@ class App:
         self._pace = pace
         self._max_body = max_body
 
-    def use(self, engine: Engine) -> None:
-        self._engine = engine
+    def use(self, engine: Engine, faults: Faults) -> None:
+        self._engine, self._faults = engine, faults
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -193,10 +193,10 @@ class Gateway:
         parts += [upstream] if upstream else []
         return "/".join([f"http://{shown}:{self.port}", *parts])
 
-    def use(self, engine: Engine) -> None:
-        """Let another engine answer from now on: each test has its own."""
-        self.engine = engine
-        self._app.use(engine)
+    def use(self, engine: Engine, faults: Faults) -> None:
+        """Let another engine answer from now on, with other faults: each test has its own."""
+        self.engine, self.faults = engine, faults
+        self._app.use(engine, faults)
 
     async def serve(self) -> None:
         """Serve until somebody stops it."""

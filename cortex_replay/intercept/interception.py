@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cortex_replay.config import Settings
+from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Call, Engine
 from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
@@ -44,10 +45,12 @@ class Interception:
     Args:
         engine: Who answers.
         scope: Whose answers are counted together; a test's name.
+        faults: What is to go wrong.
     """
 
-    def __init__(self, engine: Engine, scope: str = "") -> None:
+    def __init__(self, engine: Engine, scope: str = "", faults: Faults | None = None) -> None:
         self.engine = engine
+        self.faults = faults or Faults()
         self.scope = scope
         self.calls = 0
         """How many were intercepted."""

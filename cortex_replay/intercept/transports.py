@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from cortex_replay.intercept.interception import Interception, is_bypassed
 from cortex_replay.intercept.pump import AsyncAnswer, SyncAnswer
-from cortex_replay.recorder.http import Reply
+from cortex_replay.recorder.faults import Fault
+from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
+from cortex_replay.recorder.http import Call, Reply
 
 __all__ = ["installed"]
 
@@ -81,13 +83,16 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
         if call is None:
             return original(transport, request)
         interception.calls += 1
+        fault = interception.faults.next() if interception.faults.are_any else None
+        if fault is not None and answers_alone(fault):
+            return _failed(library, interception, fault, call)
         reply = interception.engine.at_once(call)
-        if reply is not None:
-            return _response(library, reply, _recorded_stream(library, reply))
-        answer = SyncAnswer(interception.engine, call)
-        if answer.reply.live is None:
-            return _response(library, answer.reply, _recorded_stream(library, answer.reply))
-        return _response(library, answer.reply, _live_stream(library, answer))
+        if reply is None:
+            answer = SyncAnswer(interception.engine, call)
+            reply = answer.reply
+            if reply.live is not None:
+                return _response(library, reply, _live_stream(library, answer))
+        return _recorded(library, interception, fault, call, reply)
 
     return handle_request
 
@@ -101,21 +106,44 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
         if call is None:
             return await original(transport, request)
         interception.calls += 1
+        fault = interception.faults.next() if interception.faults.are_any else None
+        if fault is not None and answers_alone(fault):
+            return _failed(library, interception, fault, call)
         reply = interception.engine.at_once(call)
-        if reply is not None:
-            return _response(library, reply, _recorded_stream(library, reply))
-        answer = AsyncAnswer(interception.engine, call)
-        reply = await answer.head()
-        if reply.live is None:
-            return _response(library, reply, _recorded_stream(library, reply))
-        return _response(library, reply, _live_stream(library, answer))
+        if reply is None:
+            answer = AsyncAnswer(interception.engine, call)
+            reply = await answer.head()
+            if reply.live is not None:
+                return _response(library, reply, _live_stream(library, answer))
+        return _recorded(library, interception, fault, call, reply)
 
     return handle_async_request
 
 
+def _failed(library: ModuleType, interception: Interception, fault: Fault, call: Call) -> Any:
+    """A call that fails without an answer; what would take a client's patience fails at once."""
+    interception.faults.note(fault)
+    if fault.kind == "timeout":
+        raise library.ReadTimeout("timed out (on demand)")
+    if fault.kind == "reset":
+        raise library.ReadError("connection reset (on demand)")
+    reply = refusal(fault, call.route.protocol)
+    return _response(library, reply, _recorded_stream(library, reply))
+
+
+def _recorded(
+    library: ModuleType, interception: Interception, fault: Fault | None, call: Call, reply: Reply
+) -> Any:
+    faulty = faulty_reply(fault, reply, call.route.protocol) if fault is not None else None
+    if fault is not None and faulty is not None:
+        interception.faults.note(fault)
+        reply = faulty
+    return _response(library, reply, _recorded_stream(library, reply))
+
+
 def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
     headers = list(reply.headers)
-    if reply.live is None and not reply.events:
+    if reply.live is None and not reply.events and reply.status != 204:
         headers.append(("content-length", str(len(reply.body))))
     return library.Response(
         reply.status,
@@ -128,14 +156,23 @@ def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
 def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
     """The bytes of a recording, in its events where it was a stream."""
     pieces = [data for _, data in reply.events] or [reply.body]
+    errors = {
+        "cut": library.RemoteProtocolError("peer closed connection (on demand)"),
+        "hang": library.ReadTimeout("timed out (on demand)"),
+    }
+    error = errors.get(reply.ending)
 
     class Recorded(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
-            return iter(pieces)
+            yield from pieces
+            if error is not None:
+                raise error
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             for piece in pieces:
                 yield piece
+            if error is not None:
+                raise error
 
     return Recorded()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport, Upstream
@@ -37,6 +37,13 @@ class FaultAdapter(LlmAdapter):
         self.faults = Faults(parsed, per_scope=False)
         # It stands for the other in recordings.
         self.adapter_id = inner.adapter_id  # type: ignore[misc]
+
+    @classmethod
+    def with_faults(cls, inner: LlmAdapter, faults: Faults) -> Self:
+        """An adapter whose faults, and whose count of calls, are shared with others."""
+        adapter = cls(inner)
+        adapter.faults = faults
+        return adapter
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         fault = self.faults.next()

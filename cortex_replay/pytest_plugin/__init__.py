@@ -1,0 +1,207 @@
+"""The pytest plugin: one marker, and the model calls of a test are recorded and replayed (`docs/pytest.md`).
+
+Only hooks are here. What they need is loaded with the first test that is marked.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cortex_replay.adapters import LlmAdapter
+    from cortex_replay.pytest_plugin.gateways import ScopedGateway
+    from cortex_replay.pytest_plugin.recording import LlmRecording
+    from cortex_replay.pytest_plugin.session import LlmSession
+    from cortex_replay.pytest_plugin.summary import Summary
+    from cortex_replay.store import Store
+
+_MODES = ("replay", "record", "once", "live")
+_SESSION: pytest.StashKey[LlmSession] = pytest.StashKey()
+_DESELECTED: pytest.StashKey[list[str]] = pytest.StashKey()
+_WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
+_SUMMARY: pytest.StashKey[Summary] = pytest.StashKey()
+_OUTPUT = "cortex_replay"
+_RUN = "CORTEX_REPLAY_RUN"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cortex-replay", "record and replay of model calls")
+    group.addoption(
+        "--llm-mode", dest="llm_mode", choices=_MODES, help="What marked tests do with their model calls."
+    )
+    group.addoption("--llm-store", dest="llm_store", metavar="DIR", help="Root of the store.")
+    group.addoption(
+        "--llm-keep-failed",
+        dest="llm_keep_failed",
+        action="store_true",
+        help="Keep what failed tests recorded.",
+    )
+    group.addoption(
+        "--llm-fail-unused",
+        dest="llm_fail_unused",
+        action="store_true",
+        help="Fail when fixtures are unused.",
+    )
+    group.addoption(
+        "--llm-report",
+        dest="llm_report",
+        metavar="FILE",
+        help="Write what was used, as JSON; cortex-replay prune --unused-from reads it.",
+    )
+    parser.addini("llm_replay", "Whether every test is marked llm_replay.", type="bool", default=False)
+    parser.addini("llm_mode", "The mode where neither an option nor the environment names one.", default="")
+    parser.addini("llm_store", "Root of the store, relative to this file.", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "llm_replay(enabled=True, mode=None, guard=True, may_call_nobody=False, normalisers=()): record and "
+        "replay the model calls of this test.",
+    )
+    config.addinivalue_line(
+        "markers",
+        "llm_faults(*faults, turns=None): run this recorded test once for every call and fault as well.",
+    )
+    config.stash[_DESELECTED] = []
+    config.stash[_WORKERS] = []
+    is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+    if is_controller and _RUN not in os.environ:
+        # All workers are one run: where several of them need an answer, one asks.
+        os.environ[_RUN] = secrets.token_hex(8)
+        config.add_cleanup(_forget_run)
+
+
+def _forget_run() -> None:
+    os.environ.pop(_RUN, None)
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("llm_replay")
+    if marker is None:
+        return bool(item.config.getini("llm_replay")) or item.get_closest_marker("llm_faults") is not None
+    return bool(marker.args[0] if marker.args else marker.kwargs.get("enabled", True))
+
+
+def _session(config: pytest.Config) -> LlmSession:
+    if _SESSION not in config.stash:
+        from cortex_replay.pytest_plugin.session import LlmSession  # noqa: PLC0415 - with all that it needs
+
+        config.stash[_SESSION] = LlmSession.open(config)
+    return config.stash[_SESSION]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("llm_faults")
+    if marker is not None:
+        from cortex_replay.pytest_plugin.families import family_of  # noqa: PLC0415
+
+        metafunc.fixturenames.append("_llm_fault")
+        base = metafunc.definition.nodeid
+        family = family_of(_session(metafunc.config), base, marker)
+        metafunc.parametrize(
+            "_llm_fault", family, indirect=True, ids=[fault or "recorded" for fault in family]
+        )
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.config.stash[_DESELECTED].append(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    if _is_marked(item):
+        _session(item.config).begin(item)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    if _is_marked(item):
+        _session(item.config).refuse_silence(item)
+    return result
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        return (yield)
+    finally:
+        if _is_marked(item):
+            _session(item.config).end(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if _is_marked(item) and _SESSION in item.config.stash:
+        item.config.stash[_SESSION].noted(item, call, report)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    output = getattr(config, "workeroutput", None)
+    if _SESSION in config.stash:
+        llm = config.stash[_SESSION]
+        llm.close()
+        if output is not None:
+            output[_OUTPUT] = llm.told()
+    if output is None and (_SESSION in config.stash or config.stash[_WORKERS]):
+        from cortex_replay.pytest_plugin.summary import finished  # noqa: PLC0415
+
+        llm = _session(config)
+        config.stash[_SUMMARY] = finished(session, llm, config.stash[_WORKERS], config.stash[_DESELECTED])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if told is not None:
+        node.config.stash[_WORKERS].append(told)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if _SUMMARY in config.stash:
+        from cortex_replay.pytest_plugin.summary import print_summary  # noqa: PLC0415
+
+        print_summary(terminalreporter, config.stash[_SUMMARY])
+
+
+@pytest.fixture
+def llm_store(request: pytest.FixtureRequest) -> Store:
+    """The store that this test is replayed from, or recorded to."""
+    return _session(request.config).of(request.node).store
+
+
+@pytest.fixture
+def llm(request: pytest.FixtureRequest) -> LlmAdapter:
+    """An adapter in the current mode; ``llm.sync`` is for tests that are not async."""
+    return _session(request.config).of(request.node).adapter()
+
+
+@pytest.fixture
+def llm_recording(request: pytest.FixtureRequest) -> LlmRecording:
+    """What this test asked, and what it got."""
+    return _session(request.config).of(request.node).recording
+
+
+@pytest.fixture
+def llm_gateway(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
+    """A gateway for this test's subprocesses, whose environment points to it."""
+    return _session(request.config).of(request.node).gateway(monkeypatch)
+
+
+@pytest.fixture
+def _llm_fault(request: pytest.FixtureRequest) -> str:
+    """Which member of a family a test is; see :class:`TestRun`, which reads it before any fixture is made."""
+    return str(getattr(request, "param", ""))

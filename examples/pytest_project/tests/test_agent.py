@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from cortex_replay import LlmAdapter
+from cortex_replay.pytest_plugin.recording import LlmRecording
+from examples.pytest_project import agent
+
+pytestmark = pytest.mark.llm_replay
+
+QUESTION = "What is the weather in Paris?"
+
+
+def test_our_adapter(llm: LlmAdapter) -> None:
+    assert "18 C" in agent.with_our_adapter(llm, QUESTION)
+
+
+def test_the_anthropic_sdk(llm_recording: LlmRecording) -> None:
+    assert "18 C" in agent.with_anthropic(QUESTION)
+    assert [call.name for call in llm_recording.tool_calls] == ["get_weather"]
+    llm_recording.assert_prefix_stable()
+
+
+@pytest.mark.llm_faults("429:0.01", "529", "cut")
+def test_the_openai_sdk() -> None:
+    assert "18 C" in agent.with_openai(QUESTION)
