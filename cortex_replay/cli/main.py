@@ -23,6 +23,7 @@ _COMMANDS = (
     "config",
     "explain",
     "export",
+    "import",
     "index",
     "init",
     "list",
@@ -38,6 +39,8 @@ _COMMANDS = (
     "verify",
 )
 
+_MODULES = {"import": "import_cassettes"}
+"""Where a command's own name is no name of a module."""
 _RUNNERS = ("record", "replay", "sweep")
 """Those that run a command of the user's."""
 
@@ -58,7 +61,8 @@ class _Group(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"cortex_replay.cli.{name}"), f"{name}_command")
+        module = _MODULES.get(name, name)
+        command: click.Command = getattr(import_module(f"cortex_replay.cli.{module}"), f"{name}_command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

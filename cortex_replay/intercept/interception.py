@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cortex_replay.config import Settings
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Call, Engine
-from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by
+from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
 
 __all__ = ["Interception", "bypassing", "is_bypassed"]
@@ -58,20 +58,20 @@ class Interception:
 
     def call(self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes) -> Call | None:
         """The call that a request to a model's provider is; ``None`` for all other traffic."""
-        found = self._upstream(str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path)
-        if found is None:
+        found = self._upstreams(url)
+        if not found:
             return None
-        upstream, path = found
+        shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+        upstream, path = _fitting(found, dict(shown))
         canonical = canonical_path(path or "/", upstream.kind)
         protocol = lifted_by(canonical) if method == "POST" else None
         route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
-        shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
         query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
         return Call(method, route, query, shown, body, self.scope)
 
     def concerns(self, url: Any) -> bool:
         """Whether a request goes to a model's provider."""
-        return self._upstream(str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path) is not None
+        return bool(self._upstreams(url))
 
     @property
     def hosts(self) -> set[str]:
@@ -79,12 +79,23 @@ class Interception:
         names = {origin.host for origin, _, _ in self._servers}
         return {name for name in names if name not in ("localhost", "127.0.0.1", "::1")}
 
-    def _upstream(self, host: str, port: int, path: str) -> tuple[Upstream, str] | None:
-        for origin, base, upstream in self._servers:
-            is_same = origin.port == port and _same_host(origin.host, host)
-            if is_same and (path == base or path.startswith(base + "/") or not base):
-                return upstream, path[len(base) :]
-        return None
+    def _upstreams(self, url: Any) -> list[tuple[Upstream, str]]:
+        """The providers that are at a URL, with the path below each: one server may stand for several."""
+        host, port, path = str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path
+        return [
+            (upstream, path[len(base) :])
+            for origin, base, upstream in self._servers
+            if origin.port == port
+            and _same_host(origin.host, host)
+            and (path == base or path.startswith(base + "/") or not base)
+        ]
+
+
+def _fitting(found: list[tuple[Upstream, str]], headers: Mapping[str, str]) -> tuple[Upstream, str]:
+    """Of several providers at one place, the one whose path this is."""
+    names = {upstream.name: (upstream, path) for upstream, path in found}
+    wanted = unprefixed_upstream(found[0][1], lambda name: headers.get(name, ""), names)
+    return names.get(wanted or "", found[0])
 
 
 def _same_host(one: str, other: str) -> bool:
@@ -100,6 +111,6 @@ def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
         parts = urlsplit(upstream.base_url)
         origin = _Origin(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
         base = parts.path.rstrip("/")
-        if (origin, base) not in seen:
-            seen.add((origin, base))
+        if (origin, base, upstream.name) not in seen:
+            seen.add((origin, base, upstream.name))
             yield origin, base, upstream

@@ -55,7 +55,8 @@ class LlmRecording:
                 RecordedCall(request, outcome.text, outcome.tool_calls, outcome.usage, outcome.finish_reason)
             )
         else:
-            self.calls.append(RecordedCall(request, is_answered=False))
+            is_answered = outcome is not None and call.route.protocol is None
+            self.calls.append(RecordedCall(request, is_answered=is_answered))
 
     def note(self, request: LlmRequest, response: LlmResponse | None) -> None:
         """Note a call of an adapter."""

@@ -236,6 +236,7 @@ class Engine:
         exchange = self._opaque.known(key)
         if exchange is not None:
             self.ledger.hit(key)
+            self._observed(call, exchange)
             yield reply_of_wire(exchange.wire)
         elif self.mode == "replay":
             problem = None if protocol is None else _problem_in(protocol, call.body)
@@ -244,9 +245,11 @@ class Engine:
                 return
             explained = explained_opaque_miss(request, key, self._how_to_record)
             self.ledger.missed(f"{call.method} {call.route.path}", explained)
+            self._observed(call, None)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
         else:
             async with _or_refusal(call, self._opaque.asked(call, request, key)) as reply:
+                self._observed(call, None)
                 yield reply
 
     def _rendered(self, outcome: Outcome, lifted: _Lifted, protocol: str) -> Reply:

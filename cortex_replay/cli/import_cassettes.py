@@ -1,0 +1,174 @@
+"""``cortex-replay import``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.config import known_secrets, load_settings
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Store
+from cortex_replay.store.writer import CommitSummary
+
+if TYPE_CHECKING:
+    from cortex_replay.recorder.cassettes import ImportReport
+
+__all__ = ["import_command"]
+
+_NOT_ALL: Final = 4
+
+
+@click.command(
+    "import",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay import tests/cassettes --store tests/llm
+  cortex-replay import tests/cassettes --dry-run        what would be converted, and what not
+  cortex-replay import login.yaml --host 127.0.0.1:8080=openai
+  cortex-replay import tests/cassettes --json | jq -r '.not_converted[] | .file'
+
+Cassettes are only read. What is not converted is listed, with its file, number and reason
+(docs/migrating.md); everything else is committed.
+
+Exit status:
+  0  everything was converted, or is in the store already
+  1  failure: the store could not be written
+  2  wrong usage
+  4  something was not converted; each is listed
+  5  the store is not what its index says; nothing was written
+""",
+)
+@click.argument(
+    "cassettes",
+    metavar="CASSETTE_OR_FOLDER...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+)
+@store_option
+@click.option(
+    "--mode",
+    type=click.Choice(["once", "record"]),
+    default="once",
+    show_default=True,
+    help="Keep other answers that the store has (once), or overwrite them (record).",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST[:PORT]=NAME",
+    help="Whose API was called there: 127.0.0.1:8080=openai. Repeatable.",
+)
+@click.option("--all", "takes_all", is_flag=True, help="Take calls to hosts that run no model, too.")
+@click.option("--record-failures", is_flag=True, help="Take errors of providers as answers, too.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@json_option
+@click.pass_context
+def import_command(
+    ctx: click.Context,
+    cassettes: Sequence[Path],
+    store: Path | None,
+    mode: Literal["once", "record"],
+    hosts: Sequence[str],
+    takes_all: bool,
+    record_failures: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Take over cassettes of vcrpy and pytest-recording."""
+    from cortex_replay.recorder.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
+    from cortex_replay.recorder.cassettes.folders import cassettes_in  # noqa: PLC0415
+    from cortex_replay.recorder.http import Upstreams  # noqa: PLC0415
+
+    root = the_store(ctx, store)
+    named = _hosts_in(hosts)
+    settings = load_settings(Path(), os.environ, {"store": root}).settings
+    known = list(known_secrets(settings, os.environ))
+
+    def redactor(keys: Collection[str]) -> Redactor:
+        return Redactor([*known, *keys], settings.redaction.extra_patterns)
+
+    places = Places(Upstreams(settings, os.environ), named, takes_all=takes_all)
+    files = list(dict.fromkeys(file for given in cassettes for file in cassettes_in(given)))
+    summary: CommitSummary | None = None
+    with _opened(root, dry_run=dry_run) as opened:
+        importer = Importer(opened, mode, places, redactor, record_failures=record_failures)
+        report = importer.stage(files)
+        if not dry_run:
+            summary = opened.commit()
+    settle(ctx, _NOT_ALL if report.not_converted else 0)
+    if as_json:
+        output.print_json(
+            {
+                "store": str(root),
+                "dry_run": dry_run,
+                "added": [] if summary is None else summary.added,
+                "removed": [] if summary is None else summary.removed,
+                **report.to_dict(),
+            }
+        )
+    else:
+        _print(report, root, dry_run=dry_run)
+    if summary is not None and summary.yielded:
+        output.talk(f"{summary.yielded} dropped: somebody else recorded another answer meanwhile")
+    ctx.exit(_NOT_ALL if report.not_converted else 0)
+
+
+@contextmanager
+def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
+    """The store; whatever goes wrong, nothing stays staged."""
+    from cortex_replay.recorder.cassettes import open_unwritten  # noqa: PLC0415
+
+    if dry_run:
+        with open_unwritten(root) as unwritten:
+            yield unwritten
+        return
+    store = Store.open_or_create(root, verify="on-read")
+    try:
+        yield store
+    finally:
+        store.discard()
+
+
+def _hosts_in(given: Sequence[str]) -> dict[str, str]:
+    hosts: dict[str, str] = {}
+    for one in given:
+        host, _, name = one.rpartition("=")
+        if not host or not name or "/" in one:
+            raise click.UsageError(f"--host takes HOST[:PORT]=NAME, not {one!r}")
+        hosts[host] = "anthropic" if name == "claude" else name
+    return hosts
+
+
+def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
+    for left in report.not_converted:
+        click.echo(f"not converted: {output.escaped(str(left))}")
+    counts = [
+        (report.answers, "answer"),
+        (report.exchanges, "exchange"),
+        (report.failures, "failure"),
+    ]
+    made = ", ".join(output.counted(range(count), name) for count, name in counts if count) or "nothing"
+    done = "would take" if dry_run else "took"
+    interactions = output.counted(range(report.interactions), "interaction")
+    read = f"{output.counted(range(report.cassettes), 'cassette')} with {interactions}"
+    output.talk(f"{read}: {done} {made} into {output.escaped(str(root))}")
+    if report.repeated:
+        output.talk(f"{report.repeated} said what is there already")
+    if report.overwritten:
+        output.talk(
+            f"{output.counted(range(report.overwritten), 'key')} had something else, which is overwritten"
+        )
+    if report.redacted:
+        output.talk(f"a secret was cut out of {output.counted(range(report.redacted), 'recording')}")
+    if report.not_converted:
+        output.talk(f"{len(report.not_converted)} not converted, listed above")

@@ -1,0 +1,49 @@
+"""What came of an import: everything that was found, and what was left."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from cortex_replay.canonical import JsonValue
+
+__all__ = ["ImportReport", "NotConverted"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotConverted:
+    """Something that is in a cassette and not in the store."""
+
+    file: str
+    number: int | None
+    """Which interaction of the file, from 1; ``None`` for all of it."""
+    call: str
+    """Method, host and path; never a query, which may hold a key."""
+    reason: str
+
+    def __str__(self) -> str:
+        place = self.file if self.number is None else f"{self.file} #{self.number}"
+        return f"{place}: {self.call}: {self.reason}" if self.call else f"{place}: {self.reason}"
+
+
+@dataclass
+class ImportReport:
+    """Counts of interactions, and a line for each that was not converted."""
+
+    cassettes: int = 0
+    interactions: int = 0
+    answers: int = 0
+    """Became an answer of a fixture."""
+    failures: int = 0
+    """Became a recorded failure."""
+    exchanges: int = 0
+    """Became an opaque exchange."""
+    repeated: int = 0
+    """Say what the store, or another interaction, says already."""
+    overwritten: int = 0
+    """How many keys had something else in the store before."""
+    redacted: int = 0
+    """In how many recordings a secret was found and cut out."""
+    not_converted: list[NotConverted] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        return asdict(self)

@@ -1,0 +1,329 @@
+"""The command: what it keeps, what it overwrites, what it lists, and what it never writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.cli.import_cassettes import import_command
+from tests.cassettes.conftest import (
+    ASKED,
+    Imported,
+    interaction,
+    reasons,
+    run,
+    said,
+    tree,
+    write,
+)
+
+KEY = "sk-ant-api03-" + "k3Y" * 27
+OTHER_KEY = "gateway-key-of-our-own-88417263"
+
+
+def texts(root: Path) -> list[str]:
+    """The answers of the one fixture."""
+    store = Store.open(root)
+    (stored,) = store.list()
+    return [answer.text for answer in store.get(stored.model, stored.prompt_hash).answers]
+
+
+def test_answers_come_in_the_order_of_a_cassette(imported: Imported, tmp_path: Path) -> None:
+    """Those that all say the same are one."""
+    different = [interaction(answer=said(text)) for text in ("One.", "Two.", "One.")]
+    same = [interaction({**ASKED, "system": "s"}, said("Same.", id=f"msg_{i}")) for i in range(3)]
+    report = imported(write(tmp_path / "a.yaml", *different, *same))
+    store = Store.open(tmp_path / "store")
+    found = sorted(
+        [answer.text for answer in store.get(one.model, one.prompt_hash).answers] for one in store.list()
+    )
+
+    assert found == [["One.", "Two.", "One."], ["Same."]]
+    assert (report["exit"], report["answers"]) == (0, 6)
+
+
+def test_cassettes_share_what_they_agree_on(imported: Imported, tmp_path: Path) -> None:
+    """Each is a test of its own: its first call gets answer 1, whatever others do."""
+    write(tmp_path / "c/test_a.yaml", interaction(answer=said("One.")))
+    write(tmp_path / "c/test_b.yaml", *[interaction(answer=said(text)) for text in ("One.", "Two.")])
+    write(
+        tmp_path / "c/test_c.yaml", *[interaction(answer=said(text)) for text in ("Other.", "Two.", "Three.")]
+    )
+    report = imported(tmp_path / "c")
+
+    assert texts(tmp_path / "store") == ["One.", "Two."]
+    assert (report["exit"], report["answers"], report["repeated"]) == (4, 2, 2)
+    assert [left["number"] for left in report["not_converted"]] == [1, 3]
+    first = str(tmp_path / "c/test_a.yaml")
+    assert reasons(report) == [f"another cassette answers the same question otherwise: {first} #1"] * 2
+
+
+def test_a_second_time_nothing_changes(imported: Imported, tmp_path: Path) -> None:
+    models = interaction(None, {"data": []}, method="GET", uri="https://api.openai.com/v1/models")
+    file = write(tmp_path / "a.yaml", interaction(), models)
+    first = imported(file)
+    before = tree(tmp_path / "store")
+    again = imported(file)
+
+    assert (first["exit"], first["answers"], first["exchanges"], len(first["added"])) == (0, 1, 1, 2)
+    assert (again["exit"], again["answers"], again["exchanges"], again["repeated"]) == (0, 0, 0, 2)
+    assert tree(tmp_path / "store") == before
+    assert imported(file, "--mode", "record")["added"] == []
+
+
+def test_what_the_store_has_is_kept_or_overwritten(imported: Imported, tmp_path: Path) -> None:
+    models: Any = {"asked": None, "method": "GET", "uri": "https://api.openai.com/v1/models"}
+    imported(
+        write(tmp_path / "a.yaml", interaction(answer=said("Old.")), interaction(answer={"n": 1}, **models))
+    )
+    file = write(
+        tmp_path / "b.yaml", interaction(answer=said("New.")), interaction(answer={"n": 2}, **models)
+    )
+
+    kept = imported(file)
+    assert (kept["exit"], kept["added"], len(kept["not_converted"])) == (4, [], 2)
+    assert all("the store has another answer, which is kept" in reason for reason in reasons(kept))
+    assert texts(tmp_path / "store") == ["Old."]
+
+    overwritten = imported(file, "--mode", "record")
+    assert (overwritten["exit"], overwritten["overwritten"], len(overwritten["removed"])) == (0, 2, 2)
+    assert texts(tmp_path / "store") == ["New."]
+
+
+def test_more_answers_are_added_to_those_that_are_there(imported: Imported, tmp_path: Path) -> None:
+    imported(write(tmp_path / "a.yaml", interaction(answer=said("One."))))
+    report = imported(
+        write(tmp_path / "b.yaml", interaction(answer=said("One.")), interaction(answer=said("Two.")))
+    )
+
+    assert (report["exit"], report["answers"], report["repeated"]) == (0, 1, 1)
+    assert texts(tmp_path / "store") == ["One.", "Two."]
+
+
+def test_failures_are_recorded_where_that_is_asked_for(imported: Imported, tmp_path: Path) -> None:
+    overloaded: Any = {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}
+    file = write(tmp_path / "a.yaml", interaction(answer=overloaded, status=529), interaction())
+
+    plain = imported(file)
+    assert (plain["exit"], plain["failures"], plain["answers"]) == (4, 0, 1)
+    recorded = imported(file, "--record-failures", "--store", tmp_path / "other")
+    assert (recorded["exit"], recorded["failures"], recorded["answers"]) == (0, 1, 1)
+    store = Store.open(tmp_path / "other")
+    (stored,) = store.list()
+    (failure,) = store.failures(stored.model, stored.prompt_hash).items()
+    assert (failure[0], failure[1].wire["status"]) == (1, 529)
+    assert imported(file, "--record-failures", "--store", tmp_path / "other")["repeated"] == 2
+
+
+def test_a_dry_run_writes_nothing(imported: Imported, tmp_path: Path) -> None:
+    """And tells what the run itself would, whether there is a store or not."""
+    file = write(tmp_path / "a.yaml", interaction(), interaction("<FILTERED>"))
+    before = tree(tmp_path)
+    dry = imported(file, "--dry-run")
+    assert tree(tmp_path) == before
+    assert not (tmp_path / "store").exists()
+    wet = imported(file)
+    unlike = ("dry_run", "added")
+    assert {k: v for k, v in dry.items() if k not in unlike} == {
+        k: v for k, v in wet.items() if k not in unlike
+    }
+
+    before = tree(tmp_path)
+    more = write(tmp_path / "b.yaml", interaction({**ASKED, "system": "s"}), interaction(answer=said("New.")))
+    before |= {"b.yaml": more.read_bytes()}
+    report = imported(more, "--dry-run")
+    assert (report["exit"], report["answers"], len(report["not_converted"])) == (4, 1, 1)
+    assert tree(tmp_path) == before
+
+
+def test_keys_are_nowhere_in_the_store(imported: Imported, tmp_path: Path) -> None:
+    """Whether they stood in headers, queries, questions or answers, of the same interaction or another."""
+    leaked = {**ASKED, "system": f"Use {OTHER_KEY}."}
+    gemini = f"https://generativelanguage.googleapis.com/v1beta/models?key={OTHER_KEY}&pageSize=5"
+    file = write(
+        tmp_path / "a.yaml",
+        interaction(answer=said(f"Your key is {KEY}."), asked_headers={"X-Api-Key": [KEY]}),
+        interaction(leaked, said("Yes.")),
+        interaction(None, {"models": [], "echo": OTHER_KEY}, method="GET", uri=gemini),
+        interaction(
+            {**ASKED, "system": "s"},
+            asked_headers={"authorization": [f"Bearer {OTHER_KEY}"]},
+            headers={"content-type": ["application/json"], "set-cookie": ["session=51c0ffee51c0ffee"]},
+        ),
+        interaction(
+            {"input": f"embed {OTHER_KEY}", "model": "e"},
+            {"data": []},
+            uri="https://api.openai.com/v1/embeddings",
+        ),
+    )
+    report = imported(file)
+    stored = b"".join(tree(tmp_path / "store").values())
+
+    assert (report["answers"], report["exchanges"], report["redacted"]) == (3, 1, 3)
+    assert reasons(report) == ["there is a secret in what was asked"]
+    for secret in (KEY, OTHER_KEY, "51c0ffee"):
+        assert secret.encode() not in stored
+    assert b"[REDACTED:" in stored
+    assert b"pageSize" in stored
+
+
+@pytest.mark.parametrize("placeholder", ["REDACTED", "XXXXXX", "**REDACTED**", "DUMMY"])
+def test_what_stands_for_a_filtered_key_is_no_secret(
+    placeholder: str, imported: Imported, tmp_path: Path
+) -> None:
+    given = interaction(answer=said(f"Say {placeholder}."), asked_headers={"x-api-key": [placeholder]})
+    report = imported(write(tmp_path / "a.yaml", given))
+
+    assert (report["exit"], report["redacted"]) == (0, 0)
+    assert texts(tmp_path / "store") == [f"Say {placeholder}."]
+
+
+def test_hosts(imported: Imported, tmp_path: Path) -> None:
+    """Known ones, those that a path tells, those that a person names; others only if all are wanted."""
+    get: Any = {"asked": None, "method": "GET"}
+    file = write(
+        tmp_path / "a.yaml",
+        interaction(answer={"a": 1}, uri="http://127.0.0.1:8080/v1/models", **get),
+        interaction(answer={"b": 1}, uri="http://localhost:11434/api/tags", **get),
+        interaction(answer={"c": 1}, uri="http://127.0.0.1:9000/status", **get),
+        interaction(answer={"d": 1}, uri="https://api.mistral.ai/v1/agents", **get),
+        interaction(answer={"e": 1}, uri="https://example.com/weather?city=Paris", **get),
+        interaction({**ASKED, "system": "1"}, uri="https://gateway.example.com/claude/v1/messages"),
+    )
+    report = imported(file, "--dry-run")
+    assert [left["call"] for left in report["not_converted"]] == [
+        "GET 127.0.0.1:9000/status",
+        "GET example.com/weather",
+    ]
+    assert (
+        imported(file, "--all", "--host", "127.0.0.1:9000=mine", "--host", "127.0.0.1:8080=ollama")["exit"]
+        == 0
+    )
+    store = Store.open(tmp_path / "store")
+    asked = sorted(
+        f"{request['upstream']} {request['path']}"
+        for key in store.exchange_keys()
+        if (exchange := store.exchange(key)) is not None and (request := exchange.request) is not None
+    )
+    assert asked == [
+        "api.mistral.ai /v1/agents",
+        "example.com /weather",
+        "mine /status",
+        "ollama /api/tags",
+        "ollama /v1/models",
+    ]
+    assert len(store) == 1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://openrouter.ai/api/v1/chat/completions",
+        "https://api.groq.com/openai/v1/chat/completions",
+        "https://api.deepseek.com/chat/completions",
+        "https://me.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-06-01",
+        "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+        "http://127.0.0.1:1234/v1/chat/completions",
+    ],
+)
+def test_one_protocol_at_many_addresses(uri: str, imported: Imported, tmp_path: Path) -> None:
+    """The key is that of the conversation, whoever answered."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi!"}, "finish_reason": "stop"}
+    answer = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    report = imported(write(tmp_path / "a.yaml", interaction(ASKED, answer, uri=uri)))
+
+    assert (report["exit"], report["answers"]) == (0, 1), report
+    assert texts(tmp_path / "store") == ["Hi!"]
+
+
+def test_a_folder(imported: Imported, tmp_path: Path) -> None:
+    """Other YAML is listed, hidden folders and stores are left alone, a name needs no ending."""
+    folder = tmp_path / "c"
+    write(folder / "test_m/test_one[a-b].yaml", interaction())
+    write(folder / "test_m/no_ending", interaction({**ASKED, "system": "s"}))
+    (folder / "settings.yml").write_text("debug: true\n")
+    (folder / "evil.yaml").write_text("a: !!python/object/apply:os.getcwd []\n")
+    (folder / "empty.yaml").write_text("")
+    (folder / "notes.txt").write_text("interactions are below\n")
+    write(folder / ".cache/old.yaml", interaction())
+    Store.create(folder / "llm")
+    (folder / "llm/x.yaml").write_text("a: 1\n")
+    report = imported(folder)
+
+    assert (report["exit"], report["cassettes"], report["answers"]) == (4, 2, 2)
+    assert [(Path(left["file"]).name, left["number"]) for left in report["not_converted"]] == [
+        ("empty.yaml", None),
+        ("evil.yaml", None),
+        ("settings.yml", None),
+    ]
+    assert reasons(report)[0] == reasons(report)[2] == "it is not a cassette"
+    assert "python/object/apply:os.getcwd" in reasons(report)[1]
+
+
+def test_where_a_recording_comes_from(imported: Imported, tmp_path: Path) -> None:
+    imported(write(tmp_path / "cassettes/test_m/test_one.yaml", interaction()))
+    store = Store.open(tmp_path / "store")
+    (stored,) = store.list()
+    meta = store.get(stored.model, stored.prompt_hash).meta or {}
+
+    assert (meta["adapter"], meta["cassette"], meta["interaction"]) == ("import", "test_m/test_one.yaml", 1)
+    assert str(tmp_path).encode() not in b"".join(tree(tmp_path / "store").values())
+
+
+def test_for_people(tmp_path: Path) -> None:
+    """What is not converted is the result; counts are talk. Nothing in a cassette steers the terminal."""
+    file = write(
+        tmp_path / "a.yaml",
+        interaction(),
+        interaction(uri="https://example.com/\x1b[31m?key=secret-in-a-query"),
+    )
+    result = run("--store", tmp_path / "store", file)
+
+    assert result.exit_code == 4
+    assert result.stdout.startswith(f"not converted: {file} #2: ")
+    assert "\x1b" not in result.output
+    assert "secret-in-a-query" not in result.output
+    assert f"1 cassette with 2 interactions: took 1 answer into {tmp_path / 'store'}" in result.stderr
+    assert "1 not converted, listed above" in result.stderr
+
+
+def test_usage_and_help(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.yaml", interaction())
+
+    assert run().exit_code == 2
+    assert run(tmp_path / "nowhere").exit_code == 2
+    assert run(file, "--mode", "live").exit_code == 2
+    for host in ("a", "=b", "a=", "http://a=b"):
+        assert run(file, "--host", host).exit_code == 2
+    assert not (tmp_path / "INDEX.toml").exists()
+    assert import_command.epilog is not None
+    assert "Exit status:" in run("--help").output
+
+
+def test_a_broken_store_is_not_written_to(imported: Imported, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.yaml", interaction())
+    imported(file)
+    (tmp_path / "store/fixtures/stray.json").write_text("{}")
+    before = tree(tmp_path / "store")
+    other = write(tmp_path / "b.yaml", interaction({**ASKED, "system": "s"}))
+    for flags in ([], ["--dry-run"]):
+        result = run("--store", tmp_path / "store", other, *flags)
+        assert getattr(result.exception, "exit_code", None) == 5
+    assert tree(tmp_path / "store") == before
+
+
+def test_the_rules_of_the_store_make_the_keys(imported: Imported, tmp_path: Path) -> None:
+    """A normaliser that is configured there applies here, too."""
+    (tmp_path / "cortex-replay.toml").write_text(
+        "[normalisers.date]\npattern = '\\d{4}-\\d\\d-\\d\\d'\nplaceholder = '<date>'\n"
+    )
+    given = [interaction({**ASKED, "system": f"Today is 2026-01-0{day}."}) for day in (1, 2)]
+    report = imported(write(tmp_path / "a.yaml", *given))
+
+    assert report["exit"] == 0
+    assert texts(tmp_path / "store") == ["Hi!"]
+    assert json.dumps("Today is <date>.").encode() in b"".join(tree(tmp_path / "store").values())
