@@ -18,6 +18,8 @@ from pathlib import Path
 from benchmarks import (
     adapter_call,
     gateway,
+    miss,
+    plugin,
     prompt_hash,
     record_batch,
     record_stream,
@@ -45,6 +47,8 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("tape",): record_stream.run,
     ("secrets",): secrets.run,
     ("gateway",): gateway.run,
+    ("plugin",): plugin.run,
+    ("miss",): miss.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 

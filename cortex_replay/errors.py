@@ -107,19 +107,24 @@ class ResponseParse(LlmError):
 
 
 class NoFixture(LlmError):
-    """Nothing is recorded under this key, or every recorded answer was given already."""
+    """Nothing is recorded under this key, or every recorded answer was given already.
+
+    ``explanation`` says what is nearest, what differs and what to do, where somebody looked.
+    """
 
     exit_code = 3
 
-    def __init__(self, model: str, prompt_hash: str, exhausted: bool = False) -> None:
-        super().__init__(model, prompt_hash, exhausted)
+    def __init__(self, model: str, prompt_hash: str, exhausted: bool = False, explanation: str = "") -> None:
+        super().__init__(model, prompt_hash, exhausted, explanation)
         self.model = model
         self.prompt_hash = prompt_hash
         self.exhausted = exhausted
+        self.explanation = explanation
 
     def __str__(self) -> str:
         text = f"no replay fixture for model={self.model} prompt_hash={self.prompt_hash}"
-        return f"{text} (all its recorded answers were given)" if self.exhausted else text
+        text += " (all its recorded answers were given)" if self.exhausted else ""
+        return f"{text}\n{self.explanation}" if self.explanation else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cortex_replay.adapters.base import LlmAdapter, as_one_chunk
 from cortex_replay.adapters.outcomes import failure_of, recorded_outcome
@@ -16,7 +16,13 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.store import Verify
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
-__all__ = ["ReplayAdapter", "chunks_of"]
+__all__ = ["HOW_TO_RECORD", "ReplayAdapter", "chunks_of"]
+
+HOW_TO_RECORD: Final = (
+    "wrap the adapter in RecordingAdapter, run the test once with --llm-mode once, "
+    "or use `cortex-replay record`"
+)
+"""What a miss of an adapter says; it does not know how its program is started."""
 
 
 class ReplayAdapter(LlmAdapter):
@@ -29,14 +35,19 @@ class ReplayAdapter(LlmAdapter):
     Args:
         store: The root of a store, or an open :class:`Store`.
         verify: How to check a store given by its path; see :meth:`Store.open`.
+        explain: Whether a miss says what is nearest and what differs. It quotes what others asked, and looks
+            through the whole store: not for callers that should see neither.
     """
 
     adapter_id: ClassVar[str] = "replay"
 
-    def __init__(self, store: str | os.PathLike[str] | Store, verify: Verify = "full") -> None:
+    def __init__(
+        self, store: str | os.PathLike[str] | Store, verify: Verify = "full", *, explain: bool = True
+    ) -> None:
         self._store = store if isinstance(store, Store) else Store.open(store, verify=verify)
         self._turns: dict[FixtureKey, Turns] = {}
         self._lock = threading.Lock()
+        self._explains = explain
 
     @property
     def fixture_count(self) -> int:
@@ -55,37 +66,37 @@ class ReplayAdapter(LlmAdapter):
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
         key = self._store.key(request)
-        single = self._only_answer(key)
+        single = self._only_answer(key, request)
         if single is not None:
             return single.response(request.model)
         async with self._turns_of(key).taken(request.timeout_ms) as turn:
-            response = self._nth_answer(key, turn).response(request.model)
+            response = self._nth_answer(key, turn, request).response(request.model)
             turn.advance()
             return response
 
     async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
         """The recorded answer in its recorded chunks, without their pauses."""
         key = self._store.key(request)
-        single = self._only_answer(key)
+        single = self._only_answer(key, request)
         if single is not None:
             for chunk in chunks_of(single, request.model):
                 yield chunk
             return
         async with self._turns_of(key).taken(request.timeout_ms) as turn:
-            for chunk in chunks_of(self._nth_answer(key, turn), request.model):
+            for chunk in chunks_of(self._nth_answer(key, turn, request), request.model):
                 if chunk.response is not None:
                     # The caller has it all once it holds the last chunk, and may stop there.
                     turn.advance()
                 yield chunk
 
-    def _only_answer(self, key: FixtureKey) -> Answer | None:
+    def _only_answer(self, key: FixtureKey, request: LlmRequest) -> Answer | None:
         """The answer that every call gets, where there is no question of turns."""
         if self._store.has_failures(*key):
             return None
-        answers = self._store.get(*key).answers
+        answers = self._answers(key, request)
         return answers[0] if len(answers) == 1 else None
 
-    def _nth_answer(self, key: FixtureKey, turn: Turns) -> Answer:
+    def _nth_answer(self, key: FixtureKey, turn: Turns, request: LlmRequest) -> Answer:
         """The answer of this turn.
 
         Raises:
@@ -94,14 +105,27 @@ class ReplayAdapter(LlmAdapter):
         """
         failures = self._store.failures(*key)
         n = turn.given + 1
-        answers = () if n in failures else self._store.get(*key).answers
+        answers = () if n in failures else self._answers(key, request)
         outcome = recorded_outcome(answers, failures, n)
         if outcome is None:
-            raise NoFixture(*key, exhausted=True)
+            raise self._missed(key, request, exhausted=True)
         if isinstance(outcome, Exchange):
             turn.advance()
             raise failure_of(outcome)
         return outcome
+
+    def _answers(self, key: FixtureKey, request: LlmRequest) -> tuple[Answer, ...]:
+        try:
+            return self._store.get(*key).answers
+        except NoFixture as error:
+            raise self._missed(key, request, exhausted=error.exhausted) from None
+
+    def _missed(self, key: FixtureKey, request: LlmRequest, *, exhausted: bool) -> NoFixture:
+        if not self._explains:
+            return NoFixture(*key, exhausted)
+        from cortex_replay.store.misses import explained  # noqa: PLC0415 - most replays miss nothing
+
+        return NoFixture(*key, exhausted, explained(self._store, request, key, HOW_TO_RECORD))
 
     def _turns_of(self, key: FixtureKey) -> Turns:
         with self._lock:

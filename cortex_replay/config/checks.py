@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from cortex_replay import validation
+from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import InvalidRequest
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "is_key_like",
     "is_key_name",
     "name",
+    "normaliser",
     "optional",
     "path",
     "pattern",
@@ -158,6 +160,18 @@ def pattern(value: object, where: str) -> str:
     problem = _pattern_problem(given)
     if problem is not None:
         raise InvalidRequest(where, problem)
+    return given
+
+
+def normaliser(value: object, where: str) -> str:
+    """The pattern of a normaliser: a regular expression, or ``builtin:`` and the name of one."""
+    given = validation.text(value, where)
+    if not given.startswith(PREFIX):
+        return pattern(given, where)
+    known = given.removeprefix(PREFIX)
+    if known not in BUILT_IN:
+        hint = did_you_mean(known, BUILT_IN) or f"; there are {', '.join(BUILT_IN)}"
+        raise InvalidRequest(where, f"names no built-in normaliser{hint}")
     return given
 
 

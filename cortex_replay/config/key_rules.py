@@ -9,13 +9,15 @@ runs, so that what was recorded in one place is found from another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config import checks
+from cortex_replay.config.built_in import PREFIX, expression
 from cortex_replay.config.files import find_config
 from cortex_replay.config.load import load_from
 from cortex_replay.config.settings import Normaliser, Settings
@@ -23,7 +25,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmMessage, LlmRequest
 from cortex_replay.validation import keep
 
-__all__ = ["KeyRules", "key_rules", "key_rules_for"]
+__all__ = ["Further", "KeyRules", "key_rules", "key_rules_for"]
 
 _STRUCTURE: Final = frozenset(
     [
@@ -74,7 +76,9 @@ class KeyRules:
         keep(self, "normalisers", dict(self.normalisers))
         keep(self, "redact_key", dict(self.redact_key))
         secrets = [_Rule.of(name, one, f"[REDACTED:{name}]") for name, one in self.redact_key.items()]
-        changing = [_Rule.of(name, one.pattern, one.placeholder) for name, one in self.normalisers.items()]
+        changing = [
+            _Rule.of(name, expression(one.pattern), one.placeholder) for name, one in self.normalisers.items()
+        ]
         keep(self, "_rules", (*secrets, *changing))
         for name in self.normalisers:
             if name in self.redact_key:
@@ -86,6 +90,21 @@ class KeyRules:
     def none(cls) -> Self:
         """No rules: every request stays as it is."""
         return cls()
+
+    def with_normalisers(self, further: Further) -> Self:
+        """These rules and further ones behind them, as for one test.
+
+        Args:
+            further: Names of built-in normalisers such as ``builtin:uuid``, or patterns by name.
+
+        Raises:
+            InvalidRequest: One is not sound, or does not agree with another.
+        """
+        added = dict(_further(further))
+        for name, one in added.items():
+            if self.normalisers.get(name, one) != one:
+                raise InvalidRequest(f"normalisers.{name}", "another normaliser has the same name")
+        return replace(self, normalisers={**self.normalisers, **added})
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -161,6 +180,29 @@ class KeyRules:
         if name in _FREE:
             return self._free(value, changed)
         return value if name in _STRUCTURE and isinstance(value, str) else self._block(value, changed)
+
+
+Further = Iterable[str] | Mapping[str, str | Normaliser]
+"""Normalisers as a caller may give them."""
+
+
+def _further(given: Further) -> Iterator[tuple[str, Normaliser]]:
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping):
+        for name, one in given.items():
+            where = f"normalisers.{checks.name(name, 'normalisers')}"
+            if isinstance(one, Normaliser):
+                yield name, one
+            else:
+                yield name, Normaliser(checks.normaliser(one, where), f"<{name}>")
+        return
+    for i, pattern in enumerate(given):
+        where = f"normalisers[{i}]"
+        if not checks.normaliser(pattern, where).startswith(PREFIX):
+            raise InvalidRequest(where, "is a pattern without a name; give a mapping of names and patterns")
+        name = pattern.removeprefix(PREFIX)
+        yield name, Normaliser(pattern, f"<{name}>")
 
 
 def _is_data_url(text: str) -> bool:

@@ -199,7 +199,7 @@ class _Reader:
         if "pattern" not in table:
             raise InvalidRequest(where, "lacks pattern")
         return Normaliser(
-            checks.pattern(table["pattern"], f"{where}.pattern"),
+            checks.normaliser(table["pattern"], f"{where}.pattern"),
             checks.placeholder(table.get("placeholder", f"<{name}>"), f"{where}.placeholder"),
         )
 

@@ -285,12 +285,12 @@ class Normaliser:
     """A text that changes from run to run, and what stands for it in the key."""
 
     pattern: str
-    """A regular expression."""
+    """A regular expression, or the name of one that comes with the program: ``builtin:uuid``."""
     placeholder: str
     """Taken as it is: there are no references to groups."""
 
     def __post_init__(self) -> None:
-        checks.pattern(self.pattern, "pattern")
+        checks.normaliser(self.pattern, "pattern")
         checks.placeholder(self.placeholder, "placeholder")
 
 

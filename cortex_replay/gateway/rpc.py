@@ -71,7 +71,7 @@ class Rpc:
     def _adapter(self, provider: str) -> LlmAdapter:
         mode, store, ledger = self._engine.mode, self._engine.store, self._engine.ledger
         if mode == "replay":
-            return _Replayed(ReplayAdapter(store), store, ledger)
+            return _Replayed(ReplayAdapter(store, explain=False), store, ledger)
         asked = _Counted(self._live(provider), store, ledger, is_recorded=mode != "live")
         if mode == "live":
             return asked

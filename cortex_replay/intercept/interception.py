@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from cortex_replay.config import Settings
 from cortex_replay.recorder.faults import Faults
@@ -17,6 +18,7 @@ from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
 __all__ = ["Interception", "bypassing", "is_bypassed"]
 
 _BYPASSED: ContextVar[bool] = ContextVar("cortex_replay_bypassed", default=False)
+_KNOWN: WeakKeyDictionary[Upstreams, list[Any]] = WeakKeyDictionary()
 _PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -54,7 +56,7 @@ class Interception:
         self.scope = scope
         self.calls = 0
         """How many were intercepted."""
-        self._servers = list(_servers(engine.upstreams))
+        self._servers = _servers_of(engine.upstreams)
 
     def call(self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes) -> Call | None:
         """The call that a request to a model's provider is; ``None`` for all other traffic."""
@@ -96,6 +98,13 @@ def _fitting(found: list[tuple[Upstream, str]], headers: Mapping[str, str]) -> t
     names = {upstream.name: (upstream, path) for upstream, path in found}
     wanted = unprefixed_upstream(found[0][1], lambda name: headers.get(name, ""), names)
     return names.get(wanted or "", found[0])
+
+
+def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, Upstream]]:
+    """Where the providers are; worked out once, since there is an interception for every test."""
+    if upstreams not in _KNOWN:
+        _KNOWN[upstreams] = list(_servers(upstreams))
+    return _KNOWN[upstreams]
 
 
 def _same_host(one: str, other: str) -> bool:

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
@@ -48,11 +49,13 @@ class installed:  # noqa: N801 - reads as what it does: with installed(intercept
                 _restore()
 
 
+@cache
+def _libraries() -> list[ModuleType]:
+    return [importlib.import_module(name) for name in _LIBRARIES if importlib.util.find_spec(name)]
+
+
 def _replace() -> None:
-    for name in _LIBRARIES:
-        if importlib.util.find_spec(name) is None:
-            continue
-        library = importlib.import_module(name)
+    for library in _libraries():
         for kind, method in _METHODS:
             transport = getattr(library, kind)
             original = transport.__dict__[method]

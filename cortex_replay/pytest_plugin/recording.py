@@ -13,7 +13,6 @@ from cortex_replay.adapters import LlmAdapter
 from cortex_replay.adapters.outcomes import Outcome
 from cortex_replay.errors import InvalidRequest, LlmError, NoFixture
 from cortex_replay.intercept.interception import bypassing
-from cortex_replay.prompt import assert_prefix_stable
 from cortex_replay.recorder.http import Call, Ledger
 from cortex_replay.recorder.tape import closing_stream
 from cortex_replay.store import Answer, Store
@@ -91,6 +90,8 @@ class LlmRecording:
             PrefixChanged: One does not. The message says what changed.
         """
         __tracebackhide__ = True
+        from cortex_replay.prompt import assert_prefix_stable  # noqa: PLC0415 - few tests ask
+
         requests = self.requests
         for previous, current in pairwise(requests):
             if previous.model == current.model:
@@ -166,4 +167,6 @@ class NotingAdapter(LlmAdapter):
     def _failed(self, request: LlmRequest, error: LlmError) -> None:
         self._recording.note(request, None)
         if isinstance(error, NoFixture):
-            self._ledger.missed(f"{error.model} {error.prompt_hash[:16]}", f"cortex-replay: {error}")
+            self._ledger.missed(
+                f"{error.model} {error.prompt_hash[:16]}", error.explanation or f"cortex-replay: {error}"
+            )

@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.config import Mode, Settings, known_secrets, load_settings
 from cortex_replay.errors import LlmError
-from cortex_replay.gateway.providers import adapter_for
 from cortex_replay.intercept.block import refusal_of
 from cortex_replay.intercept.guard import guarding
 from cortex_replay.intercept.interception import Interception
 from cortex_replay.intercept.transports import installed
-from cortex_replay.pytest_plugin.gateways import Gateways, ScopedGateway
 from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
-from cortex_replay.recorder import RecordingAdapter
 from cortex_replay.recorder.claims import Claims, MemoryClaims
-from cortex_replay.recorder.faults import Fault, FaultAdapter, Faults
+from cortex_replay.recorder.faults.fault import Fault
+from cortex_replay.recorder.faults.schedule import Faults
 from cortex_replay.recorder.http import Engine, Ledger, Upstreams
+from cortex_replay.recorder.http.upstreams import ENVIRONMENT
 from cortex_replay.recorder.scope import RUN_VARIABLE, claims_of
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
+
+if TYPE_CHECKING:
+    from cortex_replay.pytest_plugin.gateways import Gateways, ScopedGateway
 
 __all__ = ["LlmSession", "TestRun"]
 
@@ -44,13 +46,15 @@ class LlmSession:
         self.warnings = warnings
         self.ledger = Ledger()
         self.redactor = Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
-        self.gateways = Gateways()
+        self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
         self.misses: list[tuple[str, str]] = []
         self._store: Store | None = None
         self._claims: Claims | None = None
         self._attempts: dict[str, int] = {}
+        self._upstreams: dict[tuple[str | None, ...], Upstreams] = {}
+        self._engines: dict[Upstreams, Engine] = {}
 
     @classmethod
     def open(cls, config: pytest.Config) -> LlmSession:
@@ -90,6 +94,22 @@ class LlmSession:
             self._claims = claims_of(self.store) if os.environ.get(RUN_VARIABLE) else MemoryClaims()
         return self._claims
 
+    @property
+    def upstreams(self) -> Upstreams:
+        """Who may be asked; made anew when the environment names other servers."""
+        named = tuple(os.environ.get(name) for name in ENVIRONMENT.values())
+        if named not in self._upstreams:
+            self._upstreams[named] = Upstreams(self.settings, os.environ)
+        return self._upstreams[named]
+
+    def replaying_engine(self, upstreams: Upstreams) -> Engine:
+        """The engine of all tests that are replayed: they differ in their scopes alone."""
+        if upstreams not in self._engines:
+            self._engines[upstreams] = Engine(
+                self.store, "replay", upstreams, redactor=self.redactor, ledger=self.ledger
+            )
+        return self._engines[upstreams]
+
     def begin(self, item: pytest.Item) -> None:
         """A test begins, perhaps not for the first time: each attempt counts from the start."""
         attempt = self._attempts[item.nodeid] = self._attempts.get(item.nodeid, 0) + 1
@@ -121,8 +141,18 @@ class LlmSession:
             run.end(keep=not run.has_failed or bool(self.config.getoption("llm_keep_failed")))
             self.ran[run.name] = not run.has_failed
 
+    @property
+    def gateways(self) -> Gateways:
+        """The gateway of this worker, loaded with the first test that wants one."""
+        if self._gateways is None:
+            from cortex_replay.pytest_plugin.gateways import Gateways  # noqa: PLC0415 - a server
+
+            self._gateways = Gateways()
+        return self._gateways
+
     def close(self) -> None:
-        self.gateways.close()
+        if self._gateways is not None:
+            self._gateways.close()
 
     def told(self) -> dict[str, Any]:
         """What a worker tells its controller: plain values only."""
@@ -162,8 +192,9 @@ class TestRun:
         self.mode: Mode = options.get("mode") or session.mode
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
-        self.store = session.store.apart()
-        if options.get("normalisers"):
+        self.store = session.store if self.mode == "replay" else session.store.apart()
+        self._has_normalisers = bool(options.get("normalisers"))
+        if self._has_normalisers:
             self.store = self.store.with_normalisers(options["normalisers"])
         self._scope = f"{item.nodeid} {attempt}"
         self._misses_seen = len(session.ledger.misses)
@@ -180,10 +211,15 @@ class TestRun:
     def _made_engine(self, item: pytest.Item) -> Engine:
         session = self._session
         once = f"pytest --llm-mode once {item.nodeid!r}"
+        if self.mode == "replay" and not self._has_normalisers:
+            engine = session.replaying_engine(session.upstreams)
+            engine.observer = self.recording.observe
+            engine.how_to_record = once
+            return engine
         return Engine(
             self.store,
             self.mode,
-            Upstreams(session.settings, os.environ),
+            session.upstreams,
             environment=dict(os.environ),  # as it is now: a test may change it
             redactor=session.redactor,
             how_to_record=once,
@@ -197,6 +233,11 @@ class TestRun:
 
     def adapter(self) -> LlmAdapter:
         """An adapter in the mode of this test."""
+        # Most tests bring a client of their own.
+        from cortex_replay.gateway.providers import adapter_for  # noqa: PLC0415
+        from cortex_replay.recorder import RecordingAdapter  # noqa: PLC0415
+        from cortex_replay.recorder.faults import FaultAdapter  # noqa: PLC0415
+
         session, mode = self._session, self.mode
         adapter: LlmAdapter
         if mode == "replay":
@@ -245,7 +286,7 @@ class TestRun:
         self._active.close()
         if self.mode in _WRITING and keep:
             self.store.leave()
-        else:
+        elif self.mode != "replay":
             self.store.discard()
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
-from cortex_replay.config.key_rules import KeyRules, key_rules_for
-from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
+from cortex_replay.config.key_rules import Further, KeyRules, key_rules_for
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import (
     Add,
@@ -36,7 +36,7 @@ from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, rend
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.trusted import Layout, Untrusted, trust_exchange, trust_fixture
+from cortex_replay.store.trusted import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_fixture
 from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
 from cortex_replay.types import LlmRequest
 
@@ -144,9 +144,28 @@ class Store:
         The rules are configured where the store is, not where the program runs, so that recording and
         replay agree.
         """
+        return self.key_rules.apply(request)
+
+    @property
+    def key_rules(self) -> KeyRules:
+        """What happens to a request before it is hashed."""
         if self._key_rules is None:
             self._key_rules = key_rules_for(self.root)
-        return self._key_rules.apply(request)
+        return self._key_rules
+
+    def with_normalisers(self, further: Further) -> Store:
+        """This very store, seen with further normalisers, as for one test.
+
+        Only :meth:`key` and :meth:`normalised` differ: what is staged or committed through one is there
+        for the other.
+
+        Args:
+            further: Names of built-in normalisers such as ``builtin:uuid``, or patterns by name.
+
+        Raises:
+            InvalidRequest: One is not sound, or does not agree with another.
+        """
+        return _Seen.of(self, self.key_rules.with_normalisers(further))
 
     def run_folder(self, run: str) -> Path:
         """Where the processes of one run meet."""
@@ -173,6 +192,31 @@ class Store:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
         return self._trusted(FixtureKey(model, prompt_hash))[1]
+
+    def skimmed(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
+        """Every key and its file as it is on disk, **unchecked**: to look for something, never to be shown.
+
+        What is not there, or cannot be read, is left out. The model ``first`` comes first.
+        """
+        by_path = {row.path: key for key, row in self._rows.items() if key[0] == first}
+        by_path |= {row.path: key for key, row in self._rows.items() if key[0] != first}
+        kept = [path for path in by_path if path in self._contents]
+        for path in kept:
+            yield by_path.pop(path), self._contents[path]
+        for path, data in self._source.read_many(by_path, MAX_FIXTURE_BYTES):
+            if not isinstance(data, Finding):
+                yield by_path[path], data
+
+    def path(self, model: str, prompt_hash: str) -> str:
+        """Where the fixture of a key stands, below the root.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+        """
+        row = self._rows.get(FixtureKey(model, prompt_hash))
+        if row is None:
+            raise NoFixture(model, prompt_hash)
+        return row.path
 
     def list(self) -> list[StoredFixture]:
         """Every fixture's key and place, sorted by path."""
@@ -318,6 +362,9 @@ class Store:
         with self._writing:
             return self._writer.adopt_leftovers()
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -375,6 +422,25 @@ class Store:
         self._rows = rows
         self._failures = _failures_by_key(index)
         self._opaque = _opaque_by_key(index)
+
+
+class _Seen(Store):
+    """A store with key rules of its own, and everything else shared with another."""
+
+    __slots__ = ("_own_rules",)
+
+    _own_rules: KeyRules
+
+    @classmethod
+    def of(cls, store: Store, rules: KeyRules) -> _Seen:
+        seen = cls.__new__(cls)
+        seen.__dict__ = store.__dict__  # the same state, also when either follows a new index
+        seen._own_rules = rules  # noqa: SLF001 - its own
+        return seen
+
+    @property
+    def key_rules(self) -> KeyRules:
+        return self._own_rules
 
 
 def _opaque_by_key(index: Index) -> dict[str, ExchangeRow]:

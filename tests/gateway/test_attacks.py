@@ -28,7 +28,7 @@ from cortex_replay.recorder.http.relay import DUMMY_KEY
 from cortex_replay.recorder.http.taping import StreamTape
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store.nearest import differences
+from cortex_replay.store.differing import differences, plain_form
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, hang_up, serving_in_thread, stream, whole
 from tests.builder import StoreBuilder
@@ -302,9 +302,8 @@ def test_numbers_that_python_takes_for_equal_are_told_apart() -> None:
         return LlmRequest("m", "", "q", tools=[{"name": "f", "default": value}])
 
     for one, other in ((1, 1.0), (True, 1), (0, False)):
-        (difference,) = differences(asked(one), asked(other))
-        assert difference.field == "tools[0].default"
-        assert (difference.recorded, difference.asked) == (repr(one), repr(other))
+        (difference,) = differences(plain_form(asked(one)), plain_form(asked(other)))
+        assert str(difference) == f"tool 'f', default: {json.dumps(one)} → {json.dumps(other)}"
 
 
 def test_equal_calls_of_other_kinds_ask_once(opened: Opened) -> None:

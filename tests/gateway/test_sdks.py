@@ -280,6 +280,6 @@ def test_a_miss_is_raised_at_once_and_says_everything(opened: Opened, provider: 
 
     text = str(caught.value)
     assert caught.value.status_code == 424
-    assert "messages[0].content: 'It is Monday.' was recorded, 'It is Sunday.' is asked" in text
+    assert "message 1 (user): 'It is Monday.' → 'It is Sunday.'" in text
     assert "To record it: cortex-replay" in text
     assert "fixtures/m/" in text

@@ -103,10 +103,10 @@ class Engine:
         self.mode: Mode = mode
         self.upstreams = upstreams
         self.ledger = ledger or Ledger()
-        self._observer = observer
+        self.observer = observer
         self._keeps_shared = keeps_shared
         self._redactor = redactor or Redactor()
-        self._how_to_record = how_to_record
+        self.how_to_record = how_to_record
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
         self._turns: dict[tuple[str, FixtureKey], Turns] = {}
@@ -203,7 +203,7 @@ class Engine:
                 yield await self._missed(call, protocol, key, is_exhausted=bool(answers or failures))
                 return
             if isinstance(outcome, Answer) and not _can_serve(outcome, lifted, protocol):
-                explained = explained_other_way(key, self._how_to_record)
+                explained = explained_other_way(key, self.how_to_record)
                 self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
                 yield error_reply(protocol, MISS_STATUS, explained, "no_fixture")
                 return
@@ -243,7 +243,7 @@ class Engine:
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
-            explained = explained_opaque_miss(request, key, self._how_to_record)
+            explained = explained_opaque_miss(request, key, self.how_to_record)
             self.ledger.missed(f"{call.method} {call.route.path}", explained)
             self._observed(call, None)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
@@ -272,20 +272,20 @@ class Engine:
 
     async def _missed(self, call: Call, protocol: str, key: FixtureKey, *, is_exhausted: bool) -> Reply:
         if is_exhausted:
-            explained = explained_exhaustion(key, self._how_to_record)
+            explained = explained_exhaustion(key, self.how_to_record)
         else:
             request = _request_in(protocol, call.body)
             assert request is not None  # noqa: S101 - it was lifted before
             explained = await asyncio.to_thread(
-                explained_miss, self.store, request, key, self._how_to_record, self._redactor
+                explained_miss, self.store, request, key, self.how_to_record, self._redactor
             )
         self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
         self._observed(call, None)
         return error_reply(protocol, MISS_STATUS, explained, "no_fixture")
 
     def _observed(self, call: Call, outcome: Outcome | None) -> None:
-        if self._observer is not None:
-            self._observer(call, outcome)
+        if self.observer is not None:
+            self.observer(call, outcome)
 
     def _scope(self, name: str) -> RecordingScope:
         scope = self._scopes.get(name)
