@@ -114,11 +114,10 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
         item.config.stash[_DESELECTED].append(item.nodeid)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     if _is_marked(item):
         _session(item.config).begin(item)
-    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from cortex_replay.config.key_rules import Further, KeyRules, key_rules_for
-from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import (
     Add,
@@ -131,8 +131,14 @@ class Store:
     @classmethod
     def open_or_create(cls, path: str | os.PathLike[str], *, verify: Verify = "full") -> Store:
         """Open the store in ``path``, or make an empty one where there is none yet."""
-        has_index = os.path.lexists(Path(path) / INDEX_NAME)
-        return cls.open(path, verify=verify) if has_index else cls.create(path)
+        index = Path(path) / INDEX_NAME
+        if not os.path.lexists(index):
+            try:
+                return cls.create(path)
+            except StoreIo:
+                if not os.path.lexists(index):  # else somebody was faster
+                    raise
+        return cls.open(path, verify=verify)
 
     def key(self, request: LlmRequest) -> FixtureKey:
         """What ``request`` is looked up by. Every lookup goes through here."""

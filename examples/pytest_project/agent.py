@@ -1,4 +1,4 @@
-"""A small agent that uses a tool, in three styles: our adapter, the Anthropic SDK, and plain OpenAI calls."""
+"""A small agent that uses a tool, in four styles: our adapter, pydantic-ai, and the SDKs of two providers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import anthropic
 import openai
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
 
 from cortex_replay import LlmAdapter, LlmMessage, LlmRequest
 
@@ -51,6 +53,16 @@ def with_anthropic(question: str) -> str:
         text = "".join(stream.text_stream)
     client.close()
     return text
+
+
+def with_pydantic_ai(question: str) -> str:
+    agent = Agent(OpenAIChatModel(MODEL), system_prompt=SYSTEM)
+
+    @agent.tool_plain
+    def get_weather(city: str) -> str:
+        return weather(city)
+
+    return agent.run_sync(question).output
 
 
 def with_openai(question: str) -> str:

@@ -1,4 +1,4 @@
-"""The example project: an agent in three styles, replayed as it is in the repository."""
+"""The example project: an agent in four styles, replayed as it is in the repository."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def run(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_example_is_replayed_in_three_styles() -> None:
+def test_the_example_is_replayed_in_four_styles() -> None:
     done = run(ROOT / "examples/pytest_project", "--llm-fail-unused")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "9 passed" in done.stdout
+    assert "10 passed" in done.stdout
     assert "0 misses, 0 recorded, 0 live" in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -327,3 +328,49 @@ def test_an_empty_run_loads_nothing(pytester: pytest.Pytester) -> None:
 def test_the_entry_point_is_there() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert 'cortex_replay = "cortex_replay.pytest_plugin"' in text
+
+
+def test_a_test_s_own_normalisers(run: Run, pytester: pytest.Pytester) -> None:
+    """A prompt with an id in it is the same prompt."""
+    pytester.makepyfile(
+        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        + """
+import uuid
+
+@pytest.mark.llm_replay(normalisers=["builtin:uuid"])
+def test_with_an_id():
+    assert ask(f"Job {uuid.uuid4()}, please.")
+"""
+    )
+    run("--llm-mode", "once", live=True).assert_outcomes(passed=1)
+    run().assert_outcomes(passed=1)
+    store = Store.open(pytester.path / "llm")
+    (item,) = store.list()
+    meta = store.get(item.model, item.prompt_hash).meta
+    assert meta is not None
+    assert meta["normalisers"]
+
+
+def test_one_worker_or_many_record_the_same_bytes(run: Run, pytester: pytest.Pytester) -> None:
+    """Apart from meta and times; whatever the order."""
+    pytester.makepyfile(
+        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        + """
+@pytest.mark.llm_replay
+@pytest.mark.parametrize("i", range(6))
+def test_many(i):
+    ask("shared"); ask(f"own {i}")
+"""
+    )
+
+    def recorded(*options: str) -> dict[str, object]:
+        run("--llm-mode", "once", *options, live=True).assert_outcomes(passed=6)
+        found: dict[str, object] = {}
+        for path in sorted((pytester.path / "llm/fixtures").rglob("*.json")):
+            document = json.loads(path.read_text())
+            del document["meta"]
+            found[document["request_match"]["prompt_hash"]] = document
+        shutil.rmtree(pytester.path / "llm")
+        return found
+
+    assert recorded() == recorded("-n", "3") == recorded("-n", "2", "--dist", "loadscope")

@@ -21,6 +21,11 @@ def test_the_anthropic_sdk(llm_recording: LlmRecording) -> None:
     llm_recording.assert_prefix_stable()
 
 
-@pytest.mark.llm_faults("429:0.01", "529", "cut")
+def test_pydantic_ai(llm_recording: LlmRecording) -> None:
+    assert "18 C" in agent.with_pydantic_ai(QUESTION)
+    assert len(llm_recording.calls) == 2
+
+
+@pytest.mark.llm_faults("429:0.01", "529", "cut", turns=2)
 def test_the_openai_sdk() -> None:
     assert "18 C" in agent.with_openai(QUESTION)
