@@ -109,7 +109,8 @@ class ResponseParse(LlmError):
 class NoFixture(LlmError):
     """Nothing is recorded under this key, or every recorded answer was given already.
 
-    ``explanation`` says what is nearest, what differs and what to do, where somebody looked.
+    ``explanation`` says what is nearest, what differs and what to do, where somebody looked. It is a note of
+    the exception, so that tracebacks show it; the text of the error is the reference's.
     """
 
     exit_code = 3
@@ -120,11 +121,12 @@ class NoFixture(LlmError):
         self.prompt_hash = prompt_hash
         self.exhausted = exhausted
         self.explanation = explanation
+        if explanation:
+            self.add_note(explanation)
 
     def __str__(self) -> str:
         text = f"no replay fixture for model={self.model} prompt_hash={self.prompt_hash}"
-        text += " (all its recorded answers were given)" if self.exhausted else ""
-        return f"{text}\n{self.explanation}" if self.explanation else text
+        return text + " (all its recorded answers were given)" if self.exhausted else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,11 @@ class ReplayAdapter(LlmAdapter):
             return NoFixture(*key, exhausted)
         from cortex_replay.store.misses import explained  # noqa: PLC0415 - most replays miss nothing
 
-        return NoFixture(*key, exhausted, explained(self._store, request, key, HOW_TO_RECORD))
+        try:
+            explanation = explained(self._store, request, key, HOW_TO_RECORD)
+        except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
+            explanation = ""
+        return NoFixture(*key, exhausted, explanation)
 
     def _turns_of(self, key: FixtureKey) -> Turns:
         with self._lock:

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import click
 
-from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError, NoFixture
 from cortex_replay.store.check import Progress
 from cortex_replay.store.paths import UNPRINTABLE
 
@@ -115,6 +115,9 @@ def print_error(error: LlmError, *, as_json: bool) -> None:
             "findings": [asdict(finding) for finding in findings],
         }
         click.echo(json.dumps(message), err=True)
+    elif isinstance(error, NoFixture) and error.explanation:
+        talk(quoted(error.explanation))
+        talk(f"error: {escaped(str(error))}")
     elif findings:
         print_findings(findings, err=True)
         talk("error: the store is not what its index says; nothing was read from it")

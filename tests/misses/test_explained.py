@@ -365,8 +365,8 @@ def test_the_error_carries_it_whole_or_streamed_and_through_a_pickle(tmp_path: P
             assert (error.model, error.prompt_hash) == adapter.store.key(asked)
             assert (error.exhausted, error.exit_code) == (False, 3)
             assert "message 1 (user): 'Hello!' → 'Hi!'" in error.explanation
-            assert str(error).endswith(f"\n{error.explanation}")
-            assert "RecordingAdapter" in str(error)
+            assert error.__notes__ == [error.explanation]
+            assert "RecordingAdapter" in error.explanation
 
 
 def test_a_caller_that_should_not_see_it(tmp_path: Path) -> None:

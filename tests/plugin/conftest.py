@@ -11,8 +11,6 @@ import pytest
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
 
-pytest_plugins = ["pytester"]
-
 Run = Callable[..., pytest.RunResult]
 
 

@@ -65,6 +65,18 @@ def test_the_same_question_again():
     assert ask("one") == "You said: one"
 """
 
+ASK = """
+import os
+import httpx, pytest
+
+def ask(text):
+    base = os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": text}]}
+    key = {"x-api-key": os.environ["ANTHROPIC_API_KEY"]}
+    answer = httpx.post(base + "/v1/messages", json=body, headers=key)
+    return answer.raise_for_status().json()["content"][0]["text"]
+"""
+
 
 def test_unmodified_sdks_are_recorded_and_replayed(
     run: Run, pytester: pytest.Pytester, provider: FakeProvider
@@ -169,7 +181,7 @@ def test_a_marked_test_that_asks_nobody_fails(run: Run, pytester: pytest.Pyteste
 def test_only_what_passed_is_kept(run: Run, pytester: pytest.Pytester) -> None:
     """Unless it is asked for; and what a test that passed has used, too."""
     pytester.makepyfile(
-        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        ASK
         + """
 @pytest.mark.llm_replay
 def test_a_fails():
@@ -233,7 +245,7 @@ def test_workers_record_as_one(
     run: Run, pytester: pytest.Pytester, provider: FakeProvider, options: list[str]
 ) -> None:
     pytester.makepyfile(
-        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        ASK
         + """
 @pytest.mark.llm_replay
 @pytest.mark.parametrize("i", range(8))
@@ -258,7 +270,7 @@ def test_many(i):
 
 def test_unused_fixtures(run: Run, pytester: pytest.Pytester) -> None:
     """Those of tests that did not run are not judged."""
-    source = SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0] + (
+    source = ASK + (
         "@pytest.mark.llm_replay\ndef test_a():\n    ask('a')\n\n"
         "@pytest.mark.llm_replay\ndef test_b():\n    ask('b')\n"
     )
@@ -333,7 +345,7 @@ def test_the_entry_point_is_there() -> None:
 def test_a_test_s_own_normalisers(run: Run, pytester: pytest.Pytester) -> None:
     """A prompt with an id in it is the same prompt."""
     pytester.makepyfile(
-        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        ASK
         + """
 import uuid
 
@@ -354,7 +366,7 @@ def test_with_an_id():
 def test_one_worker_or_many_record_the_same_bytes(run: Run, pytester: pytest.Pytester) -> None:
     """Apart from meta and times; whatever the order."""
     pytester.makepyfile(
-        SDKS.partition("@pytest.mark.llm_replay\ndef test_plain")[0]
+        ASK
         + """
 @pytest.mark.llm_replay
 @pytest.mark.parametrize("i", range(6))

@@ -24,7 +24,11 @@ def explained_miss(
     store: Store, request: LlmRequest, key: FixtureKey, how_to_record: str, redactor: Redactor
 ) -> str:
     """The key, the nearest recording, what differs, and the command that records it."""
-    return misses.explained(store, request, key, how_to_record, redactor)
+    try:
+        return misses.explained(store, request, key, how_to_record, redactor)
+    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
+        what = f"{visible(key.model)} {key.prompt_hash[:16]}"
+        return f"cortex-replay: nothing is recorded for {what}.\nTo record it: {how_to_record}"
 
 
 def explained_exhaustion(key: FixtureKey, how_to_record: str) -> str:
