@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay import Store
+from cortex_replay import Fixture, Store
+from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY
 from tests.plugin.conftest import Run
@@ -386,3 +387,43 @@ def test_many(i):
         return found
 
     assert recorded() == recorded("-n", "3") == recorded("-n", "2", "--dist", "loadscope")
+
+
+RERUN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for _ in range(3):  # as a plugin does that runs a test again
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+REVERSED = "def pytest_collection_modifyitems(items): items.reverse()"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "options"), [(RERUN, []), (REVERSED, []), (REVERSED, ["-n", "2"]), ("", [])]
+)
+def test_each_attempt_counts_from_the_start(
+    run: Run, pytester: pytest.Pytester, hooks: str, options: list[str]
+) -> None:
+    """Whatever the order, and however often: the first call of a test gets the first answer."""
+    request = WIRES["anthropic-messages"].lift(
+        {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Again?"}]}
+    )
+    store = Store.create(pytester.path / "llm")
+    store.add(Fixture.of(request, "first", "second"))
+    store.commit()
+    pytester.makeconftest(hooks)
+    pytester.makepyfile(
+        ASK
+        + """
+@pytest.mark.llm_replay
+@pytest.mark.parametrize("i", ["a/b", "a b", "a::b", "\u00fc", ""])
+def test_twice(i):
+    assert [ask("Again?"), ask("Again?")] == ["first", "second"]
+"""
+    )
+    run(*options).assert_outcomes(passed=5)
