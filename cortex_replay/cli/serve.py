@@ -22,7 +22,6 @@ from cortex_replay.cli.gateway import (
     rpc_for,
 )
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
-from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Settings
 from cortex_replay.recorder.http import Engine
 
@@ -35,6 +34,12 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
+
+
+def _commit(engine: Engine) -> None:
+    from cortex_replay.cli.recording import tell_of_yielded  # noqa: PLC0415 - replay has nothing to commit
+
+    tell_of_yielded(engine.store.commit())
 
 
 def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
@@ -62,7 +67,7 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
             asyncio.run(serve())
     finally:
         if engine.mode in ("record", "once"):
-            tell_of_yielded(engine.store.commit())
+            _commit(engine)
 
 
 @click.command(
@@ -158,5 +163,5 @@ def serve_command(
         gateway.run()
     finally:
         if engine.mode in ("record", "once"):
-            tell_of_yielded(engine.store.commit())
+            _commit(engine)
             output.talk(f"recorded {engine.ledger.recorded}")

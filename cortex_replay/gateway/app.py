@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cortex_replay.admin.callers import Caller
-from cortex_replay.admin.rpc import too_large
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.gateway.control import CONTROL, controlled
 from cortex_replay.gateway.doors import Doors, Refusal
 from cortex_replay.gateway.pace import Pace
-from cortex_replay.gateway.rpc import RPC_PATH, Rpc
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
 from cortex_replay.recorder.http.render import error_reply
+
+if TYPE_CHECKING:
+    from cortex_replay.admin.callers import Caller
+    from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["CLOSE", "App"]
 
@@ -27,6 +28,7 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+_RPC_PATH: Final = "/rpc"
 CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -135,7 +137,7 @@ class App:
         if entry.path.startswith(CONTROL):
             body = await self._body(header("content-length"), receive)
             return controlled(entry.path, method, body, self._engine, self._faults)
-        if entry.path == RPC_PATH and self._rpc is not None:
+        if entry.path == _RPC_PATH and self._rpc is not None:
             return await self._message(self._rpc, method, header, receive)
         route = self._engine.upstreams.route(method, entry.path, header)
         if route is None:
@@ -168,7 +170,7 @@ class App:
         try:
             return _Message(rpc, await self._body(header("content-length"), receive), caller)
         except _TooLarge:
-            return Reply(413, (("content-type", "application/json"),), too_large())
+            return rpc.too_large()
 
     async def _answer_message(self, message: _Message, send: Send) -> None:
         await _send_whole(await message.rpc.reply(message.body, message.caller), send)

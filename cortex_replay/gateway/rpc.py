@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.admin.callers import Caller, Callers
-from cortex_replay.admin.rpc import RpcDispatcher, unknown_caller
+from cortex_replay.admin.rpc import RpcDispatcher, too_large, unknown_caller
 from cortex_replay.admin.service import LlmService
 from cortex_replay.config import Settings
 from cortex_replay.errors import LlmError, NoFixture
@@ -18,9 +18,8 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
-__all__ = ["RPC_PATH", "Rpc"]
+__all__ = ["Rpc"]
 
-RPC_PATH: Final = "/rpc"
 _ASKED: ContextVar[list[bool]] = ContextVar("cortex_replay_asked", default=[])  # noqa: B039 - nobody reads it
 _JSON: Final = (("content-type", "application/json"),)
 
@@ -64,6 +63,11 @@ class Rpc:
     def refusal() -> Reply:
         """What an unknown caller gets."""
         return Reply(401, _JSON, unknown_caller())
+
+    @staticmethod
+    def too_large() -> Reply:
+        """What whoever sends too much gets."""
+        return Reply(413, _JSON, too_large())
 
     async def aclose(self) -> None:
         await self.service.aclose()

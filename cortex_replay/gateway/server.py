@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import uvicorn
@@ -21,9 +21,11 @@ from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway.app import CLOSE, App
 from cortex_replay.gateway.doors import Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
-from cortex_replay.gateway.rpc import Rpc
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine
+
+if TYPE_CHECKING:
+    from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["Gateway"]
 

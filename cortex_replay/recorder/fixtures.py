@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,6 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
-from cortex_replay.prompt.noted import breakpoints_noted
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -126,8 +124,12 @@ class FixtureMaker:
 
 def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
     """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
+    if request.cache is None:
+        return []
+    from cortex_replay.prompt.noted import breakpoints_noted  # noqa: PLC0415 - few requests have a plan
+
     with suppress(InvalidRequest):
-        return [] if request.cache is None else breakpoints_noted(request, stored.system)
+        return breakpoints_noted(request, stored.system)
     return []
 
 
@@ -152,4 +154,6 @@ def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
 
 @cache
 def _version() -> str:
+    import importlib.metadata  # noqa: PLC0415 - for recordings alone
+
     return importlib.metadata.version("cortex-replay")
