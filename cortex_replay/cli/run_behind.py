@@ -9,7 +9,6 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,12 @@ from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.environment import command_environment
 from cortex_replay.gateway.guard import guarding
+from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine, Ledger
 from cortex_replay.recorder.scope import RUN_VARIABLE
 from cortex_replay.store import Store
 
-__all__ = ["fail_on_option", "report_option", "run_behind"]
+__all__ = ["environment_behind", "fail_on_option", "report_option", "run_behind"]
 
 _DRIFT = 4
 _MOST_SHOWN = 10
@@ -45,13 +45,6 @@ report_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    engine: Engine
-    settings: Settings
-    status: int
-
-
 def run_behind(
     command: Sequence[str],
     root: Path,
@@ -67,15 +60,9 @@ def run_behind(
     how = quoted_command("cortex-replay", "record", "--store", root, "--", *command)
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
-    with contextlib.ExitStack() as stack:
-        faults = faults_in(flags.get("faults", ()))
-        served = Gateway(engine, pace=pace, faults=faults, rpc=rpc_for(engine, settings))
-        gateway = stack.enter_context(served.running())
-        guard = None
-        if engine.mode == "replay" and not flags.get("no_guard"):
-            own = f"{gateway.host}:{gateway.port}"
-            guard = stack.enter_context(guarding(own, engine.ledger.bypass))
-        environment = command_environment(os.environ, settings, gateway.url, guard)
+    faults = faults_in(flags.get("faults", ()))
+    is_guarded = engine.mode == "replay" and not flags.get("no_guard")
+    with environment_behind(engine, settings, faults, pace=pace, is_guarded=is_guarded) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)
     if engine.mode in ("record", "once"):
@@ -91,6 +78,21 @@ def run_behind(
         click.echo(json.dumps(document))
     _summarise(ledger, engine, status)
     return status or _verdict(ledger, engine.store, fail_on)
+
+
+@contextlib.contextmanager
+def environment_behind(
+    engine: Engine, settings: Settings, faults: Faults, *, pace: Pace, is_guarded: bool
+) -> Iterator[dict[str, str]]:
+    """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
+    with contextlib.ExitStack() as stack:
+        served = Gateway(engine, pace=pace, faults=faults, rpc=rpc_for(engine, settings))
+        gateway = stack.enter_context(served.running())
+        guard = None
+        if is_guarded:
+            own = f"{gateway.host}:{gateway.port}"
+            guard = stack.enter_context(guarding(own, engine.ledger.bypass))
+        yield command_environment(os.environ, settings, gateway.url, guard)
 
 
 def _written(report: Path, document: dict[str, Any]) -> bool:

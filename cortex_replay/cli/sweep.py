@@ -15,7 +15,7 @@ from typing import Any, Literal
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import open_engine, quoted_command, rpc_for
+from cortex_replay.cli.gateway import open_engine, quoted_command
 from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
@@ -24,10 +24,9 @@ from cortex_replay.cli.options import (
     store_option,
     the_store,
 )
+from cortex_replay.cli.run_behind import environment_behind
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.gateway import Gateway
-from cortex_replay.gateway.environment import command_environment
-from cortex_replay.gateway.guard import guarding
+from cortex_replay.gateway import Pace
 from cortex_replay.recorder.faults import Fault, Faults
 
 __all__ = ["sweep_command"]
@@ -189,11 +188,7 @@ class _Sweeper:
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
         how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
         engine, settings = open_engine(self._root, "replay", {}, default="replay", how_to_record=how)
-        with contextlib.ExitStack() as stack:
-            served = Gateway(engine, faults=faults, rpc=rpc_for(engine, settings))
-            gateway = stack.enter_context(served.running())
-            guard = stack.enter_context(guarding(f"{gateway.host}:{gateway.port}", engine.ledger.bypass))
-            environment = command_environment(os.environ, settings, gateway.url, guard)
+        with environment_behind(engine, settings, faults, pace=Pace(), is_guarded=True) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
                 status = _ended(self._command, environment, into, self._seconds)

@@ -32,10 +32,7 @@ def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str |
     Raises:
         InvalidRequest: The file is not there, or others could read it.
     """
-    variable = _variable_of(provider.key_variables, environment)
-    if variable is not None:
-        return environment[variable].strip()
-    return None if provider.key_file is None else _key_in(provider.key_file)
+    return _secret_of(provider.key_variables, provider.key_file, "key_file", environment)
 
 
 def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | None:
@@ -44,10 +41,16 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
     Raises:
         InvalidRequest: The file is not there, or others could read it.
     """
-    variable = _variable_of(caller.token_env, environment)
+    return _secret_of(caller.token_env, caller.token_file, "token_file", environment)
+
+
+def _secret_of(
+    variables: tuple[str, ...], file: Path | None, setting: str, environment: Mapping[str, str]
+) -> str | None:
+    variable = _variable_of(variables, environment)
     if variable is not None:
         return environment[variable].strip()
-    return None if caller.token_file is None else _key_in(caller.token_file, "token_file")
+    return None if file is None else _key_in(file, setting)
 
 
 def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:

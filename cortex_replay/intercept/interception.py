@@ -58,11 +58,15 @@ class Interception:
         """How many were intercepted."""
         self._servers = _servers_of(engine.upstreams)
 
-    def call(self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes) -> Call | None:
-        """The call that a request to a model's provider is; ``None`` for all other traffic."""
-        found = self._upstreams(url)
-        if not found:
-            return None
+    def call(
+        self,
+        found: list[tuple[Upstream, str]],
+        method: str,
+        url: Any,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+    ) -> Call:
+        """The call that a request is, to one of the providers that :meth:`upstreams_at` found."""
         shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
         upstream, path = _fitting(found, dict(shown))
         canonical = canonical_path(path or "/", upstream.kind)
@@ -71,18 +75,15 @@ class Interception:
         query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
         return Call(method, route, query, shown, body, self.scope)
 
-    def concerns(self, url: Any) -> bool:
-        """Whether a request goes to a model's provider."""
-        return bool(self._upstreams(url))
-
     @property
     def hosts(self) -> set[str]:
         """The names of the machines that nobody may reach around us; this one is not among them."""
         names = {origin.host for origin, _, _ in self._servers}
         return {name for name in names if name not in ("localhost", "127.0.0.1", "::1")}
 
-    def _upstreams(self, url: Any) -> list[tuple[Upstream, str]]:
-        """The providers that are at a URL, with the path below each: one server may stand for several."""
+    def upstreams_at(self, url: Any) -> list[tuple[Upstream, str]]:
+        """The providers at a URL, with the path below each: one server may stand for several, and most for
+        none."""
         host, port, path = str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path
         return [
             (upstream, path[len(base) :])

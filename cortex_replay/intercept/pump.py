@@ -58,8 +58,7 @@ def _head(first: object, call: Call) -> Reply:
     if isinstance(first, Reply):
         return first
     if isinstance(first, LlmError):
-        reply = error_reply(call.route.protocol, 424, f"cortex-replay: {first}", "gateway_error")
-        return Reply(reply.status, reply.headers, reply.body)
+        return error_reply(call.route.protocol, 424, f"cortex-replay: {first}", "gateway_error")
     if isinstance(first, BaseException):
         raise first
     raise TypeError(first)

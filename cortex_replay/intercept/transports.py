@@ -19,6 +19,7 @@ from cortex_replay.intercept.pump import AsyncAnswer, SyncAnswer
 from cortex_replay.recorder.faults import Fault
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Reply
+from cortex_replay.recorder.http.upstreams import Upstream
 
 __all__ = ["installed"]
 
@@ -70,21 +71,22 @@ def _restore() -> None:
         setattr(transport, method, original)
 
 
-def _interception_of(request: Any) -> Interception | None:
-    if is_bypassed() or request.extensions.get("cortex_replay"):
+def _interception_of(request: Any) -> tuple[Interception, list[tuple[Upstream, str]]] | None:
+    """Who answers a request, and as which provider; ``None`` for all other traffic."""
+    if is_bypassed() or request.extensions.get("cortex_replay") or not _ACTIVE:
         return None
-    active = _ACTIVE[-1] if _ACTIVE else None
-    return active if active is not None and active.concerns(request.url) else None
+    active = _ACTIVE[-1]
+    found = active.upstreams_at(request.url)
+    return (active, found) if found else None
 
 
 def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
     def handle_request(transport: Any, request: Any) -> Any:
-        interception = _interception_of(request)
-        if interception is None:
+        answered_by = _interception_of(request)
+        if answered_by is None:
             return original(transport, request)
-        call = interception.call(request.method, request.url, request.headers.raw, request.read())
-        if call is None:
-            return original(transport, request)
+        interception, found = answered_by
+        call = interception.call(found, request.method, request.url, request.headers.raw, request.read())
         interception.calls += 1
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):
@@ -102,12 +104,12 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
 
 def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
     async def handle_async_request(transport: Any, request: Any) -> Any:
-        interception = _interception_of(request)
-        if interception is None:
+        answered_by = _interception_of(request)
+        if answered_by is None:
             return await original(transport, request)
-        call = interception.call(request.method, request.url, request.headers.raw, await request.aread())
-        if call is None:
-            return await original(transport, request)
+        interception, found = answered_by
+        body = await request.aread()
+        call = interception.call(found, request.method, request.url, request.headers.raw, body)
         interception.calls += 1
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):

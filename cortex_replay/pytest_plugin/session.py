@@ -184,9 +184,8 @@ class TestRun:
         options: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
         self._session = session
         self._may_call_nobody = bool(options.get("may_call_nobody", False))
-        self.name = item.nodeid.partition("[recorded]")[0] if "[recorded]" in item.nodeid else item.nodeid
-        if item.get_closest_marker("llm_faults") is not None:
-            self.name = item.nodeid.partition("[")[0]
+        is_of_family = item.get_closest_marker("llm_faults") is not None
+        self.name = item.nodeid.partition("[")[0] if is_of_family else item.nodeid
         self.has_failed = False
         self.recording = LlmRecording()
         self.mode: Mode = options.get("mode") or session.mode
@@ -198,8 +197,6 @@ class TestRun:
             self.store = self.store.with_normalisers(options["normalisers"])
         self._scope = f"{item.nodeid} {attempt}"
         self._misses_seen = len(session.ledger.misses)
-        self._calls_of_adapters = 0
-        self._adapters: list[LlmAdapter] = []
         self.engine = self._made_engine(item)
         self.interception = Interception(self.engine, self._scope, self.faults)
         self._active = ExitStack()
@@ -254,11 +251,9 @@ class TestRun:
                     commit_on_close=False,
                     meta={"tests": [self.name]},
                 )
-        adapter = NotingAdapter(
+        return NotingAdapter(
             FaultAdapter.with_faults(adapter, self.faults), self.recording, session.ledger, self.store
         )
-        self._adapters.append(adapter)
-        return adapter
 
     def gateway(self, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway of this worker, for this test."""

@@ -170,10 +170,11 @@ class Engine:
         known = self._lifted.get(place)
         if known is not None:
             return known
-        request = _request_in(protocol, body)
-        if request is None:
+        try:
+            document = orjson.loads(body)
+            request = WIRES[protocol].lift(document)
+        except (InvalidRequest, orjson.JSONDecodeError):
             return None
-        document = orjson.loads(body)
         options = document.get("stream_options")
         lifted = _Lifted(
             self.store.key(request),
@@ -214,7 +215,6 @@ class Engine:
     @asynccontextmanager
     async def _recorded(self, call: Call, protocol: str, lifted: _Lifted) -> AsyncIterator[Reply]:
         request = _request_in(protocol, call.body)
-        assert request is not None  # noqa: S101 - it was lifted before
         if self.mode == "live":
             async with _or_refusal(call, self._wires.asked(call, request, lifted.key, None)) as reply:
                 yield reply
@@ -258,8 +258,8 @@ class Engine:
             if outcome.wire.get("protocol") == protocol:
                 return reply_of_wire(outcome.wire)
             failure = failure_of(outcome)
-            reply = error_reply(protocol, failure.status, failure.message, failure.error_type or "api_error")
-            return Reply(reply.status, reply.headers[:1], reply.body)
+            kind = failure.error_type or "api_error"
+            return error_reply(protocol, failure.status, failure.message, kind, may_retry=True)
         self.ledger.hit(lifted.key, outcome.usage)
         return self._renderer.reply(
             outcome,
@@ -275,7 +275,6 @@ class Engine:
             explained = explained_exhaustion(key, self.how_to_record)
         else:
             request = _request_in(protocol, call.body)
-            assert request is not None  # noqa: S101 - it was lifted before
             explained = await asyncio.to_thread(
                 explained_miss, self.store, request, key, self.how_to_record, self._redactor
             )
@@ -303,19 +302,15 @@ def _can_serve(answer: Answer, lifted: _Lifted, protocol: str) -> bool:
     return lifted.is_single or is_as_recorded(answer, protocol, stream=lifted.stream)
 
 
-def _request_in(protocol: str, body: bytes) -> LlmRequest | None:
-    """The request that a body makes; ``None`` if it makes none, and is to be recorded as it is."""
-    try:
-        return WIRES[protocol].lift(orjson.loads(body))
-    except (InvalidRequest, orjson.JSONDecodeError):
-        return None
+def _request_in(protocol: str, body: bytes) -> LlmRequest:
+    """The request that a body makes, of which only the key is remembered."""
+    return WIRES[protocol].lift(orjson.loads(body))
 
 
 def _problem_in(protocol: str, body: bytes) -> str | None:
     """What is wrong with a body that makes no request."""
-    lift: Callable[[object], LlmRequest] = WIRES[protocol].lift
     try:
-        lift(orjson.loads(body))
+        _request_in(protocol, body)
     except orjson.JSONDecodeError:
         return "the body is not JSON"
     except InvalidRequest as error:
@@ -349,5 +344,4 @@ def _refusal(call: Call, error: LlmError) -> Reply:
     # A client may try again, as it would without us.
     status = 504 if isinstance(error, Timeout) else 502
     message = f"cortex-replay: {call.route.upstream} did not answer: {error}"
-    reply = error_reply(protocol, status, message, "api_error")
-    return Reply(status, reply.headers[:1], reply.body)
+    return error_reply(protocol, status, message, "api_error", may_retry=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from cortex_replay.adapters.turns import Turns
@@ -67,8 +68,8 @@ class WireRecorder:
         refuse_above(request, self._most)
         async with AsyncExitStack() as stack:
             bill = await stack.enter_async_context(self._meter.call(request))
-            kept = stack.enter_context(_Kept(self._ledger, key, request, turn, bill.pay))
-            kept.observed = lambda answer: self._observed(call, answer)
+            observed = partial(self._observed, call)
+            kept = stack.enter_context(_Kept(self._ledger, key, request, turn, bill.pay, observed))
             relayed = await stack.enter_async_context(self._relay.sent(call))
             if (refusal := _redirected(call, relayed)) is not None:
                 yield refusal
@@ -109,6 +110,7 @@ class _Kept:
         request: LlmRequest,
         turn: Turn | None,
         pay: Callable[[TokenUsage | None], None],
+        observed: Callable[[Answer | None], None],
     ) -> None:
         self._ledger = ledger
         self._key = key
@@ -117,7 +119,7 @@ class _Kept:
         self._pay = pay
         self._is_good = False
         self._problem = ""
-        self.observed: Callable[[Answer | None], None] = lambda _: None
+        self._observed = observed
 
     def __enter__(self) -> Self:
         self._ledger.asked()
@@ -125,7 +127,7 @@ class _Kept:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if not self._is_good:
-            self.observed(None)
+            self._observed(None)
             reason = self._problem or (str(error) if isinstance(error, LlmError) else "")
             self._ledger.fail(f"{self._what}: {reason}" if reason else "")
 
@@ -153,7 +155,7 @@ class _Kept:
 
     def _keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         self._is_good = True
-        self.observed(answer)
+        self._observed(answer)
         self._pay(usage)
         if self._turn is None:
             self._ledger.spend(usage, self._key.model)

@@ -151,8 +151,11 @@ def _number(value: JsonValue) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def error_reply(protocol: str | None, status: int, message: str, error_type: str) -> Reply:
-    """An error in the shape of the client's own provider, which its SDK does not try again on."""
+def error_reply(
+    protocol: str | None, status: int, message: str, error_type: str, *, may_retry: bool = False
+) -> Reply:
+    """An error in the shape of the client's own provider; its SDK does not try again unless it may."""
     codec = WIRES.get(protocol or "openai-chat", WIRES["openai-chat"])
     body = orjson.dumps(codec.encode_error(status, message, error_type))
-    return Reply(status, (("content-type", "application/json"), ("x-should-retry", "false")), body)
+    headers = (("content-type", "application/json"), ("x-should-retry", "false"))
+    return Reply(status, headers[:1] if may_retry else headers, body)
