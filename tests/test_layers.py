@@ -22,7 +22,7 @@ LAYERS = [
     {"types"},
     {"strict_json", "validation"},
     {"canonical", "hashing"},
-    {"errors", "handed"},
+    {"disk", "errors", "handed"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

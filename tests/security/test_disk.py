@@ -1,0 +1,93 @@
+"""No write follows a link, wherever on the way it stands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cortex_replay.disk import Folder, anchor_of, append_to, write_whole
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that a stranger filled, beside one that is the user's."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("mine")
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "linked").symlink_to(tmp_path / "outside")
+    (root / "file").symlink_to(tmp_path / "outside" / "file")
+    (root / "dangling").symlink_to(tmp_path / "outside" / "new")
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.mark.parametrize("path", ["linked/file", "linked/new", "file", "dangling", "linked/deeper/new"])
+@pytest.mark.parametrize("write", [write_whole, append_to])
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_path_through_a_link_is_refused(
+    repository: Path, write: Callable[[Path, bytes], None], path: str, is_absolute: bool
+) -> None:
+    with pytest.raises(OSError):  # noqa: PT011 - which one differs by step
+        write(repository / path if is_absolute else Path(path), b"theirs")
+    assert names_in(repository.parent / "outside") == ["file"]
+    assert (repository.parent / "outside" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["linked", "linked/new"])
+def test_no_folder_is_made_through_a_link(repository: Path, path: str) -> None:
+    with pytest.raises(OSError):  # noqa: PT011
+        Folder.reach(Path(path), make=True)
+    assert names_in(repository.parent / "outside") == ["file"]
+
+
+def test_links_above_the_repository_are_the_users_own(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "short").symlink_to(repository)
+    os.chdir(tmp_path / "short")
+    write_whole(Path("a/b/report.json"), b"one", make_folder=True)
+    write_whole(tmp_path / "short" / "a" / "b" / "report.json", b"two")
+    assert (repository / "a" / "b" / "report.json").read_bytes() == b"two"
+
+
+def test_a_repository_elsewhere_is_no_more_trusted(repository: Path, tmp_path: Path) -> None:
+    (repository / ".git").mkdir()
+    os.chdir(tmp_path / "outside")
+    assert anchor_of(repository / "linked" / "new") == repository
+    with pytest.raises(OSError):  # noqa: PT011
+        write_whole(repository / "linked" / "new", b"theirs")
+
+
+def test_a_tree_is_removed_without_what_its_links_lead_to(repository: Path) -> None:
+    (repository / "tree").mkdir()
+    (repository / "tree" / "link").symlink_to(repository.parent / "outside")
+    with Folder.at(repository) as folder:
+        folder.remove_tree("tree")
+        with pytest.raises(OSError):  # noqa: PT011
+            folder.remove_tree("linked")
+    assert names_in(repository.parent / "outside") == ["file"]
+
+
+def test_pipes_and_folders_are_no_files(repository: Path) -> None:
+    os.mkfifo("pipe")
+    with Folder.at(repository) as folder:
+        for name in ("pipe", "linked"):
+            with pytest.raises(OSError):  # noqa: PT011
+                folder.read(name)
+            with pytest.raises(OSError):  # noqa: PT011
+                folder.append(name, b"x")
+            with pytest.raises(OSError):  # noqa: PT011
+                os.close(folder.open_lock(name))
+
+
+def test_a_refused_write_leaves_nothing_behind(repository: Path) -> None:
+    (repository / "folder").mkdir()
+    with pytest.raises(OSError):  # noqa: PT011
+        write_whole(Path("folder"), b"x")
+    assert names_in(repository) == ["dangling", "file", "folder", "linked"]
