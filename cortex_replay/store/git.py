@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import stat
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from cortex_replay.errors import StoreIo
+from cortex_replay.store.git_process import Blobs, GitProcess, TooLarge
 from cortex_replay.store.index import Index
-from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.trusted import Untrusted, trust_index
+from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, shown
+from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
 
-__all__ = ["Repository", "index_at"]
+__all__ = ["Repository", "find_top", "index_at"]
+
+_PLACE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+"""What git tells its hooks. All three may be relative to the folder that a hook starts in."""
 
 
 class Repository:
     """Runs git at the top of the repository around a store, and names the store's files as git does."""
 
     def __init__(self, root: Path) -> None:
-        # A hook runs with GIT_DIR and relative paths in its environment, which hold at the top only.
-        start = Path() if "GIT_DIR" in os.environ else root
-        self.top = Path(os.fsdecode(_run(("rev-parse", "--show-toplevel"), start)).rstrip("\n"))
+        """Find it.
+
+        Raises:
+            StoreIo: There is none, or it is not where it seems to be; or git cannot be run.
+        """
+        told = {name: os.path.abspath(value) for name in _PLACE if (value := os.environ.get(name))}  # noqa: PTH100
+        if "GIT_DIR" in told:  # a hook starts at the top
+            self.top = Path(told.get("GIT_WORK_TREE", "")).resolve()
+        else:
+            top = find_top(root.resolve())
+            if top is None:
+                raise StoreIo(f"{shown(str(root))}: not a git repository, nor is any folder above it")
+            self.top = top
+            is_here = find_top(Path.cwd()) == top  # else they are about another repository
+            told = {name: value for name, value in told.items() if is_here and name == "GIT_INDEX_FILE"}
+            told["GIT_CEILING_DIRECTORIES"] = str(top.parent)  # it is found here, or not at all
+        told["GIT_WORK_TREE"] = str(self.top)  # whatever `core.worktree` says
+        self._git = GitProcess(self.top, told)
         try:
-            prefix = PurePosixPath(root.resolve().relative_to(self.top.resolve()).as_posix())
+            prefix = PurePosixPath(root.resolve().relative_to(self.top).as_posix())
         except ValueError:
-            raise StoreIo(f"the store {root} is not in the git repository {self.top}") from None
+            raise StoreIo(
+                f"the store {shown(str(root))} is not in the git repository {shown(str(self.top))}"
+            ) from None
         self.prefix = "" if prefix == PurePosixPath() else f"{prefix}/"
         """What stands before a store's path in git's name for it."""
 
@@ -34,7 +56,68 @@ class Repository:
         Raises:
             StoreIo: It failed, with git's own words.
         """
-        return _run(arguments, self.top, given, accept)
+        return self._git.run(*arguments, given=given, accept=accept)
+
+    def blobs(self) -> Blobs:
+        """A reader of many blobs; to be closed."""
+        return self._git.blobs()
+
+    def tracks(self, path: str) -> bool:
+        """Whether git has staged ``path``, anything below it, or something in the place of a folder above.
+
+        Letter case does not count: some file systems see none.
+        """
+        above = [str(folder) for folder in PurePosixPath(path).parents][:-1]
+        listed = os.fsdecode(self.run("ls-files", "-z")).lower().split("\0")
+        wanted, links = path.lower(), {folder.lower() for folder in above}
+        return any(name == wanted or name.startswith(f"{wanted}/") or name in links for name in listed)
+
+
+def find_top(start: Path) -> Path | None:
+    """The top of the work tree around a folder: the nearest one with a ``.git``.
+
+    Git itself would also take a folder for a repository that only looks like the inside of one.
+
+    Raises:
+        StoreIo: ``.git`` is a link or a file that leads into the work tree, where a commit can put anything.
+    """
+    for folder in (start, *start.parents):
+        entry = folder / ".git"
+        try:
+            mode = entry.lstat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISREG(mode):
+            inside = _target(entry)
+        elif stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
+            inside = Path(os.path.realpath(entry))
+        else:
+            continue
+        if inside != entry and inside.is_relative_to(folder):
+            raise StoreIo(
+                f"{shown(str(entry))} leads to {shown(str(inside))}, a part of the work tree; "
+                "no clone has such a link, so whoever packed this may have planted it"
+            )
+        if stat.S_ISREG(mode) or inside.is_file() or _is_repository(inside):
+            return folder
+    return None
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether git may take it for one; else it looks further up."""
+    return os.path.lexists(folder / "HEAD") and (
+        ((folder / "objects").is_dir() and (folder / "refs").is_dir()) or (folder / "commondir").is_file()
+    )
+
+
+def _target(file: Path) -> Path:
+    """Where the ``.git`` of a worktree or a submodule leads to."""
+    with file.open("rb") as opened:
+        first = opened.read(2**14)
+    named = first.removeprefix(b"gitdir: ").rstrip(b"\r\n")
+    if named == first.rstrip(b"\r\n") or b"\0" in named:
+        raise StoreIo(f"{shown(str(file))} does not say where its repository is")
+    return Path(os.path.realpath(file.parent / os.fsdecode(named)))
 
 
 def index_at(root: Path, reference: str) -> Index:
@@ -43,26 +126,25 @@ def index_at(root: Path, reference: str) -> Index:
     Raises:
         StoreIo: There is no such commit, or what it has is no index.
     """
+    if reference.startswith("-") or UNPRINTABLE.search(reference):
+        raise StoreIo(f"{shown(reference)} names no commit")
     repository = Repository(root)
     commit = repository.run("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1))
     if not commit.strip():
         raise StoreIo(f"git knows no commit {reference}")
-    name = f"{commit.decode().strip()}:{repository.prefix}{INDEX_NAME}"
-    if repository.run("cat-file", "-t", name, accept=(0, 128)).strip() != b"blob":
+    entry = repository.run("ls-tree", "-z", commit.decode().strip(), "--", f"{repository.prefix}{INDEX_NAME}")
+    mode, kind, name = entry.partition(b"\t")[0].decode().split() or ("", "", "")
+    if kind != "blob" or not mode.startswith("100"):
         return Index()
+    with repository.blobs() as blobs:
+        data = blobs.read(name, MAX_INDEX_BYTES)
+    if data is None:
+        raise StoreIo(
+            f"git has not got {INDEX_NAME} of {reference}; in a partial clone, run: git cat-file -e {name}"
+        )
+    if isinstance(data, TooLarge):
+        raise StoreIo(f"{INDEX_NAME} at {reference} is larger than {MAX_INDEX_BYTES} bytes")
     try:
-        return trust_index(repository.run("cat-file", "blob", name))
+        return trust_index(data)
     except Untrusted as error:
         raise StoreIo(f"{INDEX_NAME} at {reference}: {error.finding.reason}") from None
-
-
-def _run(
-    arguments: tuple[str, ...], folder: Path, given: bytes = b"", accept: tuple[int, ...] = (0,)
-) -> bytes:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, input=given, capture_output=True, check=False)
-    except OSError as error:
-        raise StoreIo(f"git cannot be run: {error.strerror}") from None
-    if done.returncode not in accept:
-        raise StoreIo(f"git: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout

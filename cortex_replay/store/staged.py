@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
-from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.errors import Finding
 from cortex_replay.store import hints
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import Repository
+from cortex_replay.store.git_process import Blobs, TooLarge
 from cortex_replay.store.index import Row
 from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
 from cortex_replay.store.source import Listing
@@ -68,6 +67,7 @@ def _explained(finding: Finding, staged: _StagedSource, ignored: dict[str, str])
         return finding
     what = "" if finding.path == INDEX_NAME else "is listed, but "
     name = shlex.quote(staged.name_in_repository(finding.path))
+    name = f"./{name}" if name.startswith("-") else name
     if rule := ignored.get(finding.path):
         reason = f"{what}git ignores it ({rule}), so a clone will lack it"
         return replace(
@@ -86,9 +86,7 @@ class _StagedSource:
         self._prefix = self._repository.prefix
         self._entries: dict[str, tuple[str, str]] = {}
         self._unmerged: set[str] = set()
-        listing = self._repository.run(
-            "--literal-pathspecs", "ls-files", "--stage", "-z", "--", self._prefix or "."
-        )
+        listing = self._repository.run("ls-files", "--stage", "-z", "--", self._prefix or ".")
         for line in os.fsdecode(listing).split("\0"):
             head, _, path = line.partition("\t")
             if path:
@@ -150,12 +148,7 @@ class _StagedSource:
 
     def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
         """The staged content of many files, from one git process."""
-        command = ["git", "cat-file", "--batch"]
-        with subprocess.Popen(
-            command, cwd=self._repository.top, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process:
-            if process.stdin is None or process.stdout is None:
-                raise StoreIo("git cat-file has no pipes")  # never: for the type checker
+        with self._repository.blobs() as blobs:
             for path in paths:
                 mode, blob = self._entries.get(path, ("", ""))
                 if not mode:
@@ -165,26 +158,13 @@ class _StagedSource:
                 elif not mode.startswith(_FILE_MODE):
                     yield path, Finding("not-a-file", shown(path), "is a link or a submodule")
                 else:
-                    process.stdin.write(f"{blob}\n".encode())
-                    process.stdin.flush()
-                    yield path, _answer(process.stdout, path, max_bytes)
-            process.stdin.close()
+                    yield path, _content(blobs, blob, path, max_bytes)
 
 
-def _answer(pipe: IO[bytes], path: str, max_bytes: int) -> bytes | Finding:
-    """What ``git cat-file --batch`` says next."""
-    head = pipe.readline().split()
-    if len(head) != 3:  # "<name> missing"
+def _content(blobs: Blobs, blob: str, path: str, max_bytes: int) -> bytes | Finding:
+    data = blobs.read(blob, max_bytes)
+    if data is None:
         return Finding("unreadable", shown(path), "git has no content for what is staged")
-    left = size = int(head[2])
-    blocks = []
-    while left > 0 and (block := pipe.read(min(left, 2**20))):
-        left -= len(block)
-        if size <= max_bytes:
-            blocks.append(block)
-    pipe.read(1)
-    return (
-        b"".join(blocks)
-        if size <= max_bytes
-        else Finding("too-large", shown(path), f"larger than {max_bytes} bytes")
-    )
+    if isinstance(data, TooLarge):
+        return Finding("too-large", shown(path), f"larger than {max_bytes} bytes")
+    return data

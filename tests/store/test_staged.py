@@ -183,6 +183,7 @@ def test_outside_a_repository(builder: StoreBuilder, monkeypatch: pytest.MonkeyP
 
 def test_without_git(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Says so too."""
+    git(builder.root, "init")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(StoreIo, match="git cannot be run"):
         check_staged(builder.root)
