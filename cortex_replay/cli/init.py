@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from cortex_replay.errors import StoreIo
 from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.store.git import Repository
 from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.merge_driver import install_driver
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.types import LlmRequest
 
@@ -218,11 +217,7 @@ def _add_lines(path: Path, lines: str) -> bool:
 def _install_driver(root: Path) -> bool:
     """Tell git, in this clone, how to merge an index."""
     try:
-        repository = Repository(root)
-        repository.run("config", "merge.cortex-replay.name", "cortex-replay index")
-        # By the interpreter's own path: git runs it outside any virtual environment. It stays in this clone.
-        driver = f"{shlex.quote(sys.executable)} -m cortex_replay merge-driver %O %A %B %P"
-        repository.run("config", "merge.cortex-replay.driver", driver)
+        install_driver(root)
     except StoreIo:
         return False
     return True

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from cortex_replay import disk
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand
 from cortex_replay.errors import FixtureIntegrityFailed
-from cortex_replay.store import durable
 from cortex_replay.store.index import Index, render_index
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicted
 from cortex_replay.store.trusted import Untrusted, trust_index
@@ -22,10 +22,7 @@ __all__ = ["merge_driver_command"]
     cls=ExampleCommand,
     epilog="""Examples:
 
-  git config merge.cortex-replay.driver 'cortex-replay merge-driver %O %A %B %P'
-  echo 'INDEX.toml -text merge=cortex-replay' >> .gitattributes
-
-`cortex-replay init` does both.
+  cortex-replay init --driver-only     tell git, in this clone, to call it; isolated from the work tree
 
 Exit status:
   0  merged
@@ -47,7 +44,7 @@ def merge_driver_command(ctx: click.Context, base: Path, ours: Path, theirs: Pat
     indexes = [_read(path) for path in (base, ours, theirs)]
     merged, conflicts = merge_indexes(*indexes)
     text = render_conflicted(merged, conflicts) if conflicts else render_index(merged)
-    durable.replace_durably(ours.absolute(), text.encode(), ours.with_name(f"{ours.name}.tmp").absolute())
+    disk.write_whole(ours, text.encode())
     for conflict in conflicts:
         _show(conflict, name)
     ctx.exit(1 if conflicts else 0)
@@ -67,7 +64,7 @@ def _show(conflict: Conflict, name: str) -> None:
     row = conflict.ours or conflict.theirs
     model = output.escaped(str(row.model)) if row else ""
     digest = (row.prompt_hash or "")[:16] if row else ""
-    output.talk(f"conflict in {name}: {model} {digest} has different answers")
+    output.talk(f"conflict in {output.escaped(name)}: {model} {digest} has different answers")
     for side, one in (("ours", conflict.ours), ("theirs", conflict.theirs)):
         output.talk(f"    {side}: {output.escaped(one.path) if one else '(removed)'}")
     output.talk("    delete the file that is not wanted, then run: cortex-replay index --drop-missing")

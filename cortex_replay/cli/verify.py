@@ -16,6 +16,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import index_at
 from cortex_replay.store.index import Row
 from cortex_replay.store.merge import Comparison, compare_indexes
+from cortex_replay.store.merge_driver import mend_driver
 from cortex_replay.store.staged import check_staged
 from cortex_replay.store.writer import Leftovers, StoreWriter
 
@@ -83,6 +84,8 @@ def verify_command(
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
     left = StoreWriter(source, report.layout).leftovers()
+    if mended := mend_driver(root):
+        output.talk(output.escaped(mended))
     if as_json:
         output.print_json(_as_json(report, since, left))
     else:

@@ -338,7 +338,8 @@ def test_init(tmp_path: Path, framework: str, place: str) -> None:
         text=True,
         check=True,
     )
-    assert driver.stdout.endswith(" -m cortex_replay merge-driver %O %A %B %P\n")
+    assert " -I " in driver.stdout
+    assert driver.stdout.endswith("/__main__.py merge-driver -- %O %A %B %P\n")
     done = example(root, framework)
     assert done.returncode == 0, done.stdout + done.stderr
     tracked = subprocess.run(

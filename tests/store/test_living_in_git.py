@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,6 @@ class Project:
         self.root = root
         self.git("init", "-q")
         assert CliRunner().invoke(main, ["init", "--store", str(root)]).exit_code == 0
-        driver = f"{sys.executable} -m cortex_replay merge-driver %O %A %B %P"
-        self.git("config", "merge.cortex-replay.driver", driver)
         self.commit("base")
 
     def git(self, *arguments: str, fails: bool = False) -> str:
