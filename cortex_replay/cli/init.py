@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,36 +11,24 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.init_files import add_lines, new_file, refuse_unsafe_store, render_hooks
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
-from cortex_replay.errors import StoreIo
+from cortex_replay.config import load_settings
+from cortex_replay.config.files import read_at_most
+from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.store import Answer, Fixture, Store
-from cortex_replay.store.git import Repository
+from cortex_replay.store.git import find_top
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.merge_driver import install_driver
-from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, shown
 from cortex_replay.types import LlmRequest
 
 __all__ = ["init_command"]
 
-_ATTRIBUTES = f"{INDEX_NAME} -text merge=cortex-replay\nfixtures/** -text\n"
-_IGNORED = f"{STATE_FOLDER}/\n"
-_PRE_COMMIT = """\
-repos:
-  - repo: local
-    hooks:
-      - id: cortex-replay-verify
-        name: cortex-replay verify
-        entry: cortex-replay verify --staged --store {store}
-        language: system
-        always_run: true
-        pass_filenames: false
-      - id: cortex-replay-scan
-        name: cortex-replay scan
-        entry: cortex-replay scan --store {store}
-        language: system
-        always_run: true
-        pass_filenames: false
-"""
+_ATTRIBUTES = (f"{INDEX_NAME} -text merge=cortex-replay", "fixtures/** -text")
+_IGNORED = (f"{STATE_FOLDER}/",)
+_MAX_BYTES = 2**20
+_TOLD = "told git, in this clone, how to merge the index"
 _EXAMPLE = '''\
 """A first test on a recorded answer: no key, no network, the same bytes each time."""
 
@@ -108,70 +97,99 @@ def init_command(
     git's own merge leaves conflict markers, which `cortex-replay index` resolves.
     """
     root = the_store(ctx, store)
+    _refuse_foreign_place(ctx, root, store)
     if driver_only:
-        if not _install_driver(root):
-            raise StoreIo(f"{root} is not in a git repository")
+        install_driver(root)
         if as_json:
             output.print_json({"merge_driver": True})
         else:
-            output.talk("told git, in this clone, how to merge the index")
+            output.talk(_TOLD)
         return
+    refuse_unsafe_store(root)
     top, below = _project(root)
     framework = framework or ("pytest" if _uses_pytest(top) else "unittest")
-    example = root / "test_llm_example.py"
-    for path in (root / INDEX_NAME, example):
-        if path.exists() or path.is_symlink():
-            raise StoreIo(f"{path} is there already; nothing was written")
+    example = new_file(root / "test_llm_example.py", _example(framework))
+    lists = (add_lines(root / ".gitattributes", _ATTRIBUTES), add_lines(root / ".gitignore", _IGNORED))
+    files = [example, *(file for file in lists if file is not None)]
+    hooks, pre_commit = render_hooks(below), top / ".pre-commit-config.yaml"
+    has_hooks = os.path.lexists(pre_commit)
+    if not has_hooks:
+        files.append(new_file(pre_commit, hooks))
+    # Nothing is in the way of any of them.
     opened = Store.create(root)
     opened.add(_example_fixture())
     opened.commit()
-    written = [root / INDEX_NAME, *(root / item.path for item in opened.list()), example]
-    example.write_text(_example(framework), encoding="utf-8")
-    for path, lines in ((root / ".gitattributes", _ATTRIBUTES), (root / ".gitignore", _IGNORED)):
-        if _add_lines(path, lines):
-            written.append(path)
-    pre_commit, snippet = top / ".pre-commit-config.yaml", _PRE_COMMIT.format(store=below)
-    if not pre_commit.exists():
-        pre_commit.write_text(snippet, encoding="utf-8")
-        written.append(pre_commit)
-        snippet = ""
+    for file in files:
+        file.write()
+    written = [
+        root / INDEX_NAME,
+        *(root / item.path for item in opened.list()),
+        *(file.path for file in files),
+    ]
+    problem = _driver_problem(root)
     made = {
         "store": str(root),
         "framework": framework,
         "written": [str(path) for path in written],
-        "merge_driver": _install_driver(root),
-        "pre_commit": snippet or None,
+        "merge_driver": problem is None,
+        "pre_commit": hooks if has_hooks else None,
     }
     if as_json:
         output.print_json(made)
     else:
-        _print(made, pre_commit, example)
+        _print(made, pre_commit, example.path, problem)
 
 
-def _print(made: dict[str, Any], pre_commit: Path, example: Path) -> None:
+def _print(made: dict[str, Any], pre_commit: Path, example: Path, problem: str | None) -> None:
     for path in made["written"]:
-        click.echo(f"wrote {path}")
+        click.echo(f"wrote {output.escaped(path)}")
     if made["pre_commit"]:
-        output.talk(f"{pre_commit} is there already; add to it:\n{made['pre_commit']}")
-    if made["merge_driver"]:
-        output.talk("told git, in this clone, how to merge the index")
+        output.talk(f"{output.escaped(str(pre_commit))} is there already; add to it:\n{made['pre_commit']}")
+    output.talk(_TOLD if problem is None else output.escaped(problem))
     output.talk("for the hook: pip install pre-commit && pre-commit install")
     run = "pytest" if made["framework"] == "pytest" else "python -m unittest"
-    output.talk(f"try: {run} {example}")
-    if not made["merge_driver"]:
-        output.talk("not in a git repository yet; once it is, run: cortex-replay init --driver-only")
+    output.talk(f"try: {run} {output.escaped(str(example))}")
+
+
+def _refuse_foreign_place(ctx: click.Context, root: Path, store: Path | None) -> None:
+    """A store that a file of the project names stays in the project; the user may name any."""
+    if store is not None or ctx.find_root().params.get("store") is not None:
+        return
+    loaded = load_settings(Path(), os.environ)
+    if loaded.file is None or loaded.origins["store"] != loaded.file.shown:
+        return  # this folder, or the user's own environment
+    folder = loaded.file.path.parent
+    project = find_top(folder) or folder
+    if not Path(os.path.normpath(root.absolute())).is_relative_to(project):
+        reason = f"{root} is outside of the project; if you want a store there, say so: init --store PATH"
+        raise InvalidRequest(loaded.file.where("store"), shown(reason))
 
 
 def _project(root: Path) -> tuple[Path, str]:
-    """The top of the user's project, and the store's place below it."""
+    """The top of the user's project, and the store's place below it.
+
+    Raises:
+        InvalidRequest: That place would be no name but a line, or steer a terminal.
+    """
     existing = root.absolute()
-    while not existing.exists():
+    while not existing.is_dir():
         existing = existing.parent
-    with suppress(StoreIo):
-        repository = Repository(existing)
-        top = repository.top.resolve()
-        return top, root.absolute().resolve().relative_to(top).as_posix()
-    return root if root.exists() else existing, "."
+    top = find_top(existing.resolve()) or existing.resolve()
+    below = os.path.relpath(root.absolute().resolve(), top)
+    if UNPRINTABLE.search(below):
+        raise InvalidRequest("store", f"{shown(below)} holds a character that cannot be printed; rename it")
+    return top, below.replace(os.sep, "/")
+
+
+def _driver_problem(root: Path) -> str | None:
+    """Tell git, in this clone, how to merge an index; why that is not possible, if so."""
+    if find_top(root.resolve()) is None and "GIT_DIR" not in os.environ:
+        return "not in a git repository yet; once it is, run: cortex-replay init --driver-only"
+    try:
+        install_driver(root)
+    except StoreIo as error:
+        return f"git was not told how to merge the index: {error}"
+    return None
 
 
 def _uses_pytest(top: Path) -> bool:
@@ -180,8 +198,8 @@ def _uses_pytest(top: Path) -> bool:
     if any((top / name).exists() for name in ("pytest.ini", "conftest.py", "tests/conftest.py")):
         return True
     for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt"):
-        with suppress(OSError, UnicodeDecodeError):
-            if "pytest" in (top / name).read_text(encoding="utf-8"):
+        with suppress(OSError):
+            if b"pytest" in read_at_most(top / name, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))[1]:
                 return True
     return False
 
@@ -202,22 +220,3 @@ def _example(framework: str) -> str:
         return _EXAMPLE.format(body=_PYTEST)
     text = _EXAMPLE.format(body=_UNITTEST)
     return text.replace("from pathlib import Path\n", "import unittest\nfrom pathlib import Path\n")
-
-
-def _add_lines(path: Path, lines: str) -> bool:
-    """Append the lines that are not there yet; gives whether there were any."""
-    present = path.read_text(encoding="utf-8") if path.exists() else ""
-    missing = [line for line in lines.splitlines() if line not in present.splitlines()]
-    if missing:
-        start = present if present.endswith("\n") or not present else f"{present}\n"
-        path.write_text(start + "".join(f"{line}\n" for line in missing), encoding="utf-8", newline="\n")
-    return bool(missing)
-
-
-def _install_driver(root: Path) -> bool:
-    """Tell git, in this clone, how to merge an index."""
-    try:
-        install_driver(root)
-    except StoreIo:
-        return False
-    return True
