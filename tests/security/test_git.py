@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ from click.testing import CliRunner
 
 from cortex_replay import Store
 from cortex_replay.cli.main import main
+from cortex_replay.store import git_process
 from cortex_replay.store.fixture import Answer
+from cortex_replay.store.git import Repository
+from cortex_replay.store.staged import check_staged
 from tests.builder import StoreBuilder, ask, fixture_of
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]
@@ -219,3 +224,270 @@ def test_the_config_of_an_unpacked_archive_names_a_program_in_vain(
     all_commands_of_git(builder.root)
 
     assert not marker.exists(), marker.read_text()
+
+
+@pytest.mark.parametrize(
+    "variable", ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_SSH"]
+)
+def test_no_variable_names_a_program(
+    builder: StoreBuilder, marker: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """``git -c`` hands its settings on to hooks."""
+    program = marker.parent / "program"
+    program.write_text(f"#!/bin/sh\necho ran >> '{marker}'\n")
+    program.chmod(0o755)
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    values = {"GIT_CONFIG_PARAMETERS": f"'core.fsmonitor'='{program}'", "GIT_CONFIG_COUNT": "1"}
+    monkeypatch.setenv(variable, values.get(variable, str(program)))
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(program))
+    all_commands_of_git(builder.root)
+
+    assert not marker.exists()
+
+
+def test_a_trace_is_written_for_nobody(
+    builder: StoreBuilder, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(builder.root, "init", "-q")
+    for name in ("GIT_TRACE", "GIT_TRACE2", "GIT_TRACE_SETUP"):
+        monkeypatch.setenv(name, str(marker))
+    all_commands_of_git(builder.root)
+
+    assert not marker.exists()
+
+
+def test_a_partial_clone_fetches_nothing(builder: StoreBuilder, marker: Path) -> None:
+    """Git would run ``remote.x.uploadpack`` for a blob that it lacks, whatever allows protocols."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    index = git(builder.root, "rev-parse", "HEAD:INDEX.toml").strip()
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "x",
+        "remote.x.url": str(marker.parent),
+        "remote.x.promisor": "true",
+        "remote.x.uploadpack": f"echo ran >> '{marker}'; true",
+        "protocol.allow": "always",
+        "protocol.file.allow": "always",
+    }.items():
+        git(builder.root, "config", name, value)
+    blob = builder.root / ".git/objects" / index[:2] / index[2:]
+    blob.unlink()
+    staged = run("verify", "--staged", "--store", builder.root)
+    base = run("verify", "--base", "HEAD", "--store", builder.root)
+
+    assert not marker.exists()
+    assert staged[0] == 5
+    assert base[0] == 1
+    assert f"git cat-file -e {index}" in base[1]
+
+
+@pytest.mark.parametrize("reference", ["--help", "-x", "--output=x", "--git-dir=.", "x\ny", "HEAD\x1b[31m"])
+def test_a_reference_is_never_an_option(builder: StoreBuilder, reference: str) -> None:
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    status, said = run("verify", f"--base={reference}", "--store", builder.root)
+
+    assert status == 1
+    assert "names no commit" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("path", [".", "", "bin", "{root}/bin"])
+def test_a_git_of_the_work_tree_is_not_run(
+    builder: StoreBuilder, marker: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Whether PATH has a relative entry, or one that leads into the work tree."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    for folder in (builder.root, builder.root / "bin"):
+        folder.mkdir(exist_ok=True)
+        (folder / "git").write_text(f"#!/bin/sh\necho ran >> '{marker}'\n")
+        (folder / "git").chmod(0o755)
+    monkeypatch.chdir(builder.root)
+    monkeypatch.setenv("PATH", f"{path.format(root=builder.root)}{os.pathsep}{os.environ['PATH']}")
+
+    assert run("verify", "--staged") == (0, "")
+    assert not marker.exists()
+
+
+def test_a_git_that_never_answers_is_ended(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive may hold a pipe."""
+    monkeypatch.setattr(git_process, "SECONDS", 0.5)
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    (builder.root / ".git/index").unlink()
+    os.mkfifo(builder.root / ".git/index")
+    status, said = run("verify", "--staged", "--store", builder.root)
+
+    assert status == 1
+    assert "no answer" in said
+
+
+def test_a_blob_that_never_comes_is_given_up(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_process, "SECONDS", 0.5)
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    name = git(builder.root, "rev-parse", "HEAD:INDEX.toml").strip()
+    blob = builder.root / ".git/objects" / name[:2] / name[2:]
+    blob.unlink()
+    os.mkfifo(blob)
+    status, said = run("verify", "--staged", "--store", builder.root)
+
+    assert status == 1
+    assert "no answer" in said
+
+
+def test_a_git_that_says_too_much_is_ended(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_process, "MAX_OUTPUT", 100)
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    status, said = run("verify", "--staged", "--store", builder.root)
+
+    assert status == 1
+    assert "more than 100 bytes" in said
+
+
+def test_a_huge_blob_is_not_read_to_its_end(builder: StoreBuilder) -> None:
+    """And those behind it are read all the same."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    huge = next(iter(builder.files))
+    (builder.root / huge).write_bytes(b"\0" * 2**27)
+    git(builder.root, "add", "-A")
+    started = time.process_time()
+    report = check_staged(builder.root)
+
+    assert [finding.code for finding in report.findings] == ["too-large"]
+    assert report.files_checked == 2
+    assert time.process_time() - started < 1
+
+
+def test_only_a_few_subcommands_are_run(builder: StoreBuilder) -> None:
+    """Others run filters, differs, hooks or editors."""
+    git(builder.root, "init", "-q")
+    with pytest.raises(ValueError, match="may run programs"):
+        Repository(builder.root).run("diff", "--cached")
+
+
+def test_only_a_few_modules_start_a_process() -> None:
+    """A new call of git, or of anything, goes through one of them."""
+    package = Path(git_process.__file__).parents[1]
+    starts = re.compile(
+        r"\bsubprocess\b|\bos\.(system|popen|exec|spawn|posix_spawn|fork|startfile)|\bpty\b|\bwhich\("
+    )
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if starts.search(line.partition("#")[0]) and not line.lstrip().startswith('"""')
+    }
+
+    assert found == {"store/git_process.py", "store/merge_driver.py", "cli/run_behind.py", "cli/sweep.py"}
+
+
+@pytest.mark.parametrize("how", ["worktree", "submodule", "separate", "linked"])
+def test_a_repository_that_is_elsewhere_works(builder: StoreBuilder, tmp_path: Path, how: str) -> None:
+    """Of a worktree, of a submodule, by ``--separate-git-dir``, behind a link."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    place = builder.root
+    if how == "worktree":
+        place = tmp_path / "other"
+        git(builder.root, "worktree", "add", "-q", str(place))
+    elif how == "submodule":
+        git(tmp_path, "init", "-q", "super")
+        git(
+            tmp_path / "super",
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+            str(place),
+            "sub",
+        )
+        place = tmp_path / "super/sub"
+    elif how == "separate":
+        git(place, "init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
+    else:
+        (place / ".git").rename(tmp_path / "apart")
+        (place / ".git").symlink_to(tmp_path / "apart")
+
+    assert run("verify", "--staged", "--base", "HEAD", "--store", place) == (0, "")
+    assert run("init", "--driver-only", "--store", place)[0] == 0
+    assert "-I" in git(place, "config", "merge.cortex-replay.driver")
+
+
+@pytest.mark.parametrize("how", ["file", "link", "absolute"])
+def test_a_repository_within_the_work_tree_is_refused(builder: StoreBuilder, marker: Path, how: str) -> None:
+    """There a commit could put anything."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    (builder.root / ".git").rename(builder.root / "planted")
+    hostile_config(builder.root / "planted", marker)
+    if how == "link":
+        (builder.root / ".git").symlink_to("planted")
+    else:
+        place = "planted" if how == "file" else builder.root / "planted"
+        (builder.root / ".git").write_text(f"gitdir: {place}\n")
+    status, said = run("verify", "--staged", "--store", builder.root)
+    all_commands_of_git(builder.root)
+
+    assert status == 1
+    assert "part of the work tree" in said
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "gitdir: \0", "gitdir: nowhere\n", "nonsense\n", "gitdir: /dev/zero\n"]
+)
+def test_a_file_that_names_no_repository_is_refused(builder: StoreBuilder, content: str) -> None:
+    (builder.root / ".git").write_text(content)
+    status, said = run("verify", "--staged", "--store", builder.root)
+
+    assert status == 1
+    assert said.startswith("error: ")
+
+
+def test_a_folder_that_is_called_git_and_is_none_is_passed_over(
+    builder: StoreBuilder, tmp_path: Path
+) -> None:
+    """As git does."""
+    git(tmp_path, "init", "-q")
+    commit(tmp_path, "base")
+    (builder.root / ".git").mkdir()
+
+    assert run("verify", "--staged", "--store", builder.root) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_repository_of_another_user(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is refused by git, unless the user says that it is safe; also by a variable, as in containers."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    for path in (builder.root, *builder.root.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    status, said = run("verify", "--staged", "--store", builder.root)
+    assert status == 1
+    assert "safe.directory" in said
+
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(builder.root))
+    assert run("verify", "--staged", "--store", builder.root) == (0, "")
+
+
+def test_a_hook_of_another_repository_is_not_asked_about(
+    builder: StoreBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index that a hook is told of belongs to the repository that it runs in."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    git(tmp_path, "init", "-q", "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
+
+    assert run("verify", "--staged", "--store", builder.root) == (0, "")
