@@ -31,7 +31,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("environment") / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
     package = Path(cortex_replay.__file__).parent
-    shutil.copytree(package, root / SITE / "cortex_replay", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, root / SITE / "cortex_replay")
     for name in NEEDED:
         spec = find_spec(name)
         assert spec is not None
@@ -194,8 +194,10 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("line", OLD)
-@pytest.mark.parametrize("command", ["verify", "verify --staged", "init --driver-only"])
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [*(("verify", line) for line in OLD), ("verify --staged", OLD[0]), ("init --driver-only", OLD[0])],
+)
 def test_a_driver_of_an_earlier_version_is_mended(builder: StoreBuilder, line: str, command: str) -> None:
     git(builder.root, "init", "-q")
     commit(builder.root, "base")
@@ -229,9 +231,7 @@ def test_a_driver_that_cannot_be_mended_is_named(builder: StoreBuilder) -> None:
     assert "git config --unset-all" in said
 
 
-@pytest.mark.parametrize(
-    "name", ["-x", "--help", "a\nerror: b", "c\x1b[31m", "$(touch ran)", "'; touch ran; '"]
-)
+@pytest.mark.parametrize("name", ["--help", "a\nerror: b\x1b[31m", "$(touch ran)'; touch ran; '"])
 def test_the_name_of_a_folder_is_neither_option_nor_command(tmp_path: Path, marker: Path, name: str) -> None:
     """Nor does it steer a terminal, when there is a conflict to be told."""
     root = tmp_path / "project"
@@ -271,12 +271,10 @@ def test_no_result_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "ours").is_symlink()
 
 
-@pytest.mark.parametrize("name", SHADOWS[1:])
-def test_the_module_as_a_program_imports_nothing_of_this_folder(
-    tmp_path: Path, marker: Path, name: str
-) -> None:
+def test_the_module_as_a_program_imports_nothing_of_this_folder(tmp_path: Path, marker: Path) -> None:
     """But the package itself, which Python has found by then."""
-    plant(tmp_path / name, marker)
+    for name in SHADOWS[1:]:
+        plant(tmp_path / name, marker)
     command = [sys.executable, "-m", "cortex_replay", "verify", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
 
