@@ -12,7 +12,7 @@ from cortex_replay.cli.options import ExampleCommand
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.index import Index, render_index
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicted
-from cortex_replay.store.trusted import Untrusted, trust_index
+from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["merge_driver_command"]
 
@@ -51,7 +51,8 @@ def merge_driver_command(ctx: click.Context, base: Path, ours: Path, theirs: Pat
 
 
 def _read(path: Path) -> Index:
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        data = file.read(MAX_INDEX_BYTES + 1)
     if not data:
         return Index()  # the index did not exist on that side
     try:

@@ -36,8 +36,10 @@ class Repository:
             if top is None:
                 raise StoreIo(f"{shown(str(root))}: not a git repository, nor is any folder above it")
             self.top = top
-            is_here = find_top(Path.cwd()) == top  # else they are about another repository
-            told = {name: value for name, value in told.items() if is_here and name == "GIT_INDEX_FILE"}
+            index = told.get("GIT_INDEX_FILE")
+            told = {}
+            if index is not None and find_top(Path.cwd()) == top:  # else it is about another repository
+                told["GIT_INDEX_FILE"] = index
             told["GIT_CEILING_DIRECTORIES"] = str(top.parent)  # it is found here, or not at all
         told["GIT_WORK_TREE"] = str(self.top)  # whatever `core.worktree` says
         self._git = GitProcess(self.top, told)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -29,7 +29,7 @@ __all__ = ["Blobs", "GitProcess", "TooLarge"]
 _SUBCOMMANDS: Final = frozenset(["cat-file", "check-ignore", "config", "ls-files", "ls-tree", "rev-parse"])
 _SETTINGS: Final = (
     "core.fsmonitor=",  # a program that is asked by whatever reads the index; before 2.36 `false` was one
-    f"core.hooksPath={os.devnull}",
+    f"core.hooksPath={os.devnull}",  # none of the subcommands runs a hook today
     "core.bigFileThreshold=1m",  # larger blobs are streamed: a small pack may hold a huge one
     "safe.bareRepository=explicit",  # since 2.38; before, that we start at the top has to do
     "submodule.recurse=false",  # a submodule has a configuration of its own
@@ -39,7 +39,6 @@ _FIXED: Final = {
     "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch what it lacks, by a program of its config
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ATTR_NOSYSTEM": "1",
 }
 _USERS_CONFIG: Final = "GIT_CONFIG_"
 """Git takes ``safe.directory`` only from the user's own configuration, and many a container gives it by
@@ -59,7 +58,7 @@ class TooLarge(NamedTuple):
 class GitProcess:
     """Starts git at the top of one work tree."""
 
-    def __init__(self, top: Path, repository: Mapping[str, str]) -> None:
+    def __init__(self, top: Path, repository: dict[str, str]) -> None:
         """Prepare the environment.
 
         Args:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -313,6 +315,24 @@ def test_a_git_of_the_work_tree_is_not_run(
     assert not marker.exists()
 
 
+def test_a_git_of_the_current_folder_is_not_run(
+    builder: StoreBuilder, tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the store is."""
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "git").write_text(f"#!/bin/sh\necho ran >> '{marker}'\n")
+    (here / "git").chmod(0o755)
+    monkeypatch.chdir(here)
+    for path in (".", "", "../here"):
+        monkeypatch.setenv("PATH", f"{path}{os.pathsep}{os.environ['PATH']}")
+        assert run("verify", "--staged", "--store", builder.root) == (0, "")
+
+    assert not marker.exists()
+
+
 def test_a_git_that_never_answers_is_ended(builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """An archive may hold a pipe."""
     monkeypatch.setattr(git_process, "SECONDS", 0.5)
@@ -491,3 +511,39 @@ def test_a_hook_of_another_repository_is_not_asked_about(
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
 
     assert run("verify", "--staged", "--store", builder.root) == (0, "")
+
+
+@pytest.mark.parametrize("place", ["clone", "worktree"])
+def test_a_real_hook_over_a_store_that_looks_like_a_repository(
+    builder: StoreBuilder, tmp_path: Path, marker: Path, place: str
+) -> None:
+    """Git tells its hooks by variables which index is committed; in a worktree also which repository."""
+    lay_out_as_bare(builder.root)
+    hostile_config(builder.root, marker)
+    git(tmp_path, "init", "-q")
+    hook = tmp_path / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m cortex_replay verify --staged --store store\n"
+    )
+    hook.chmod(0o755)
+    git(tmp_path, "add", "store")
+    git(tmp_path, "commit", "-q", "-m", "hostile")
+    top = tmp_path
+    if place == "worktree":
+        top = tmp_path / "other"
+        git(tmp_path, "worktree", "add", "-q", str(top))
+    (top / "store" / next(iter(builder.files))).write_bytes(b"{}")
+    said = git(top, "commit", "-q", "-a", "-m", "changed", fails=True)
+
+    assert "[mismatch]" in said
+    assert not marker.exists(), marker.read_text()
+
+
+@pytest.mark.parametrize(("name", "value"), [("core.bare", "true"), ("core.worktree", "/nowhere")])
+def test_no_setting_moves_the_work_tree(builder: StoreBuilder, name: str, value: str) -> None:
+    git(builder.root, "init", "-q")
+    commit(builder.root, "base")
+    git(builder.root, "config", name, value)
+
+    assert run("verify", "--staged", "--base", "HEAD", "--store", builder.root) == (0, "")

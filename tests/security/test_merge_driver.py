@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 import cortex_replay
 from cortex_replay import Store
@@ -74,7 +74,7 @@ class Project:
 
     def install(self) -> subprocess.CompletedProcess[str]:
         """``init --driver-only``, by the Python of the environment."""
-        command = [self.environment / "bin/python", "-I", "-m", "cortex_replay", "init", "--driver-only"]
+        command = [str(self.environment / "bin/python"), "-I", "-m", "cortex_replay", "init", "--driver-only"]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
 
     def driver(self) -> str:
@@ -142,6 +142,21 @@ def test_an_environment_that_a_branch_holds_files_in_is_not_run(
 
     assert not marker.exists()
     assert "this branch holds files in the Python environment" in said
+
+
+def test_the_branch_that_counts_is_that_of_the_environment(
+    inside: Project, tmp_path: Path, marker: Path
+) -> None:
+    """In another worktree git says by variables which index is in use: not the one that is asked about."""
+    assert inside.install().returncode == 0
+    git(inside.root, "checkout", "-q", "-b", "hostile")
+    plant(inside.environment / "bin/python", marker, is_program=True)
+    git(inside.root, "add", "-f", ".venv/bin/python")
+    git(inside.root, "commit", "-q", "-m", "hostile")
+    git(inside.root, "worktree", "add", "-q", str(tmp_path / "other"), "theirs")
+    git(tmp_path / "other", "merge", "main", fails=True)
+
+    assert not marker.exists()
 
 
 def test_a_link_in_the_place_of_the_environment_is_not_followed(inside: Project, marker: Path) -> None:
