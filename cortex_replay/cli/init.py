@@ -96,7 +96,7 @@ def init_command(
     Git keeps its merge drivers in each clone, so everyone runs --driver-only once. Without it,
     git's own merge leaves conflict markers, which `cortex-replay index` resolves.
     """
-    root = the_store(ctx, store)
+    root = Path(os.path.normpath(the_store(ctx, store)))  # as `disk` takes it; what is looked at is written
     _refuse_foreign_place(ctx, root, store)
     if driver_only:
         install_driver(root)
@@ -199,7 +199,7 @@ def _uses_pytest(top: Path) -> bool:
         return True
     for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt"):
         with suppress(OSError):
-            if b"pytest" in read_at_most(top / name, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))[1]:
+            if b"pytest" in read_at_most(top / name, _MAX_BYTES)[1]:
                 return True
     return False
 

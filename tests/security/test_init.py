@@ -202,7 +202,7 @@ def test_the_hook_names_exactly_the_store(clone: Path, name: str) -> None:
 
 def test_what_it_prints_steers_no_terminal(tmp_path: Path) -> None:
     """The folders above a project may be called anything."""
-    root = tmp_path / "a\x1b[31mb"
+    root = tmp_path / "a\x1b]0;b\x07"
     subprocess.run(["git", "init", "-q", root], check=True)
     done = init("--store", root / "llm")
 
@@ -239,10 +239,8 @@ def test_something_else_in_the_place_of_a_target_stops_it(clone: Path, name: str
     assert not (clone / ".pre-commit-config.yaml").exists()
 
 
-def test_nothing_is_read_through_a_link_to_guess_the_framework(
-    clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It might lead to a device without an end."""
+def test_no_device_is_read_to_guess_the_framework(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link may lead to one that has no end."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name in ("setup.cfg", "tox.ini", "requirements-dev.txt"):
         (clone / name).symlink_to("/dev/zero")
@@ -261,3 +259,14 @@ def test_a_config_of_git_that_is_a_link_is_not_written(clone: Path) -> None:
     assert done.exit_code == 1
     assert "is a link" in done.stderr
     assert outside.read_bytes() == before
+
+
+@pytest.mark.parametrize("store", ["new/..", "./new/../.", "new/deep/../.."])
+def test_nothing_is_overwritten_by_a_way_around(clone: Path, store: str) -> None:
+    """A folder that is not there yet, and then up again."""
+    (clone / "test_llm_example.py").write_text("mine\n")
+    before = snapshot(clone)
+    done = init("--store", store)
+
+    assert done.exit_code == 1
+    assert snapshot(clone) == before
