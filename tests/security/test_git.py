@@ -542,8 +542,12 @@ def test_a_real_hook_over_a_store_that_looks_like_a_repository(
 
 @pytest.mark.parametrize(("name", "value"), [("core.bare", "true"), ("core.worktree", "/nowhere")])
 def test_no_setting_moves_the_work_tree(builder: StoreBuilder, name: str, value: str) -> None:
+    """The rules for ignored files are those beside the store."""
     git(builder.root, "init", "-q")
     commit(builder.root, "base")
     git(builder.root, "config", name, value)
+    (builder.root / ".gitignore").write_text("*.json\n")
+    builder.add("What is three?", "Three.")
+    builder.write()
 
-    assert run("verify", "--staged", "--base", "HEAD", "--store", builder.root) == (0, "")
+    assert [finding.code for finding in check_staged(builder.root).findings] == ["ignored"]
