@@ -70,7 +70,8 @@ def mend_driver(root: Path) -> str | None:
     """
     try:
         repository = Repository(root)
-        present = os.fsdecode(repository.run("config", "--local", "--get", _DRIVER, accept=(0, 1))).strip()
+        # Wherever it is configured: what this clone says outranks what its user says for all of them.
+        present = os.fsdecode(repository.run("config", "--get", _DRIVER, accept=(0, 1))).strip()
     except StoreIo:
         return None
     if not _runs_work_tree(present):

@@ -235,6 +235,19 @@ def test_another_driver_is_left_alone(builder: StoreBuilder, line: str) -> None:
     assert git(builder.root, "config", DRIVER).strip() == line
 
 
+def test_a_driver_for_all_clones_is_outranked(
+    builder: StoreBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "global"))
+    git(builder.root, "init", "-q")
+    git(builder.root, "config", "--global", DRIVER, OLD[0])
+
+    assert "mended" in run("verify", "--store", builder.root)[1]
+    assert " -I " in git(builder.root, "config", DRIVER)
+    assert git(builder.root, "config", "--global", DRIVER).strip() == OLD[0]
+    assert run("verify", "--store", builder.root) == (0, "")
+
+
 def test_a_driver_that_cannot_be_mended_is_named(builder: StoreBuilder) -> None:
     """And verify does what it is there for."""
     git(builder.root, "init", "-q")
