@@ -77,13 +77,14 @@ def mend_driver(root: Path) -> str | None:
     if not _runs_work_tree(present):
         return None
     try:
-        _tell(repository, _line(_find_start(), repository))
-    except StoreIo as error:
         try:
-            repository.run("config", "--local", "--unset-all", _DRIVER)
-        except StoreIo:
-            return f"{_UNSAFE}; remove it: git config --unset-all {_DRIVER}"
-        return f"{_UNSAFE}; it was removed, since {error}"
+            line = _line(_find_start(), repository)
+        except StoreIo as error:
+            _change(repository, "--unset-all", _DRIVER)
+            return f"{_UNSAFE}; it was removed, since {error}"
+        _tell(repository, line)
+    except StoreIo as error:
+        return f"{_UNSAFE}, and cannot be changed ({error}); remove it: git config --unset-all {_DRIVER}"
     return f"{_UNSAFE}; it was mended and starts isolated now"
 
 
@@ -101,12 +102,17 @@ def _runs_work_tree(line: str) -> bool:
 
 
 def _tell(repository: Repository, line: str) -> None:
+    _change(repository, "merge.cortex-replay.name", "cortex-replay index")
+    _change(repository, "--replace-all", _DRIVER, line)
+
+
+def _change(repository: Repository, *arguments: str) -> None:
+    """Change the configuration of this clone, unless git would write it through a link."""
     common = os.fsdecode(repository.run("rev-parse", "--git-common-dir")).rstrip("\n")
     config = repository.top / common / "config"
     if config.is_symlink():
         raise StoreIo(f"{shown(str(config))} is a link; git would write to where it leads")
-    repository.run("config", "--local", "merge.cortex-replay.name", "cortex-replay index")
-    repository.run("config", "--local", "--replace-all", _DRIVER, line)
+    repository.run("config", "--local", *arguments)
 
 
 @cache
@@ -125,11 +131,12 @@ def _find_start() -> _Start:
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
-            found, *path = json.loads(done.stdout)
+            found, *path = json.loads(done.stdout.splitlines()[-1])
             if Path(found).parents[1].resolve() == _START.parent.resolve():
                 places = {
                     python.parent,
                     python.parents[1] / "pyvenv.cfg",
+                    python.resolve().parent,
                     *map(Path.resolve, map(Path, path)),
                 }
                 return _Start((str(python), *flags, str(_START.resolve())), tuple(sorted(places)))
@@ -149,7 +156,7 @@ def _line(start: _Start, repository: Repository) -> str:
     tracked = [place for place in inside if place == "." or repository.tracks(place)]
     if tracked:
         raise StoreIo(
-            f"git tracks {shown(tracked[0])}, which the driver would run: whatever a branch holds there. "
+            f"git tracks {shown(str(top / tracked[0]))}, and the driver would run what a branch holds there. "
             f"Install cortex-replay elsewhere, then run: cortex-replay init --driver-only. {_WITHOUT}"
         )
     refuse = _words(["echo", f"{_REFUSAL}; {_WITHOUT}"])

@@ -177,7 +177,7 @@ def test_an_environment_that_git_tracks_gets_no_driver(inside: Project) -> None:
     done = inside.install()
 
     assert done.returncode == 1
-    assert "git tracks .venv" in done.stderr
+    assert f"git tracks {inside.environment}" in done.stderr
     assert git(inside.root, "config", "--get", DRIVER, fails=True) == ""
 
 
@@ -233,6 +233,32 @@ def test_another_driver_is_left_alone(builder: StoreBuilder, line: str) -> None:
 
     assert mend_driver(builder.root) is None
     assert git(builder.root, "config", DRIVER).strip() == line
+
+
+def test_a_driver_behind_a_link_is_named_and_left_alone(builder: StoreBuilder, tmp_path: Path) -> None:
+    """Git writes its configuration to where a link leads."""
+    git(builder.root, "init", "-q")
+    git(builder.root, "config", DRIVER, OLD[0])
+    config, outside = builder.root / ".git/config", tmp_path / "outside"
+    config.rename(outside)
+    config.symlink_to(outside)
+    before = outside.read_bytes()
+    status, said = run("verify", "--store", builder.root)
+
+    assert status == 0
+    assert "git config --unset-all" in said
+    assert outside.read_bytes() == before
+
+
+def test_a_driver_that_nothing_safe_can_replace_is_removed(inside: Project) -> None:
+    git(inside.root, "add", "-f", f".venv/{SITE}/cortex_replay/__init__.py")
+    git(inside.root, "config", DRIVER, OLD[0])
+    command = [str(inside.environment / "bin/python"), "-I", "-m", "cortex_replay", "verify"]
+    done = subprocess.run(command, cwd=inside.root, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0
+    assert "it was removed, since" in done.stderr
+    assert git(inside.root, "config", "--get", DRIVER, fails=True) == ""
 
 
 def test_a_driver_for_all_clones_is_outranked(
