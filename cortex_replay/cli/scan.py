@@ -15,7 +15,6 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.config import known_secrets, load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
-from cortex_replay.redact.known import known_in_environment
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.check import Progress, check_listing
 from cortex_replay.store.directory import DirectorySource
@@ -57,9 +56,9 @@ Exit status:
 def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_json: bool) -> None:
     """Look for secrets in every recorded file.
 
-    PATH is short for --store PATH. Looks for what is in this shell's variables that are named like a
-    key (ANTHROPIC_API_KEY, *_TOKEN, *_PASSWORD, ...), and for what looks like a secret of a well-known
-    service, however it is encoded. Prints the file, the place in it and the rule, and never the
+    PATH is short for --store PATH. Looks for the secrets in this shell's variables (API_KEY, GH_TOKEN,
+    PGPASSWORD, the password in DATABASE_URL, ...: the same that a recording leaves out), and for what looks
+    like a secret of a well-known service, however it is encoded. Prints the file, the place in it and the rule, and never the
     secret; nothing when all is well.
     """
     source = DirectorySource(the_store(ctx, path, store))
@@ -68,7 +67,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
         raise FixtureIntegrityFailed(report.findings)
     rows = sorted(report.index.rows, key=lambda row: row.path)
     settings = load_settings(Path(), os.environ).settings
-    known = {*known_in_environment(os.environ), *known_secrets(settings, os.environ)}
+    known = known_secrets(settings, os.environ)
     redactor = Redactor(known, settings.redaction.extra_patterns)
     with output.progress_bar("scanning") as progress:
         found = [

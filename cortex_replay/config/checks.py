@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from cortex_replay import validation
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.secret_names import is_secret_setting
 
 __all__ = [
     "KEY_ADVICE",
@@ -67,13 +68,6 @@ _KEY_LIKE: Final = re.compile(
     | xox[a-z]-[\w-]{10,} | A[KS]IA[0-9A-Z]{16} | AIza[\w-]{35} | eyJ[\w-]{10,}\.[\w-]{10,}.* )""",
     re.VERBOSE | re.ASCII,
 )
-_KEY_WORDS: Final = frozenset(
-    [
-        *("key", "keys", "apikey", "apikeys", "accesskey", "secretkey", "token", "auth", "authorization"),
-        *("secret", "secrets", "password", "passwd", "pwd", "passphrase", "credential", "credentials"),
-        "bearer",
-    ]
-)
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
@@ -89,8 +83,7 @@ def shown_name(setting: str) -> str:
 
 def is_key_name(setting: str) -> bool:
     """Whether a setting of this name is probably meant to hold a key."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", setting).lower()
-    return not _KEY_WORDS.isdisjoint(re.split(r"[^a-z]+", spaced))
+    return is_secret_setting(setting)
 
 
 def is_key_like(value: str) -> bool:

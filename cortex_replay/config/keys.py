@@ -17,13 +17,11 @@ from typing import Final
 from cortex_replay.config.files import read_at_most, shown_path
 from cortex_replay.config.settings import CallerSettings, ProviderSettings, Settings
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
 
 __all__ = ["key_for", "key_origin", "known_secrets", "token_for"]
 
 _MAX_BYTES: Final = 16 * 1024
-_SECRET_ENDINGS: Final = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_ACCESS_KEY")
-_SHORTEST_SECRET: Final = 8
-"""A shorter text would be found in places where it means nothing."""
 
 
 def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
@@ -70,12 +68,12 @@ def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[st
     """Every value that is known to be a secret, the longest first.
 
     They are the keys of all providers and the tokens of all callers, as far as they can be found, the
-    variables that
-    ``redaction.known_env`` names, and those whose own name says so. A value of less than eight
-    characters is none.
+    variables that ``redaction.known_env`` names, and what :mod:`cortex_replay.secret_names` finds in the
+    others. A value of less than eight characters is none; nor is a word, a path or a placeholder, unless
+    ``known_env`` names it. Everybody who cuts something out asks here, so that all know the same.
     """
     values = {value.strip() for value in _secrets(settings, environment)}
-    return sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v))
+    return sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=lambda v: (-len(v), v))
 
 
 def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
@@ -83,7 +81,7 @@ def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | 
 
 
 def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
-    named = set(settings.redaction.known_env)
+    named: set[str] = set()
     for provider in settings.providers.values():
         named.update(provider.key_variables)
         if provider.key_file is not None:
@@ -95,8 +93,9 @@ def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str
             with suppress(InvalidRequest):  # whoever starts a server will be told
                 yield _key_in(caller.token_file, "token_file")
     for name, value in environment.items():
-        if name in named or name.upper().endswith(_SECRET_ENDINGS):
+        if name in settings.redaction.known_env or (name in named and not is_plain(value.strip())):
             yield value
+        yield from secrets_in(name, value)
 
 
 def _key_in(path: Path, setting: str = "key_file") -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Final
 
 from cortex_replay.redact.looks import is_example, is_mixed, looks_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
+from cortex_replay.secret_names import is_secret_field
 
 __all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_assigned_secret", "secrets_in_context"]
 
@@ -23,7 +23,8 @@ CONTEXT_RULES: Final = ("aws-secret-key", "discord", "telegram", ASSIGNMENT)
 _LOOK_BACK: Final = 64
 _AWS_LOOK_BACK: Final = 200
 _LONGEST_VALUE: Final = 512
-_LONGEST_NAME: Final = 64
+
+_VALUE: Final = 512
 
 _SECRET_NAME: Final = re.compile(
     r"""(?ix) (?: api[_-]?(?:key|secret|token)
@@ -49,7 +50,7 @@ _AWS_NAMED: Final = re.compile(
     (?: [:=]=? | => | , | [ \t] ) [ \t\n]{0,8} ["'`]{0,3} \Z"""
 )
 _BOT_NUMBER: Final = re.compile(r"[0-9]{6,12}:\Z")
-_BOT_TOKEN: Final = re.compile(r"A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])")
+_BOT_TOKEN: Final = re.compile(r"A[A-Za-z0-9_-]{34}(?![A-Za-z0-9])")
 _DISCORD_REST: Final = re.compile(r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+")
 
 
@@ -62,7 +63,7 @@ def secrets_in_context(text: str, runs: Iterable[Span]) -> Iterator[tuple[int, i
             may_be_aws = any(word in text for word in _AWS_WORDS)
         if length == 40 and may_be_aws and _is_aws_secret(text, start, end):
             yield start, end, "aws-secret-key"
-        elif 24 <= length <= 40 and text.startswith(".", end) and (part := _discord(text, start, end)):
+        elif 22 <= length <= 64 and text.startswith(".", end) and (part := _discord(text, start, end)):
             yield *part, "discord"
         elif length >= 35 and text[start] == "A" and (part := _telegram(text, start)):
             yield *part, "telegram"
@@ -72,12 +73,12 @@ def secrets_in_context(text: str, runs: Iterable[Span]) -> Iterator[tuple[int, i
 
 def is_assigned_secret(name: str, value: str) -> bool:
     """Whether an entry of an object is a secret because of its name: ``{"api_key": …}``."""
-    return SHORTEST_RUN <= len(value) <= _LONGEST_VALUE and _is_secret_name(name) and _is_secret_value(value)
+    return SHORTEST_RUN <= len(value) <= _LONGEST_VALUE and is_secret_field(name) and _is_secret_value(value)
 
 
 def _assigned(text: str, start: int, end: int) -> Span | None:
     """A value that looks random and is called an API key, a token, a password."""
-    if not _is_secret_name(_name_of(text[max(0, start - _LOOK_BACK) : start])):
+    if not is_secret_field(_name_of(text[max(0, start - _LOOK_BACK) : start])):
         return None
     for _ in range(2):
         end += text.startswith("=", end)
@@ -93,13 +94,6 @@ def _name_of(before: str) -> str:
         return ""
     named = mark.rstrip("=:>,").rstrip().rstrip(_QUOTES + "])")
     return named[len(named.rstrip(_NAME_CHARACTERS)) :]
-
-
-@lru_cache(1024)
-def _is_secret_name(name: str) -> bool:
-    if not 3 <= len(name) <= _LONGEST_NAME:
-        return False
-    return _SECRET_NAME.search(name) is not None and _NO_SECRET.search(name) is None
 
 
 def _is_secret_value(value: str) -> bool:
@@ -126,7 +120,7 @@ def _discord(text: str, start: int, end: int) -> Span | None:
     match = _DISCORD_REST.match(text, end)
     if match is None:
         return None
-    head = re.split("[/+]", text[start:end])[-1]
+    head = re.split("[/+_-]", text[start:end])[-1]  # digits as base64 have none of these
     try:
         number = binascii.a2b_base64(head + "=" * (-len(head) % 4))
     except ValueError:

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.looks import is_dummy, is_mixed
+from cortex_replay.redact.looks import is_mixed
 from cortex_replay.redact.views import Span, runs_of
+from cortex_replay.secret_names import SHORTEST_SECRET
 
-__all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores", "known_in_environment"]
+__all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores"]
 
 KNOWN: Final = "known-value"
 """What a hit on a known value is called."""
-SHORTEST_KNOWN: Final = 8
-"""A shorter value would be found in innocent texts."""
+SHORTEST_KNOWN: Final = SHORTEST_SECRET
 
-_NAMED_LIKE_A_KEY: Final = re.compile(
-    r"(?:API_?KEY|ACCESS_KEY|SECRET_KEY|AUTH_KEY|SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|_PAT)"
-    r"(?:_\d+)?\Z"
-)
 _LONGEST_ESCAPE: Final = 24
 _AWKWARD: Final = re.compile(r"""[^!-~]|[\\%"]""")
 _ANY_ESCAPE: Final = re.compile(r"[%\\]")
@@ -43,18 +39,6 @@ _IN_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]+")
 _TO_URLSAFE: Final = str.maketrans("+/", "-_")
 _BASE64_END: Final = re.compile("={0,2}")
 _CONTROLS: Final = dict(zip("\b\f\n\r\t", "bfnrt", strict=True))
-
-
-def known_in_environment(environment: Mapping[str, str]) -> list[str]:
-    """The values of the variables that are named like a key, a token or a password."""
-    return [
-        value.strip()
-        for name, value in sorted(environment.items())
-        if _NAMED_LIKE_A_KEY.search(name.upper())
-        and len(value.strip()) >= SHORTEST_KNOWN
-        and not is_dummy(value.strip())
-        and not value.startswith(("/", "./", "~"))  # where the key is, not what it is
-    ]
 
 
 class _Needle(NamedTuple):

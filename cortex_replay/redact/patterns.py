@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.looks import has_digit, is_dummy, is_example, is_mixed, looks_random
+from cortex_replay.redact.looks import has_digit, is_example, is_mixed, looks_random
 from cortex_replay.redact.views import Span, ascii_bytes
+from cortex_replay.secret_names import is_dummy
 
 __all__ = ["RULES", "SHORT_RULES", "Rule", "RuleTable"]
 
@@ -73,7 +74,7 @@ class RuleTable:
         """The rules whose anchor stands in a text."""
         words = set(ascii_bytes(text).translate(_ALNUM_ONLY).split())
         rules = [rule for word in words & self._words for rule in self._by_word[word]]
-        starts = {word[:_START] for word in words if len(word) > 8}
+        starts = {word[:_START] for word in words if len(word) > _START}  # a dash may follow the anchor
         rules += [rule for start in starts & self._starts for rule in self._by_start[start]]
         return (rule for rule in rules if rule.anchor in text)
 
@@ -103,9 +104,7 @@ def _rule(
     because an expression that begins with a question is tried everywhere.
     """
     literal = re.escape(anchor)
-    # A word alone turns up in base64 too, where a slash or a plus ends nothing.
-    border = "[A-Za-z0-9+/]" if anchor.isalnum() and "a-z" in following else "[A-Za-z0-9]"
-    before = f"(?<!{border}{literal})" if preceding is None else f"(?<={preceding}{literal})"
+    before = f"(?<![A-Za-z0-9]{literal})" if preceding is None else f"(?<={preceding}{literal})"
     expression = f"{literal}{before}{following}"
 
     def find(text: str) -> Iterator[Span]:
@@ -128,7 +127,7 @@ def _tokens(name: str, characters: str, least: int, *anchors: str) -> Iterator[R
 def _exact(name: str, characters: str, length: int, *anchors: str) -> Iterator[Rule]:
     """Rules for tokens of one length; a longer one is something else."""
     for anchor in anchors:
-        yield _rule(name, anchor, f"{characters}{{{length}}}(?![A-Za-z0-9_])")
+        yield _rule(name, anchor, f"{characters}{{{length}}}(?![A-Za-z0-9])")
 
 
 def _is_bearer(value: str) -> bool:
@@ -149,8 +148,8 @@ def _is_basic(value: str) -> bool:
 def _passwords(text: str) -> Iterator[Span]:
     """The password in ``scheme://name:password@host``."""
     expression = _compiled(
-        r"""://[^\s/:@"'<>\\\x00]{0,128}+:([^\s/@"'<>\\\x00]{6,256}+)@(?!(?:[a-z0-9-]{1,30}\.)?(?:example|test)\b)"""
-        r"[A-Za-z0-9\[_.-]",
+        r"""://[^\s/:@"'<>\\\x00]{0,128}+:([^\s/@"'<>\\\x00]{6,256}+)@(?=[A-Za-z0-9\[_.-])"""
+        r"(?!(?:[a-z0-9-]{1,30}\.){0,3}(?:example(?:\.(?:com|org|net))?|test)(?![A-Za-z0-9.-]))",
         re.ASCII,
     )
     for match in expression.finditer(text):
@@ -253,7 +252,6 @@ _RULES: Final[tuple[Rule, ...]] = (
     _rule("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
     *_tokens("notion", _ALNUM, 40, "ntn_", "secret_"),
     *_tokens("linear", _ALNUM, 32, "lin_api_", "lin_oauth_"),
-    *_tokens("atlassian", "[A-Za-z0-9_=-]", 100, "ATATT3", "ATCTT3"),
     *_tokens("figma", _WORD, 36, "figd_", "figdr_"),
     _rule("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     *_tokens("sentry", "[A-Za-z0-9+/=_]", 60, "sntrys_", "sntryu_"),
@@ -270,8 +268,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("square", _WORD, 22, "sq0atp-", "sq0csp-"),
     *_tokens("facebook", _ALNUM, 100, "EAAM", "EAAC"),
     _rule("postman", "PMAK-", "[0-9a-f]{24}-[0-9a-f]{34}"),
-    *_tokens("planetscale", "[A-Za-z0-9_=.-]", 32, "pscale_tkn_", "pscale_oauth_", "pscale_pw_"),
-    *_tokens("supabase", "[A-Za-z0-9_]", 24, "sbp_", "sb_secret_"),
+    *_tokens("supabase", _WORD, 24, "sbp_", "sb_secret_"),
     *_tokens("netlify", _WORD, 36, "nfp_"),
     *_tokens("heroku", _WORD, 58, "HRKU-AA"),
     *_tokens("fly-io", "[A-Za-z0-9+/=_-]", 40, "fo1_", "fm2_", "fm1a_", "fm1r_"),
@@ -287,8 +284,6 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("readme", "[a-z0-9]", 70, "rdme_"),
     *_tokens("shippo", "[0-9a-f]", 40, "shippo_live_", "shippo_test_"),
     *_tokens("sourcegraph", "[0-9a-fA-F_]", 40, "sgp_"),
-    *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
-    *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
     *_tokens("easypost", _ALNUM, 54, "EZAK", "EZTK"),
     *_tokens("adobe", _ALNUM, 32, "p8e-"),
     *_tokens("clojars", _ALNUM, 60, "CLOJARS_"),
@@ -315,6 +310,11 @@ RULES: Final = RuleTable(_RULES)
 
 SHORT_RULES: Final[tuple[Rule, ...]] = (
     _rule("azure-client-secret", "~", "[A-Za-z0-9_~.-]{31,34}", preceding="[A-Za-z0-9_~.]{3}[0-9]Q", lead=5),
+    # In these an equals sign or a dot may stand anywhere, so that no part of them need be long.
+    *_tokens("planetscale", "[A-Za-z0-9_=.-]", 32, "pscale_tkn_", "pscale_oauth_", "pscale_pw_"),
+    *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
+    *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
+    *_tokens("atlassian", "[A-Za-z0-9_=-]", 100, "ATATT3", "ATCTT3"),
     Rule("private-key", "-----BEGIN", _private_keys),
     Rule("url-password", "@", _passwords),
     _rule("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),

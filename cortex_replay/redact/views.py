@@ -92,7 +92,7 @@ def runs_of(text: str) -> list[Span]:
 
 def is_plain_id(run: str) -> bool:
     """Whether a run is a digest or a UUID and nothing else: common, and never base64 of a text."""
-    return not run.strip(_HEX) or (run[8:9] == "-" and not run.strip(_HEX + "-"))
+    return not run.strip(_HEX) or (run[8:9] == run[13:14] == "-" and not run.strip(_HEX + "-"))
 
 
 class _Meanings(dict[str, str]):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.redact.known import KNOWN, base64_cores, known_in_environment
+from cortex_replay.config import Settings, known_secrets
+from cortex_replay.redact.known import KNOWN, base64_cores
 from cortex_replay.redact.redactor import Hit, Redactor
 from tests.property.strategies import effort
 from tests.redact.planted import ENCODINGS, Secret, pieces_of
@@ -135,7 +136,7 @@ def test_keys_are_found_in_the_environment_by_their_names() -> None:
         "KEYBOARD": "qwertz-qwertz",
     }
 
-    assert sorted(known_in_environment(environment)) == [
+    assert sorted(known_secrets(Settings(), environment)) == [
         "value-five-",
         "value-four-",
         "value-one-1",
