@@ -19,6 +19,7 @@ _PAIRS: Final = frozenset(group[0] + letter for group in _FOLLOWERS.split() for 
 _WORD: Final = re.compile("[A-Za-z]?[a-z]+|[A-Z]+")
 _LONGEST_WORD: Final = 24
 _SEPARATORS: Final = re.compile("[^A-Za-z0-9]+")
+_SIMPLE_PART: Final = re.compile("[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,4}")
 _CAMEL: Final = re.compile("[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _MOST_CHANGES: Final = 0.4
 """Pieces for each character: in random text about 0.54, in names of things below this."""
@@ -33,8 +34,8 @@ def reads_like_words(text: str) -> bool:
     """Whether a text is words put together: ``your-key-goes-here``, ``someLongName``, ``A_CONSTANT_2``."""
     parts = [part for part in _SEPARATORS.split(text) if part]
     size = sum(map(len, parts))
-    if not any(character.isdigit() for character in text) and (text.islower() or text.isupper()):
-        return True  # at random, twenty letters and more are of both cases or have a digit between them
+    if all(map(_SIMPLE_PART.fullmatch, parts)):
+        return True  # at random, twenty characters and more are mixed somewhere
     pieces = sum(len(_CAMEL.findall(part)) for part in parts)
     return pieces <= size * _MOST_CHANGES and _share(*parts) >= 0.55
 

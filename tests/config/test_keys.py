@@ -124,12 +124,14 @@ def test_known_secrets(key_file: Path) -> None:
         "AWS_SECRET_ACCESS_KEY": "same-value-1",
         "PATH": "/usr/bin:/bin",
         "TOKENS": "not-a-secret",
-        "KEY": "not-a-secret-either",
+        "KEY": "a-key-by-its-name",
+        "CACHE_KEY": "not-a-secret-either",
     }
 
     assert known_secrets(settings, environment) == [
         KEY,
         "postgres://u:p@h/d",
+        "a-key-by-its-name",
         "b-one-secret",
         "b-two-secret",
         "lower-case-1",

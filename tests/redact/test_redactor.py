@@ -15,6 +15,7 @@ from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.search import rule_names
 from tests.property.strategies import effort, json_values
 from tests.redact.planted import ALNUM, ENCODINGS, HEX, KINDS, Secret, fixture, pieces_of, some
+from tests.security import secret_kinds
 
 RANDOM = Random(6)
 GITHUB = "gh" + "p_" + some(RANDOM, ALNUM, 36)
@@ -277,7 +278,7 @@ def test_every_rule_has_a_kind_planted_or_is_of_the_common_form() -> None:
     """What is odd about a rule is tried out; the others differ only in prefix and length."""
     odd = {rule.name for rule in SHORT_RULES} | {"jwt", "bearer", "aws-access-key", "slack", "sendgrid"}
 
-    assert odd <= {NAMES_OF.get(kind, kind) for kind in KINDS}
+    assert odd <= {NAMES_OF.get(kind, kind) for kind in KINDS} | set(secret_kinds.KINDS)
     assert len({NAMES_OF.get(kind, kind) for kind in KINDS}) >= 25
     assert len(rule_names()) > 80
 
