@@ -14,6 +14,7 @@ __all__ = [
     "ExampleCommand",
     "command_behind",
     "json_option",
+    "pass_env_option",
     "settle",
     "settled",
     "split_command",
@@ -54,6 +55,22 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=_note_json, help="Print the result as JSON, for programs."
+)
+
+
+def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not name or "=" in name or "\0" in name:
+            raise click.BadParameter("give the name of a variable, without a value")
+    return names
+
+
+pass_env_option = click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME",
+    callback=_checked_names,
+    help="Hand this variable to the command, although it holds a secret; else it is withheld. Repeatable.",
 )
 
 

@@ -14,6 +14,7 @@ from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
     json_option,
+    pass_env_option,
     settle,
     store_option,
     the_store,
@@ -99,6 +100,7 @@ Exit status:
     help="With a command: fail on unused fixtures or live calls, too.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="With a command: what happened, as JSON.")
+@pass_env_option
 @click.option("--raw", is_flag=True, help="Print the answer as it is, control characters and all.")
 @json_option
 @click.pass_context
@@ -127,13 +129,15 @@ def record_command(
     upstreams: tuple[str, ...],
     fail_on: tuple[str, ...],
     report: Path | None,
+    pass_env: tuple[str, ...],
     raw: bool,
     as_json: bool,
 ) -> None:
     """Ask a real model and record what it answers.
 
     What is recorded is redacted first, and committed at the end. Give one of a prompt, --batch, --refresh,
-    and a command behind -- whose SDKs are to be recorded. If that fails, its status is ours.
+    and a command behind -- whose SDKs are to be recorded. If that fails, its status is ours. Variables that
+    hold secrets are withheld from it: the gateway has the keys, and SDKs get dummies.
     """
     if command := command_behind(ctx):
         _refuse_beside_command(ctx)
@@ -145,6 +149,7 @@ def record_command(
             "budget_calls": budget_calls,
             "budget_tokens": budget_tokens,
             "record_failures": record_failures,
+            "pass_env": pass_env,
         }
         status = run_behind(
             command,

@@ -12,6 +12,7 @@ from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
     json_option,
+    pass_env_option,
     settle,
     store_option,
     the_store,
@@ -49,6 +50,7 @@ Exit status:
     help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
 )
 @click.option("--no-guard", is_flag=True, help="Leave the command's proxies as they are.")
+@pass_env_option
 @fault_option
 @fail_on_option
 @report_option
@@ -65,8 +67,10 @@ def replay_command(
 ) -> None:
     """Run a command with every model call answered from the store: replay -- COMMAND ...
 
-    A gateway is started, and the command's SDKs are pointed at it. There is no key in its environment, and
-    a call that goes around the gateway is refused and named. If the command fails, its status is ours.
+    A gateway is started, and the command's SDKs are pointed at it. Variables that hold secrets are withheld
+    from it (by name: API_KEY, GH_TOKEN, PGPASSWORD, ...; by value: a key of a well-known service, a URL with a
+    password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
+    fails, its status is ours.
     """
     command = command_behind(ctx)
     if not command:

@@ -8,7 +8,8 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Mode, Settings
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.gateway.environment import command_environment
+from cortex_replay.gateway.environment import command_environment, withheld_from
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine, Ledger
 from cortex_replay.recorder.scope import RUN_VARIABLE
 from cortex_replay.store import Store
 
-__all__ = ["environment_behind", "fail_on_option", "report_option", "run_behind"]
+__all__ = ["Handover", "environment_behind", "fail_on_option", "report_option", "run_behind"]
 
 _DRIFT = 4
 _MOST_SHOWN = 10
@@ -43,6 +44,33 @@ report_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write what happened to this file, as JSON; prune --unused-from reads it.",
 )
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What of our environment a command gets: all but secrets, and those that the user named."""
+
+    passed: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+    @classmethod
+    def plan(cls, environment: Mapping[str, str], passed: Sequence[str]) -> Handover:
+        for name in passed:
+            if name not in environment:
+                output.talk(f"warning: --pass-env {output.escaped(name)}: there is no such variable")
+        return cls(tuple(passed), tuple(withheld_from(environment, passed)))
+
+    def tell(self, given: Collection[str]) -> None:
+        """Say what a command that failed may have lacked; not of keys that it got a dummy for."""
+        names = [output.escaped(name) for name in self.withheld if name not in given]
+        if not names:
+            return
+        shown = ", ".join(names[:_MOST_SHOWN])
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        held = "variable that holds a secret was" if len(names) == 1 else "variables that hold secrets were"
+        output.talk(
+            f"note: {len(names)} {held} withheld from the command: {shown}{more} (--pass-env NAME hands one over)"
+        )
 
 
 def run_behind(
@@ -62,9 +90,14 @@ def run_behind(
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
     faults = faults_in(flags.get("faults", ()))
     is_guarded = engine.mode == "replay" and not flags.get("no_guard")
-    with environment_behind(engine, settings, faults, pace=pace, is_guarded=is_guarded) as environment:
+    handover = Handover.plan(os.environ, flags.get("pass_env", ()))
+    with environment_behind(
+        engine, settings, faults, handover, pace=pace, is_guarded=is_guarded
+    ) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)
+    if status:
+        handover.tell(environment)
     if engine.mode in ("record", "once"):
         tell_of_yielded(engine.store.commit())
     ledger = engine.ledger
@@ -82,7 +115,7 @@ def run_behind(
 
 @contextlib.contextmanager
 def environment_behind(
-    engine: Engine, settings: Settings, faults: Faults, *, pace: Pace, is_guarded: bool
+    engine: Engine, settings: Settings, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
 ) -> Iterator[dict[str, str]]:
     """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
     with contextlib.ExitStack() as stack:
@@ -92,7 +125,9 @@ def environment_behind(
         if is_guarded:
             own = f"{gateway.host}:{gateway.port}"
             guard = stack.enter_context(guarding(own, engine.ledger.bypass))
-        yield command_environment(os.environ, settings, gateway.url, guard)
+        yield command_environment(
+            os.environ, settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
+        )
 
 
 def _written(report: Path, document: dict[str, Any]) -> bool:

@@ -20,11 +20,12 @@ from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
     json_option,
+    pass_env_option,
     settle,
     store_option,
     the_store,
 )
-from cortex_replay.cli.run_behind import environment_behind
+from cortex_replay.cli.run_behind import Handover, environment_behind
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Pace
 from cortex_replay.recorder.faults import Fault, Faults
@@ -80,6 +81,7 @@ Exit status:
 @click.option("--allow", multiple=True, metavar="KIND", help="A fault that it need not survive. Repeatable.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="For one run.")
 @click.option("--show-output", is_flag=True, help="Let the command print, each time.")
+@pass_env_option
 @json_option
 @click.pass_context
 def sweep_command(
@@ -91,12 +93,14 @@ def sweep_command(
     allow: tuple[str, ...],
     seconds: float,
     show_output: bool,
+    pass_env: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run a recorded command once for every call and fault, and tell which it survives: sweep -- COMMAND ...
 
     First it runs without a fault, to see that it is recorded and how many calls it makes. Then each of
     these fails once in each way, and the recording goes on. It survives if the command ends with 0.
+    Variables that hold secrets are withheld from it, as in replay.
     """
     command = command_behind(ctx)
     if not command:
@@ -104,7 +108,8 @@ def sweep_command(
     kinds = [_kind(kind) for kind in faults or _DEFAULT]
     allowed = {_kind(kind).kind for kind in allow}
     signal.signal(signal.SIGTERM, _end_on_sigterm)
-    sweeper = _Sweeper(command, the_store(ctx, store), seconds, show_output=show_output)
+    handover = Handover.plan(os.environ, pass_env)
+    sweeper = _Sweeper(command, the_store(ctx, store), seconds, handover, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
         settle(ctx, sweeper.status)
@@ -148,11 +153,15 @@ def _kind(text: str) -> Fault:
 class _Sweeper:
     """Runs the command behind a gateway, again and again."""
 
-    def __init__(self, command: Sequence[str], root: Path, seconds: float, *, show_output: bool) -> None:
+    def __init__(
+        self, command: Sequence[str], root: Path, seconds: float, handover: Handover, *, show_output: bool
+    ) -> None:
         self._command = command
         self._root = root
         self._seconds = seconds
+        self._handover = handover
         self._shows_output = show_output
+        self._has_told = False
         self.status = 0
 
     def without_faults(self) -> int:
@@ -188,12 +197,17 @@ class _Sweeper:
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
         how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
         engine, settings = open_engine(self._root, "replay", {}, default="replay", how_to_record=how)
-        with environment_behind(engine, settings, faults, pace=Pace(), is_guarded=True) as environment:
+        with environment_behind(
+            engine, settings, faults, self._handover, pace=Pace(), is_guarded=True
+        ) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
                 status = _ended(self._command, environment, into, self._seconds)
             except OSError as error:
                 raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
+        if status and not faults.struck and not self._has_told:
+            self._has_told = True
+            self._handover.tell(environment)
         return status, engine.ledger.to_dict(engine.store)
 
 

@@ -46,7 +46,20 @@ _SECRET_ENDINGS: Final = (
 )
 """Of a word that is several written as one: ``pgpassword``, ``authtoken``."""
 _SECRET_IN_VARIABLES: Final = frozenset(
-    ["pass", "pat", "pats", "salt", "pepper", "cookie", "jwt", "sshpass", "dbpass", "userpass", "creds", "cred"]
+    [
+        "pass",
+        "pat",
+        "pats",
+        "salt",
+        "pepper",
+        "cookie",
+        "jwt",
+        "sshpass",
+        "dbpass",
+        "userpass",
+        "creds",
+        "cred",
+    ]
 )
 """In a text these are words like others; a variable is named with more care."""
 
@@ -100,7 +113,9 @@ _OTHER_THINGS: Final = frozenset(
     ]
 )
 """What a name ends with that is about a secret, and not one."""
-_KNOWN_BY_NAME: Final = frozenset(["rediscli_auth", "docker_auth_config", "npm_config__auth", "secret_key_base"])
+_KNOWN_BY_NAME: Final = frozenset(
+    ["rediscli_auth", "docker_auth_config", "npm_config__auth", "secret_key_base"]
+)
 _WORKING_FOLDERS: Final = frozenset(["pwd", "oldpwd"])
 _OF_SETTINGS: Final = frozenset(["key", "keys", "auth", "token"])
 

@@ -1,0 +1,178 @@
+"""A command behind a gateway has no secret of the user in its environment, unless it was given one by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.config import Settings
+from cortex_replay.gateway.environment import command_environment, withheld_from
+from cortex_replay.recorder.http.relay import DUMMY_KEY
+from tests.security.secret_kinds import KINDS
+from tests.security.test_names import INNOCENT, INSIDE, PLAIN, SECRETS, value_for
+
+PROGRAM = Path(sys.executable).with_name("cortex-replay")
+SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
+SDK_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+WAYS = {
+    "record": ("record", "--store", "llm"),
+    "replay": ("replay", "--store", "llm"),
+    "replay without a guard": ("replay", "--store", "llm", "--no-guard"),
+    "sweep": ("sweep", "--store", "llm", "--show-output"),
+}
+NAMED = {name: value_for(name) for name in SECRETS}
+WITHIN = {name: value for name, value, _ in INSIDE}
+BY_LOOKS = {f"THING_{number}": make(Random(number)) for number, make in enumerate(KINDS.values())}
+INNOCENT_VALUES = {
+    "SSH_AUTH_SOCK": "/tmp/ssh-XXXX/agent.42",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/home/jo/.config/gcloud/credentials.json",
+    "GITHUB_SHA": "0a1b2c3d4e" * 4,
+    "GITHUB_RUN_ID": "1234567890123",
+    "CI": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MAX_TOKENS": "4096",
+    "DB_PASSWORD": "postgres",
+    "API_KEY": "test",
+    "SECRET": "development",
+    "GPG_KEY": "E3FF2839C048B25C084DEBE9B26995E310250568",
+    "DATABASE_URL": "postgres://localhost:5432/app",
+    "NODE_OPTIONS": "--max-old-space-size=4096",
+    "LS_COLORS": "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33",
+    "TRACE_ID": "7d444840-9dc0-11d1-b245-5ffdce74fad2",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Store.open_or_create(tmp_path / "llm")
+    return tmp_path
+
+
+def run(
+    folder: Path, way: str, variables: dict[str, str], *options: str, program: str = SHOW
+) -> tuple[dict[str, str], str]:
+    """What the command saw, and what was said on stderr."""
+    done = subprocess.run(
+        [str(PROGRAM), *WAYS[way], *options, "--", sys.executable, "-c", program],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert lines, done.stderr
+    return json.loads(lines[0]), done.stderr
+
+
+def leaked(seen: dict[str, str], given: dict[str, str]) -> list[str]:
+    return [name for name, value in given.items() if seen.get(name) == value]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_secret_reaches_the_command(folder: Path, way: str) -> None:
+    """By name, inside of a value, and by its looks under a name that says nothing."""
+    given = NAMED | WITHIN | BY_LOOKS
+    given |= {"API_KEY": NAMED["API_KEY"]}
+    seen, said = run(folder, way, given)
+
+    assert leaked(seen, given) == []
+    assert {seen[name] for name in SDK_KEYS} == {DUMMY_KEY}, "SDKs start"
+    assert not any(value in said for value in given.values())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_everything_else_does(folder: Path, way: str) -> None:
+    """What a command works with stays: sockets, paths, switches, ids, words."""
+    given = {
+        name: value_for(name) for name in INNOCENT if name not in ("PATH", "HOME", "PWD")
+    } | INNOCENT_VALUES
+    seen, said = run(folder, way, given)
+
+    assert sorted(given.keys() - leaked(seen, given)) == []
+    assert "withheld" not in said
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_user_hands_over_by_name(folder: Path, way: str) -> None:
+    """``--pass-env`` keeps what it names, and nothing else."""
+    given = {
+        "GITHUB_TOKEN": NAMED["GITHUB_TOKEN"],
+        "NPM_TOKEN": NAMED["NPM_TOKEN"],
+        "PGPASSWORD": NAMED["PGPASSWORD"],
+    }
+    seen, _ = run(folder, way, given, "--pass-env", "NPM_TOKEN", "--pass-env", "PGPASSWORD")
+
+    assert leaked(seen, given) == ["NPM_TOKEN", "PGPASSWORD"]
+
+
+def test_a_key_of_an_sdk_is_handed_over_too(folder: Path) -> None:
+    """Whoever asks for it by name has it."""
+    given = {"OPENAI_API_KEY": NAMED["OPENAI_API_KEY"], "OPENAI_ADMIN_KEY": NAMED["OPENAI_API_KEY"][::-1]}
+    seen, _ = run(folder, "replay", given, "--pass-env", "OPENAI_API_KEY")
+
+    assert leaked(seen, given) == ["OPENAI_API_KEY"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_command_that_fails_is_told_what_it_lacked(folder: Path, way: str) -> None:
+    """One line with the names, in order, and how to hand one over."""
+    given = {
+        "PGPASSWORD": NAMED["PGPASSWORD"],
+        "GITHUB_TOKEN": NAMED["GITHUB_TOKEN"],
+        "OPENAI_API_KEY": "x" * 30,
+    }
+    _, said = run(folder, way, given, program=f"{SHOW}; raise SystemExit(3)")
+
+    note = "2 variables that hold secrets were withheld from the command: GITHUB_TOKEN, PGPASSWORD"
+    assert said.count("withheld") == 1
+    assert note in said
+    assert "--pass-env NAME" in said
+
+
+def test_names_to_pass_are_checked(folder: Path) -> None:
+    """A name with a value is a mistake; one that is not set is mentioned."""
+    _, said = run(folder, "replay", {}, "--pass-env", "NOT_SET_HERE")
+    assert "--pass-env NOT_SET_HERE: there is no such variable" in said
+
+    done = subprocess.run(
+        [str(PROGRAM), "replay", "--store", "llm", "--pass-env", "A=b", "--", "true"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "the name of a variable" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["record", "replay", "sweep"])
+def test_the_help_says_so(name: str) -> None:
+    done = subprocess.run([str(PROGRAM), name, "--help"], capture_output=True, text=True, check=True)
+
+    assert "--pass-env" in done.stdout
+    assert "withheld" in done.stdout
+
+
+@pytest.mark.parametrize("value", PLAIN)
+def test_plain_values_stay(value: str) -> None:
+    assert withheld_from({"DB_PASSWORD": value}) == []
+
+
+def test_a_configuration_cannot_hand_anything_over() -> None:
+    """Only the user's flag can; a key that a project's file names becomes a dummy."""
+    settings = Settings()
+    variables = {"AWS_SECRET_ACCESS_KEY": NAMED["AWS_SECRET_ACCESS_KEY"]}
+    made = command_environment(
+        variables, settings, lambda name: f"http://g/{name}", withheld=withheld_from(variables)
+    )
+
+    assert "AWS_SECRET_ACCESS_KEY" not in made
