@@ -68,8 +68,8 @@ def replay_command(
     """Run a command with every model call answered from the store: replay -- COMMAND ...
 
     A gateway is started, and the command's SDKs are pointed at it. Variables that hold secrets are withheld
-    from it (by name: API_KEY, GH_TOKEN, PGPASSWORD, ...; by value: a key of a well-known service, a URL with a
-    password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
+    from it (by name: API_KEY, GH_TOKEN, PGPASSWORD, ...; by value: a key of a well-known service, a URL with
+    a password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
     fails, its status is ours.
     """
     command = command_behind(ctx)

@@ -69,7 +69,8 @@ class Handover:
         more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
         held = "variable that holds a secret was" if len(names) == 1 else "variables that hold secrets were"
         output.talk(
-            f"note: {len(names)} {held} withheld from the command: {shown}{more} (--pass-env NAME hands one over)"
+            f"note: {len(names)} {held} withheld from the command: {shown}{more} "
+            "(--pass-env NAME hands one over)"
         )
 
 

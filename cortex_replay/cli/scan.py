@@ -58,8 +58,8 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
 
     PATH is short for --store PATH. Looks for the secrets in this shell's variables (API_KEY, GH_TOKEN,
     PGPASSWORD, the password in DATABASE_URL, ...: the same that a recording leaves out), and for what looks
-    like a secret of a well-known service, however it is encoded. Prints the file, the place in it and the rule, and never the
-    secret; nothing when all is well.
+    like a secret of a well-known service, however it is encoded. Prints the file, the place in it and the
+    rule, and never the secret; nothing when all is well.
     """
     source = DirectorySource(the_store(ctx, path, store))
     report = check_listing(source)

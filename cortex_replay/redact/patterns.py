@@ -258,7 +258,6 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("grafana", "[A-Za-z0-9+/=_]", 32, "glsa_", "glc_"),
     *_tokens("newrelic", "[A-Z0-9]", 26, "NRAK-"),
     *_tokens("vault", _WORD, 80, "hvs.", "hvb."),
-    _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
     *_tokens(
         "doppler", "[A-Za-z0-9._-]", 40, "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."
     ),
@@ -315,6 +314,7 @@ SHORT_RULES: Final[tuple[Rule, ...]] = (
     *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
     *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
     *_tokens("atlassian", "[A-Za-z0-9_=-]", 100, "ATATT3", "ATCTT3"),
+    _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
     Rule("private-key", "-----BEGIN", _private_keys),
     Rule("url-password", "@", _passwords),
     _rule("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),

@@ -11,8 +11,9 @@ from typing import Final
 __all__ = ["is_word", "reads_like_words"]
 
 _FOLLOWERS: Final = (
-    "abcdgilmnprst baeil caehiklortu daeios eacdefglmnprstvx fefio geiru haeio iabcdefglmnoprstvz ke laeilosty "
-    "maeiop nacdefgiostu ocdlmnoprstuw paeiloprt qu racdeilmorstu sacehiopstu tacehilorstuy ubilmnprst vaei wai ze"
+    "abcdgilmnprst baeil caehiklortu daeios eacdefglmnprstvx fefio geiru haeio iabcdefglmnoprstvz ke "
+    "laeilosty maeiop nacdefgiostu ocdlmnoprstuw paeiloprt qu racdeilmorstu sacehiopstu tacehilorstuy "
+    "ubilmnprst vaei wai ze"
 )
 """A letter, and those that often follow it."""
 _PAIRS: Final = frozenset(group[0] + letter for group in _FOLLOWERS.split() for letter in group[1:])

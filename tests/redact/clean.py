@@ -327,10 +327,61 @@ def escapes(random: Random) -> str:
     )
 
 
+_LANGUAGES: Final = (
+    "Der Schlüssel für den Zugang liegt beim Pförtner; das Kennwort wird jeden Monat geändert.",
+    "La clé d'accès est conservée dans le coffre, et le mot de passe change chaque mois.",
+    "La contraseña se guarda en la caja fuerte y el token caduca a los treinta días.",
+    "Hasło jest przechowywane w sejfie, a klucz dostępu wygasa po trzydziestu dniach.",
+    "Пароль хранится в сейфе, а ключ доступа истекает через тридцать дней.",
+    "パスワードは金庫に保管され、アクセスキーは三十日で失効します。",
+    "密码保存在保险箱中，访问密钥三十天后过期。",
+    "كلمة المرور محفوظة في الخزنة وينتهي مفتاح الوصول بعد ثلاثين يوما.",
+    "비밀번호는 금고에 보관되며 액세스 키는 삼십일 후에 만료됩니다.",
+    "A senha fica no cofre e a chave de acesso expira em trinta dias.",
+)
+
+
+def languages(random: Random) -> str:
+    return " ".join(random.choices(_LANGUAGES, k=random.randrange(2, 12)))
+
+
+def other_code(random: Random) -> str:
+    """Shell, SQL, Go, TypeScript, YAML, with the names of secrets all over and none in them."""
+    name, other = identifier(random).replace("-", "_"), identifier(random).replace("-", "_")
+    lines = [
+        f"export {name.upper()}_TOKEN=$(cat /run/secrets/{other})",
+        f'curl -H "Authorization: Bearer ${{{name.upper()}}}" https://api.example.com/v2/{other}',
+        f"SELECT password_hash, api_key_id FROM {name} WHERE token_type = '{other}';",
+        f'apiKey := os.Getenv("{name.upper()}_API_KEY")',
+        f"const {{ accessToken, refreshToken }} = await {name}.{other}(clientSecret)",
+        f"  password: !vault {name}",
+        f"  - name: API_KEY\n    valueFrom: {{secretKeyRef: {{name: {other}, key: api-key}}}}",
+        f"private readonly secretKey: string = this.{name}.{other}",
+        f"if token != expected_token_for_{name}: raise Unauthorized",
+        f'ENV GPG_KEY {some(random, HEX, 40).upper()}\nENV VERSION="{random.randrange(9)}.{random.randrange(9)}"',
+        f"git checkout {some(random, HEX, 40)} -- src/{name}/{other}.go",
+        f"key={name}; token={other}; secret={name}_{random.randrange(99)}",
+    ]
+    return "\n".join(random.choices(lines, k=random.randrange(3, 14)))
+
+
+def picture(random: Random) -> str:
+    """As an API has it, without a word around it."""
+    return base64.b64encode(b"\xff\xd8\xff\xe0" + random.randbytes(random.randrange(5000, 40000))).decode()
+
+
+def paths_with_ids(random: Random) -> str:
+    return "\n".join(
+        f"/{random.choice(['v1', 'api', 'static'])}/{some(random, ALNUM, random.choice([8, 12, 20, 22]))}/"
+        f"{identifier(random)}/{some(random, random.choice([HEX, WORD, ALNUM]), random.randrange(8, 44))}"
+        for _ in range(random.randrange(3, 20))
+    )
+
+
 SOURCES: Final[tuple[Callable[[Random], str], ...]] = (
     *(prose, hashes, uuids, git_log, provider_ids, image, base64_of_text, signature, python_code, minified),
     *(css, stack_trace, schema, examples_of_keys, urls, logs, lock_file, nested_json, numbers, foreign),
-    *(infrastructure, escapes),
+    *(infrastructure, escapes, languages, other_code, picture, paths_with_ids),
 )
 
 
