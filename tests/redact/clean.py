@@ -358,7 +358,7 @@ def other_code(random: Random) -> str:
         f"  - name: API_KEY\n    valueFrom: {{secretKeyRef: {{name: {other}, key: api-key}}}}",
         f"private readonly secretKey: string = this.{name}.{other}",
         f"if token != expected_token_for_{name}: raise Unauthorized",
-        f'ENV GPG_KEY {some(random, HEX, 40).upper()}\nENV VERSION="{random.randrange(9)}.{random.randrange(9)}"',
+        f"ENV GPG_KEY {some(random, HEX, 40).upper()}\nENV VERSION={random.randrange(99)}.1",
         f"git checkout {some(random, HEX, 40)} -- src/{name}/{other}.go",
         f"key={name}; token={other}; secret={name}_{random.randrange(99)}",
     ]
