@@ -13,7 +13,7 @@ from typing import Final
 
 from cortex_replay.redact.looks import is_example, is_mixed, looks_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
-from cortex_replay.secret_names import is_secret_field
+from cortex_replay.secret_names import is_plain, is_secret_field
 
 __all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_assigned_secret", "secrets_in_context"]
 
@@ -24,21 +24,7 @@ _LOOK_BACK: Final = 64
 _AWS_LOOK_BACK: Final = 200
 _LONGEST_VALUE: Final = 512
 
-_VALUE: Final = 512
-
-_SECRET_NAME: Final = re.compile(
-    r"""(?ix) (?: api[_-]?(?:key|secret|token)
-      | (?:access|secret|private|auth|signing|encryption|master)[_-]?key
-      | (?:access|auth|refresh|bot|bearer|session|personal|deploy|user|client|app|id|service)[_-]?token
-      | (?:client|app|shared|consumer|webhook|oauth)[_-]?secret
-      | (?<![a-z0-9])(?:token|secret|pwd) | passw(?:or)?d | passphrase | credentials? )
-    (?: [_-][a-z0-9_-]{0,16} | [0-9]{0,3} )\Z"""
-)
-_NO_SECRET: Final = re.compile(
-    r"(?i)page|next|continu|cursor|sync|cancel|csrf|public"
-    r"|[_-](?:ids?|name|count|limit|at|hash|digest|type|url|uri|path|file|length)\Z"
-)
-_VALUE: Final = re.compile("[A-Za-z0-9+_][A-Za-z0-9+/_-]*={0,2}")
+_VALUE: Final = re.compile("[A-Za-z0-9+/_-]+={0,2}")
 _CLOSING: Final = "\"'`\n\r\t ,;)]}&|\\\x00"
 _QUOTES: Final = "\"'`"
 _NAME_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -97,7 +83,9 @@ def _name_of(before: str) -> str:
 
 
 def _is_secret_value(value: str) -> bool:
-    return _VALUE.fullmatch(value) is not None and looks_random(value) and not is_example(value)
+    if _VALUE.fullmatch(value) is None or not looks_random(value) or is_example(value):
+        return False
+    return not value.startswith("/") or not is_plain(value)  # a path, or one of 64 base64 values
 
 
 def _is_aws_secret(text: str, start: int, end: int) -> bool:

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Redaction, Settings, known_secrets
 from cortex_replay.config.checks import is_key_name
 from cortex_replay.redact.redactor import Redactor
@@ -160,7 +161,10 @@ def test_a_value_that_is_no_secret(name: str, value: str) -> None:
 def test_a_word_as_a_password_changes_no_tool() -> None:
     """A property of that name stays, and the recording is not refused."""
     redactor = Redactor(known_secrets(Settings(), {"DB_PASSWORD": "password", "SECRET": "development"}))
-    tool = {"name": "login", "properties": {"password": {"type": "string", "description": "for development"}}}
+    tool: JsonValue = {
+        "name": "login",
+        "properties": {"password": {"type": "string", "description": "for development"}},
+    }
 
     assert redactor.json(tool) == (tool, [])
     assert redactor.found_in(tool) == []

@@ -18,7 +18,7 @@ from cortex_replay.secret_names import reads_like_words
 from tests.property.strategies import IS_TORTURE
 from tests.redact import planted
 from tests.redact.figures import false_hits
-from tests.security.secret_kinds import ALNUM, KINDS, WORD, some
+from tests.security.secret_kinds import ALNUM, BASE64, HEX, KINDS, WORD, some
 
 EACH = 4000 if IS_TORTURE else 200
 CLEAN = 10_000 if IS_TORTURE else 150
@@ -83,6 +83,23 @@ def test_nearly_all_that_are_told_by_their_surroundings(kind: str) -> None:
         secret = planted.KINDS[kind](random)
         left = redactor.text(secret.whole)[0]
         lost += any(part in left for part in telling(secret.text))
+
+    assert lost <= MOST_MISSED * EACH
+
+
+@pytest.mark.parametrize("characters", [ALNUM, WORD, BASE64, HEX], ids=["alnum", "word", "base64", "hex"])
+@pytest.mark.parametrize(
+    "name", ["api_key", "client-secret", "accessToken", "DB_PASSWORD", "secret_access_key"]
+)
+def test_nearly_all_that_are_told_by_their_name(name: str, characters: str) -> None:
+    """In a text and as an entry of an object, whatever character they begin with."""
+    redactor = Redactor()
+    random = Random(f"named/{name}/{characters}")
+    lost = 0
+    for _ in range(EACH):
+        value = some(random, characters, random.randrange(32, 48))
+        left = json.dumps(redactor.json([f'{name} = "{value}"', {name: value}])[0])
+        lost += any(part in left for part in telling(value))
 
     assert lost <= MOST_MISSED * EACH
 
