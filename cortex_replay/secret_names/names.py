@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 __all__ = [
@@ -26,7 +27,7 @@ _LONGEST_NAME: Final = 200
 SECRET_HEADERS: Final = frozenset(
     [
         *("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token"),
-        *("cookie", "set-cookie", "x-amz-security-token", "x-vault-token", "private-token", "x-csrf-token"),
+        *("cookie", "set-cookie", "x-amz-security-token", "x-vault-token", "private-token"),
     ]
 )
 """Headers whose value is a secret, in small letters."""
@@ -63,15 +64,12 @@ _SECRET_IN_VARIABLES: Final = frozenset(
 )
 """In a text these are words like others; a variable is named with more care."""
 
-_KEY_KINDS: Final = frozenset(
-    [
-        *("api", "access", "secret", "private", "auth", "signing", "encryption", "master"),
-    ]
-)
+_KEY_KINDS: Final = frozenset(["api", "access", "private", "auth", "signing", "encryption", "master"])
 """A key of these kinds is a secret wherever it is named."""
-_OPEN_KEYS: Final = frozenset(
+_PUBLIC: Final = frozenset(["public", "publishable"])
+_OPEN_KEYS: Final = _PUBLIC | frozenset(
     [
-        *("public", "publishable", "primary", "foreign", "cache", "sort", "partition", "idempotency"),
+        *("primary", "foreign", "cache", "sort", "partition", "idempotency"),
         *("idempotence", "row", "group", "object", "lookup", "hot", "shortcut", "map", "record", "item"),
         *("message", "routing", "event", "dedup", "deduplication", "translation", "locale", "compose"),
         *("meta", "modifier", "option", "unique", "natural", "composite", "surrogate", "range", "shard"),
@@ -113,6 +111,7 @@ _OTHER_THINGS: Final = frozenset(
     ]
 )
 """What a name ends with that is about a secret, and not one."""
+_WEBHOOKS: Final = frozenset(["webhook", "webhooks", "webhookurl", "url", "urls", "uri", "endpoint"])
 _KNOWN_BY_NAME: Final = frozenset(
     ["rediscli_auth", "docker_auth_config", "npm_config__auth", "secret_key_base"]
 )
@@ -147,9 +146,7 @@ def is_secret_setting(name: str) -> bool:
 def is_webhook(name: str) -> bool:
     """Whether a variable holds a URL whose path is the secret."""
     words = _words(name[:_LONGEST_NAME])
-    return any(word in ("webhook", "webhooks", "webhookurl") for word in words) and words[-1] in (
-        *("webhook", "webhooks", "webhookurl", "url", "urls", "uri", "endpoint"),
-    )
+    return any(word.startswith("webhook") for word in words) and words[-1] in _WEBHOOKS
 
 
 @lru_cache(4096)
@@ -177,14 +174,14 @@ def _is_secret_field(name: str) -> bool:
 
 def _is_secret(words: Sequence[str]) -> bool:
     if any(map(_is_secret_word, words)):
-        return _OPEN_TOKENS.isdisjoint(words) or not {"public", "csrf", "xsrf"}.intersection(words)
+        return True
     if "token" in words:
         return _OPEN_TOKENS.isdisjoint(words)
-    before = {"": "", **{word: words[i - 1] if i else "" for i, word in enumerate(words)}}
-    if before.get("tokens", "") in _TOKEN_KINDS:
-        return True
-    key = next((word for word in words if word in ("key", "keys")), "")
-    return before[key] in _KEY_KINDS and "public" not in words and "publishable" not in words
+    return any(
+        (word == "tokens" and before in _TOKEN_KINDS)
+        or (word in ("key", "keys") and before in _KEY_KINDS and _PUBLIC.isdisjoint(words))
+        for before, word in pairwise(words)
+    )
 
 
 def _is_secret_word(word: str) -> bool:

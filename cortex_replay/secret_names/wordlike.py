@@ -23,9 +23,11 @@ _SEPARATORS: Final = re.compile("[^A-Za-z0-9]+")
 _SIMPLE_PART: Final = re.compile("[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,4}")
 _CAMEL: Final = re.compile("[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _WORDS: Final = ((0.4, 0.55), (0.3, 0.4))
-"""How many pieces for each character, and how many common pairs, words have at most and at least; random
-text has about 0.54 and 0.25. The fewer the pieces, the fewer pairs need be common: measured, of 20,000 names of
-things 4 are taken for random text, and of as many texts of 22 random characters 4 for words."""
+"""How many pieces for each character, and how many common pairs, words have at most and at least.
+
+Random text has about 0.54 and 0.25. The fewer the pieces, the fewer pairs need be common. Measured, of 20,000
+names of things 4 are taken for random text, and of as many texts of 22 random characters 4 for words.
+"""
 
 
 def is_word(text: str) -> bool:

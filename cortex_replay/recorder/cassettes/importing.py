@@ -38,6 +38,7 @@ from cortex_replay.recorder.http.routes import Route
 from cortex_replay.recorder.http.taping import AnswerTape, StreamTape, whole_answer
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.secret_names import SECRET_HEADERS
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.changes import Add, Remove, essence_of_answer, essence_of_exchange
 from cortex_replay.store.check import CheckReport
@@ -51,7 +52,6 @@ from cortex_replay.wire import WIRES
 __all__ = ["Importer", "open_unwritten"]
 
 _STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
-_KEY_HEADERS: Final = ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key")
 _KEY_PARAMETERS: Final = ("key", "api_key", "api-key", "apikey", "token", "access_token")
 _SHORTEST_KEY: Final = 16
 """What stands in place of a key that was filtered out is shorter, and may stand in any text."""
@@ -163,7 +163,7 @@ class Importer:
         return found
 
     def _learn_keys(self, interaction: Interaction) -> None:
-        values = [interaction.asked_header(name).rpartition(" ")[2] for name in _KEY_HEADERS]
+        values = [interaction.asked_header(name).rpartition(" ")[2] for name in sorted(SECRET_HEADERS)]
         values += [value for name, value in parse_qsl(interaction.query) if name.lower() in _KEY_PARAMETERS]
         self._keys.update(value for value in values if len(value) >= _SHORTEST_KEY)
 
