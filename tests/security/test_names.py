@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+import cortex_replay
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Redaction, Settings, known_secrets
 from cortex_replay.config.checks import is_key_name
@@ -25,6 +26,7 @@ from cortex_replay.secret_names import (
     is_secret_variable,
     secrets_in,
 )
+from tests.builder import StoreBuilder
 from tests.security.secret_kinds import ALNUM, BASE64, some
 
 SECRETS = re.findall(
@@ -280,6 +282,7 @@ from cortex_replay.recorder import RecordingAdapter
 from cortex_replay.store import Store
 from cortex_replay.store.misses import redactor_for as of_misses
 from cortex_replay.intercept.block import engine_for
+from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.testing import EchoAdapter
 
 settings = load_settings(Path(), os.environ).settings
@@ -289,6 +292,7 @@ redactors = {
     "misses": of_misses(store),
     "intercept": engine_for(store, "replay", settings, "")._redactor,
     "recorder": RecordingAdapter(EchoAdapter(), store)._fixtures._redactor,
+    "an engine of one's own": Engine(store, "replay", Upstreams(settings, {}))._redactor,
 }
 names = json.loads(sys.argv[1])
 print(json.dumps({who: [n for n in names if not r.left_in(os.environ[n])] for who, r in redactors.items()}))
@@ -309,4 +313,40 @@ def test_all_doors_know_the_same(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"gateway": [], "misses": [], "intercept": [], "recorder": []}
+    ignorant = {who: unknown for who, unknown in json.loads(done.stdout).items() if unknown}
+    assert ignorant == {}
+
+
+def test_scan_knows_what_the_recorder_knows(tmp_path: Path) -> None:
+    """A value that was recorded by an older version is found by its name alone."""
+    builder = StoreBuilder(tmp_path / "store")
+    builder.add("Which one?", f"It is {'-'.join(value_for('PGPASSWORD'))}.")
+    builder.add("And now?", f"It is {value_for('PGPASSWORD')}.")
+    builder.write()
+    done = subprocess.run(
+        [Path(sys.executable).with_name("cortex-replay"), "scan", "--json", "store"],
+        env={"PATH": "/usr/bin:/bin", **{name: value_for(name) for name in SECRETS}},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout)
+
+    assert report["known_values"] == len(set(SECRETS))
+    assert [(secret["place"], secret["rule"]) for secret in report["secrets"]] == [
+        ("response.text", "known-value")
+    ]
+
+
+def test_nobody_makes_a_redactor_that_knows_nothing() -> None:
+    """Each is made where :func:`known_secrets` is asked; a new one without it fails here."""
+    package = Path(cortex_replay.__file__).parent
+    made = [path for path in package.rglob("*.py") if re.search(r"\bRedactor\(", path.read_text())]
+    ignorant = {
+        path.relative_to(package).as_posix()
+        for path in made
+        if "known_secrets(" not in path.read_text() and path.parent.name != "redact"
+    }
+
+    assert ignorant == {"gateway/environment.py"}, "which looks at the variables themselves"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Final, Literal, NamedTuple
@@ -12,6 +13,7 @@ import orjson
 from cortex_replay.adapters.outcomes import Outcome, failure_of, recorded_outcome
 from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config import Settings, known_secrets
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
 from cortex_replay.recorder.claims import Claims
 from cortex_replay.recorder.fixtures import FixtureMaker
@@ -105,7 +107,9 @@ class Engine:
         self.ledger = ledger or Ledger()
         self.observer = observer
         self._keeps_shared = keeps_shared
-        self._redactor = redactor or Redactor()
+        if redactor is None:
+            redactor = Redactor(known_secrets(Settings(), {**os.environ, **(environment or {})}))
+        self._redactor = redactor
         self.how_to_record = how_to_record
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
