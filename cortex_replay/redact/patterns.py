@@ -310,10 +310,10 @@ RULES: Final = RuleTable(_RULES)
 SHORT_RULES: Final[tuple[Rule, ...]] = (
     _rule("azure-client-secret", "~", "[A-Za-z0-9_~.-]{31,34}", preceding="[A-Za-z0-9_~.]{3}[0-9]Q", lead=5),
     # In these an equals sign or a dot may stand anywhere, so that no part of them need be long.
-    *_tokens("planetscale", "[A-Za-z0-9_=.-]", 32, "pscale_tkn_", "pscale_oauth_", "pscale_pw_"),
+    _rule("planetscale", "pscale_", "(?:tkn|oauth|pw)_[A-Za-z0-9_=.-]{32,}+"),
     *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
-    *_tokens("duffel", "[A-Za-z0-9_=-]", 40, "duffel_live_", "duffel_test_"),
-    *_tokens("atlassian", "[A-Za-z0-9_=-]", 100, "ATATT3", "ATCTT3"),
+    _rule("duffel", "duffel_", "(?:live|test)_[A-Za-z0-9_=-]{40,}+"),
+    _rule("atlassian", "TT3", "[A-Za-z0-9_=-]{100,}+", preceding="AT[AC]", lead=3),
     _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
     Rule("private-key", "-----BEGIN", _private_keys),
     Rule("url-password", "@", _passwords),

@@ -47,6 +47,8 @@ INNOCENT_VALUES = {
     "SECRET": "development",
     "GPG_KEY": "E3FF2839C048B25C084DEBE9B26995E310250568",
     "DATABASE_URL": "postgres://localhost:5432/app",
+    "BASH_FUNC_login%%": '() { local token=$1 password="$2" secret=$(cat "$3"); run --token="$token"; }',
+    "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/user/1000/bus,guid=0a1b2c3d4e5f0a1b2c3d4e5f0a1b2c3d",
     "NODE_OPTIONS": "--max-old-space-size=4096",
     "LS_COLORS": "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33",
     "TRACE_ID": "7d444840-9dc0-11d1-b245-5ffdce74fad2",
