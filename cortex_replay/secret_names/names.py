@@ -43,7 +43,8 @@ _SECRET: Final = frozenset(
 _SECRET_ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey", "apitoken"),
     *("authtoken", "accesstoken", "refreshtoken", "bottoken", "bearertoken", "accesskey", "secretkey"),
-    *("privatekey", "signingkey", "encryptionkey", "masterkey", "authkey"),
+    *("privatekey", "signingkey", "encryptionkey", "masterkey", "authkey", "sessiontoken", "usertoken"),
+    *("clienttoken", "deploytoken", "idtoken", "servicetoken", "personaltoken", "apptoken"),
 )
 """Of a word that is several written as one: ``pgpassword``, ``authtoken``."""
 _SECRET_IN_VARIABLES: Final = frozenset(
@@ -64,7 +65,9 @@ _SECRET_IN_VARIABLES: Final = frozenset(
 )
 """In a text these are words like others; a variable is named with more care."""
 
-_KEY_KINDS: Final = frozenset(["api", "access", "private", "auth", "signing", "encryption", "master"])
+_KEY_KINDS: Final = frozenset(
+    ["api", "access", "private", "auth", "oauth", "signing", "encryption", "master"]
+)
 """A key of these kinds is a secret wherever it is named."""
 _PUBLIC: Final = frozenset(["public", "publishable"])
 _OPEN_KEYS: Final = _PUBLIC | frozenset(

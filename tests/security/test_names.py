@@ -258,7 +258,19 @@ def test_a_header_that_names_none(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["api_key", "apiKey", "client_secret", "password", "accessToken", "private_key", "pwd"]
+    "name",
+    [
+        "api_key",
+        "apiKey",
+        "client_secret",
+        "password",
+        "accessToken",
+        "private_key",
+        "pwd",
+        "sessiontoken",
+        "idToken",
+        "github_token_2",
+    ],
 )
 def test_a_field_that_names_a_secret(name: str) -> None:
     assert is_secret_field(name)
