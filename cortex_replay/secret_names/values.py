@@ -24,7 +24,7 @@ _MOST_LOOKED_AT: Final = 64 * 1024
 _DEEPEST_JSON: Final = 8
 _DUMMY_WORDS: Final = (
     "a|access|admin|anonymous|any|api|app|bar|baz|change|changeit|ci|client|db|default|demo|dev|develop|development"
-    "|disabled|dummy|empty|example|fake|false|foo|foobar|for|guest|here|hunter2|insert|invalid|is|it|key|letmein"
+    "|disabled|dummy|empty|example|fake|false|foo|foobar|for|guest|here|insert|invalid|is|it|key|letmein"
     "|local|localhost|me|minio|minioadmin|mock|mongo|my|mysql|needed|no|none|not|null|of|off|on|only|pass|passwd"
     "|password|passw0rd|paste|placeholder|postgres|postgresql|prod|production|pwd|qux|qwerty|rabbitmq|real|redacted"
     "|redis|replace|required|root|sample|secret|set|sk|staging|stub|super|supersecret|test|testing|tests|the|this"
@@ -32,7 +32,7 @@ _DUMMY_WORDS: Final = (
 )
 _DUMMY: Final = re.compile(
     rf"(?i)(?:{_DUMMY_WORDS})[0-9]{{0,4}}!?(?:[-_. ]?(?:{_DUMMY_WORDS})[0-9]{{0,4}}){{0,8}}!?"
-    r"|[0-9]{0,7}|0?1234567?8?9?0?|(.)\1*"
+    r"|hunter2|[0-9]{0,7}|0?1234567?8?9?0?|(.)\1*"
 )
 _TEMPLATE: Final = re.compile(
     r"\$[({].*|\$[0-9@*#?]|`.*|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+|[a-z]+(?:[A-Z][a-z]+)+)|<[^>]*>|\{\{.*\}\}|\{\w*\}|%\(\w+\)s|%[A-Z_]\w*%|\[[^\]]*\]|.*\.\.\.|\*{3,}.*",
