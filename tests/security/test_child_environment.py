@@ -36,7 +36,7 @@ WITHIN = {name: value for name, value, _ in INSIDE}
 BY_LOOKS = {f"THING_{number}": make(Random(number)) for number, make in enumerate(KINDS.values())}
 INNOCENT_VALUES = {
     "SSH_AUTH_SOCK": "/tmp/ssh-XXXX/agent.42",
-    "GOOGLE_APPLICATION_CREDENTIALS": "/home/jo/.config/gcloud/credentials.json",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/etc/gcloud/credentials.json",
     "GITHUB_SHA": "0a1b2c3d4e" * 4,
     "GITHUB_RUN_ID": "1234567890123",
     "CI": "true",

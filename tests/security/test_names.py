@@ -137,7 +137,7 @@ PLAIN = [
         "./key.pem",
         "C:\\keys\\a",
     ),
-    *("/home/jo/.config/gcloud/credentials.json", "https://vault.example.com/v1", "op://vault/item/field"),
+    *("/etc/gcloud/credentials.json", "https://vault.example.com/v1", "op://vault/item/field"),
     *("arn:aws:secretsmanager:eu-west-1:123456789012:secret:db", "sunshine", "administrator", "minioadmin"),
     *(
         "local-development-only",
