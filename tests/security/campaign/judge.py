@@ -1,7 +1,7 @@
 """Looks for planted secrets in bytes, by other means than the redactor: none of its code is used here.
 
-Every twelve characters of a secret, as they are, in hex and in base64 at each alignment, are put into one
-table. All bytes are then compared with the table: as they are, with escapes undone, and with the strings
+Every twelve characters of a secret, as they are, and as much of it in hex and in base64 at each alignment, are
+put into tables. All bytes are then compared with the table: as they are, with escapes undone, and with the strings
 of each JSON document joined along lists and events.
 """
 
@@ -11,9 +11,10 @@ import base64
 import html
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -23,9 +24,8 @@ from tests.security.secret_kinds import KINDS
 
 __all__ = ["Judge", "Leak"]
 
-WIDTH: Final = 12
 STEP: Final = 3
-"""Of the places looked at: fourteen characters in a row are never missed."""
+"""Of the places looked at: two characters more than a window are never missed."""
 _ESCAPE: Final = re.compile(rb"\\+(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'/bfnrt])")
 _CONTROLS: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _DATA: Final = re.compile(rb"^(?:data: ?)?(\{.*\}|\[.*\]|\".*\")\r?$", re.MULTILINE)
@@ -43,65 +43,100 @@ class Leak:
         return f"{self.planted}: in {self.where} ({self.how})"
 
 
+@dataclass(frozen=True)
+class _Form:
+    """A way to write a secret, and how much of it in a row gives it away."""
+
+    name: str
+    width: int
+    common: int
+    """So many characters that other secrets have as well are a prefix, the head of a JWT, a host: no secret."""
+    runs: re.Pattern[bytes] | None
+    """Where it can stand at all; ``None`` for anywhere."""
+
+    def windows(self, value: str) -> Iterator[bytes]:
+        """Every part of a secret that gives it away."""
+        for text in _written(self.name, value):
+            shared = [at for at, gram in _grams(text, self.common) if gram in _common_grams(self.name)]
+            for at, window in _grams(text, self.width):
+                if not any(at <= one <= at + self.width - self.common for one in shared):
+                    yield window
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        """Where to look for it."""
+        return iter([data]) if self.runs is None else (match[0] for match in self.runs.finditer(data))
+
+
+_FORMS: Final = (
+    _Form("as it is", 12, 7, None),
+    _Form("base64", 16, 10, re.compile(rb"[A-Za-z0-9+/_-]{16,}")),
+    _Form("hex", 24, 14, re.compile(rb"[0-9a-fA-F]{24,}")),
+)
+
+
 class Judge:
     """Knows what was planted."""
 
     def __init__(self, planted: Iterable[Planted]) -> None:
-        self._windows: dict[bytes, tuple[Planted, str]] = {}
-        constant: dict[str, set[bytes]] = {}
+        self._windows: dict[str, dict[bytes, Planted]] = {form.name: {} for form in _FORMS}
         for one in planted:
-            if one.kind not in constant:
-                constant[one.kind] = _constant_windows(one.kind)
-            for form, text in _forms(one.value):
-                for window in _windows(text):
-                    if window not in constant[one.kind]:
-                        self._windows[window] = one, form
+            for form in _FORMS:
+                windows = dict.fromkeys(form.windows(one.value), one)
+                assert windows or form.name != "as it is", f"nothing of {one} could be recognised"
+                self._windows[form.name] |= windows
 
     def leaks(self, sources: Iterable[tuple[str, bytes]]) -> list[Leak]:
         """Every planted secret that stands somewhere, once for each place."""
         found: dict[tuple[str, str], Leak] = {}
         for where, data in sources:
             for view, text in _views(data):
-                for one, form in self._found(text):
-                    found.setdefault((one.tag, where), Leak(one, where, f"{view}, {form}"))
+                for form in _FORMS:
+                    for one in self._found(form, text):
+                        found.setdefault((one.tag, where), Leak(one, where, f"{view}, {form.name}"))
         return list(found.values())
 
-    def _found(self, text: bytes) -> Iterator[tuple[Planted, str]]:
-        windows = self._windows
-        seen: set[str] = set()
-        for at in range(0, len(text) - WIDTH + 1, STEP):
-            hit = windows.get(text[at : at + WIDTH])
-            if hit is not None and hit[0].tag not in seen:
-                seen.add(hit[0].tag)
-                yield hit
+    def _found(self, form: _Form, text: bytes) -> set[Planted]:
+        windows, width = self._windows[form.name], form.width
+        found = set()
+        for part in form.parts(text):
+            for at in range(0, len(part) - width + 1, STEP):
+                one = windows.get(part[at : at + width])
+                if one is not None:
+                    found.add(one)
+        return found
 
 
-def _forms(value: str) -> Iterator[tuple[str, bytes]]:
-    for line in value.splitlines():
-        data = line.encode()
-        yield "as it is", data
-        yield "hex", data.hex().encode()
-        yield "hex", data.hex().upper().encode()
-    data = value.encode()
-    for shift in range(3):
-        whole = base64.b64encode(b"\0" * shift + data)
-        inner = whole[4 if shift else 0 : len(whole) // 4 * 4 - 4]
-        yield f"base64+{shift}", inner
-        yield f"base64url+{shift}", inner.translate(bytes.maketrans(b"+/", b"-_"))
+def _written(form: str, value: str) -> Iterator[bytes]:
+    lines = [line for line in value.splitlines() if not line.startswith("-----")]
+    if form == "base64":
+        for shift in range(3):
+            whole = base64.b64encode(b"\0" * shift + "\n".join(lines).encode())
+            inner = whole[4 if shift else 0 : len(whole) // 4 * 4 - 4]
+            yield inner
+            yield inner.translate(bytes.maketrans(b"+/", b"-_"))
+        return
+    for line in lines:
+        if form == "hex":
+            yield line.encode().hex().encode()
+            yield line.encode().hex().upper().encode()
+        else:
+            yield line.encode()
 
 
-def _windows(text: bytes) -> Iterator[bytes]:
-    return (text[at : at + WIDTH] for at in range(len(text) - WIDTH + 1))
+def _grams(text: bytes, width: int) -> Iterator[tuple[int, bytes]]:
+    return ((at, text[at : at + width]) for at in range(len(text) - width + 1))
 
 
-def _constant_windows(kind: str) -> set[bytes]:
-    """What secrets of a kind have in common is no secret: a prefix, the head of a JWT, a host."""
-    counts: dict[bytes, int] = defaultdict(int)
-    for seed in range(24):
-        value = KINDS[kind](Random(f"constant/{kind}/{seed}"))
-        for window in {window for _, text in _forms(value) for window in _windows(text)}:
-            counts[window] += 1
-    return {window for window, count in counts.items() if count > 1}
+@cache
+def _common_grams(form: str) -> frozenset[bytes]:
+    """What secrets that have nothing to do with each other share."""
+    width = next(one.common for one in _FORMS if one.name == form)
+    counts: Counter[bytes] = Counter()
+    for kind, make in KINDS.items():
+        for seed in range(24):
+            value = make(Random(f"common/{kind}/{seed}"))
+            counts.update({gram for text in _written(form, value) for _, gram in _grams(text, width)})
+    return frozenset(gram for gram, count in counts.items() if count > 1)
 
 
 def _views(data: bytes) -> Iterator[tuple[str, bytes]]:

@@ -17,6 +17,9 @@ __all__ = ["ENCODINGS", "PATTERN_ENCODINGS", "SINGLE_LINE", "Class", "Planted", 
 Class = Literal["known", "pattern"]
 Encode = Callable[[Random, str], str]
 
+_BEFORE: Final = (b"", b" ", b"u ")
+"""What stands before a secret in base64: as many bytes as its alignment, none of them part of a word."""
+
 
 @dataclass(frozen=True)
 class Planted:
@@ -71,13 +74,13 @@ def _json_twice(_: Random, value: str) -> str:
 
 def _base64(alignment: int) -> Encode:
     def encode(_: Random, value: str) -> str:
-        return base64.b64encode(b"u: "[:alignment] + value.encode() + b" .").decode()
+        return base64.b64encode(_BEFORE[alignment] + value.encode() + b" .").decode()
 
     return encode
 
 
 def _base64url(random: Random, value: str) -> str:
-    made = base64.urlsafe_b64encode(random.choice([b"", b":", b"a:"]) + value.encode()).decode()
+    made = base64.urlsafe_b64encode(random.choice(_BEFORE) + value.encode()).decode()
     return made.rstrip("=")
 
 

@@ -17,8 +17,9 @@ from tests.security.campaign.judge import Judge
 from tests.security.campaign.plant import Planter
 from tests.security.campaign.tally import Outcome
 
-__all__ = ["Sandbox"]
+__all__ = ["PYTHON", "Sandbox"]
 
+PYTHON: Final = Path(sys.executable)
 PROGRAM: Final = Path(sys.executable).with_name("cortex-replay")
 ROOT: Final = Path(__file__).parents[3]
 _TAG: Final = re.compile(rb"tag-\d{5}")
