@@ -47,24 +47,30 @@ def judge_record(root: Path, planter: Planter) -> Outcome:
     streams = list(planter.plant("record --batch: stream"))
     failures = list(planter.plant("record --batch: failure", count=min(_FEW, planter.count)))
     json_failures = list(planter.plant("record --batch --json: failure"))
-    singles = list(planter.plant("record --prompt: answer on the terminal", count=2))
-    errors = list(planter.plant("record --prompt: error on the terminal", count=1))
+    printed = list(planter.plant("record --prompt: answer on the terminal", count=_FEW))
+    in_json = list(planter.plant("record --prompt --json: answer on the terminal", count=_FEW))
+    errors = list(planter.plant("record --prompt: error on the terminal", count=_FEW))
     with upstream() as server:
-        for one in (*answers, *singles):
+        for one in answers:
             server.answers[one.tag] = _both_ways(one.text, Random(one.tag), is_cut=False)
         for one in streams:
             server.answers[one.tag] = _both_ways(one.text, Random(one.tag), is_cut=True)
-        for one in (*failures, *json_failures, *errors):
+        for one in (*failures, *json_failures):
             server.answers[one.tag] = whole(CHAT.error(400, f"wrong key: {one.text}"), 400)
         asked = [_request(one.text) for one in prompts]
         asked += [_request(f"Say {one.tag}.") for one in (*answers, *streams)]
         _batch(sandbox, server, asked)
         _batch(sandbox, server, [_request(one.tag) for one in failures], "--record-failures")
         _batch(sandbox, server, [_request(one.tag) for one in json_failures], "--record-failures", "--json")
-        for number, one in enumerate((*singles, *errors)):
-            options = [(), ("--json",), ("--raw",)][number % 3]
-            ask = (*_provider(server), "--model", "m", "--prompt", one.tag)
-            sandbox.run("record", "--store", "llm", *ask, *options)
+        for items, option in ((printed, "--mode=once"), (in_json, "--json"), (errors, "--mode=once")):
+            # All in one answer: a command for each would take a second each.
+            text = "\n".join(one.text for one in items)
+            script = whole(CHAT.error(400, f"wrong key: {text}"), 400)
+            server.answers[items[0].tag] = (
+                script if items is errors else _both_ways(text, Random(text), is_cut=True)
+            )
+            asked_for = ("--model", "m", "--prompt", items[0].tag, option)
+            sandbox.run("record", "--store", "llm", *_provider(server), *asked_for)
     return sandbox.judged()
 
 
@@ -121,30 +127,22 @@ def judge_inspection(root: Path, planter: Planter) -> Outcome:
     merely looks like a secret is for ``scan`` to report. The store itself is not judged."""
     sandbox = Sandbox(root, planter)
     made = Store.create(sandbox.given / "old")
-    paths = ("show", "show --json", "explain", "list", "prune", "scan")
-    planted = {
-        path: list(planter.plant(f"{path} of a store with secrets", count=2, classes=("known",)))
-        for path in paths
-    }
-    keys: dict[str, list[FixtureKey]] = {path: [] for path in paths}
-    for path, items in planted.items():
-        for one in items:
-            model = one.written if path in ("list", "prune") else "m"
-            request = LlmRequest(model=model, system=one.text, messages=f"Say {one.text}")
-            key = FixtureKey(request.model, request.prompt_hash())
-            made.add(Fixture(key, (Answer(one.text, finish_reason="stop"),), request, {"note": one.text}))
-            keys[path].append(key)
-    made.commit()
     store = ("--store", str(sandbox.given / "old"))
-    for command in ("show", "explain"):
-        for key in keys[command]:
-            sandbox.run(command, key.prompt_hash, *store)
-    for key in keys["show --json"]:
-        sandbox.run("show", key.prompt_hash, "--json", *store)
-    sandbox.run("list", *store)
-    sandbox.run("prune", "--model", "*", "--dry-run", *store)
-    sandbox.run("scan", *store)
-    sandbox.run("verify", *store)
+    commands: list[tuple[str, ...]] = []
+    for name in ("show", "show --json", "explain", "list", "prune", "scan"):
+        items = list(planter.plant(f"{name} of a store with secrets", count=_FEW, classes=("known",)))
+        text = "\n".join(one.text for one in items)
+        models = [one.written for one in items] if name in ("list", "prune") else ["m"]
+        for model in models:
+            request = LlmRequest(model=model, system=text, messages=f"Say {text}", max_tokens=9)
+            key = FixtureKey(request.model, request.prompt_hash())
+            made.add(Fixture(key, (Answer(text, finish_reason="stop"),), request, {"note": text}))
+        which = (key.prompt_hash,) if name in ("show", "show --json", "explain") else ()
+        more = ("--model", "*", "--dry-run") if name == "prune" else ()
+        commands.append((*name.split(), *which, *more, *store))
+    made.commit()
+    for command in commands:
+        sandbox.run(*command)
     return sandbox.judged()
 
 

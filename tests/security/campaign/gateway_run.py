@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -30,7 +31,8 @@ def judge_gateway(root: Path, planter: Planter, names: Sequence[str]) -> Outcome
         with sandbox.serve(*options, **variables) as facts:
             _send(sandbox, facts["url"], server, calls)
             _ask_ledger(sandbox, facts["url"])
-    _inspect(sandbox)
+    sandbox.run("list", "--store", "llm", "--json")
+    sandbox.run("prune", "--store", "llm", "--model", "*", "--dry-run", "--json")
     return sandbox.judged()
 
 
@@ -82,8 +84,6 @@ def _calls(planter: Planter, names: Iterable[str], prefix: str = "") -> list[tup
 
 
 def _renamed(one: Planted) -> Planted:
-    from dataclasses import replace
-
     return replace(one, path="kill -9: staged files")
 
 
@@ -112,10 +112,3 @@ def _ask_ledger(sandbox: Sandbox, url: str) -> None:
     for path in ("/-/ledger", "/-/health"):
         sandbox.say(path, httpx.get(url + path, trust_env=False).content)
 
-
-def _inspect(sandbox: Sandbox) -> None:
-    """The commands that print what is recorded."""
-    sandbox.run("list", "--store", "llm", "--json")
-    sandbox.run("verify", "--store", "llm")
-    sandbox.run("scan", "--store", "llm", "--json")
-    sandbox.run("prune", "--store", "llm", "--model", "*", "--dry-run", "--json")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import yaml  # type: ignore[import-untyped]
 
@@ -75,15 +76,11 @@ def _object_name(one: Planted, _: Random) -> dict[str, Any]:
 
 
 def _path(one: Planted, _: Random) -> dict[str, Any]:
-    from urllib.parse import quote
-
     uri = f"{_OPENAI}/files/{quote(one.written, safe='')}/{one.tag}"
     return interaction(None, {"data": []}, method="GET", uri=uri)
 
 
 def _query(one: Planted, _: Random) -> dict[str, Any]:
-    from urllib.parse import urlencode
-
     uri = f"{_OPENAI}/files?{urlencode({'after': one.tag, 'cursor': one.written})}"
     return interaction(None, {"data": []}, method="GET", uri=uri)
 
@@ -96,9 +93,8 @@ def _events(one: Planted, random: Random) -> dict[str, Any]:
 
 def _unknown_host(one: Planted, _: Random) -> dict[str, Any]:
     """What is not converted is listed: with a reason, and without a secret."""
-    return interaction(
-        None, {"data": one.tag}, method="GET", uri=f"https://{one.tag}.invalid/{one.written!r}"
-    )
+    uri = f"https://{one.tag}.invalid/{quote(one.written, safe='')}"
+    return interaction(None, {"data": one.tag}, method="GET", uri=uri)
 
 
 _PLANS: Final[dict[str, Interaction]] = {

@@ -57,10 +57,10 @@ class _Form:
     def windows(self, value: str) -> Iterator[bytes]:
         """Every part of a secret that gives it away."""
         for text in _written(self.name, value):
-            shared = [at for at, gram in _grams(text, self.common) if gram in _common_grams(self.name)]
-            for at, window in _grams(text, self.width):
-                if not any(at <= one <= at + self.width - self.common for one in shared):
-                    yield window
+            common = _common_grams(self.name)
+            shared = [at for at, gram in _grams(text, self.common) if gram in common]
+            passed = {one - back for one in shared for back in range(self.width - self.common + 1)}
+            yield from (window for at, window in _grams(text, self.width) if at not in passed)
 
     def parts(self, data: bytes) -> Iterator[bytes]:
         """Where to look for it."""
@@ -111,7 +111,7 @@ def _written(form: str, value: str) -> Iterator[bytes]:
     if form == "base64":
         for shift in range(3):
             whole = base64.b64encode(b"\0" * shift + "\n".join(lines).encode())
-            inner = whole[4 if shift else 0 : len(whole) // 4 * 4 - 4]
+            inner = whole[4 if shift else 0 :].rstrip(b"=")[:-1]
             yield inner
             yield inner.translate(bytes.maketrans(b"+/", b"-_"))
         return
@@ -129,14 +129,33 @@ def _grams(text: bytes, width: int) -> Iterator[tuple[int, bytes]]:
 
 @cache
 def _common_grams(form: str) -> frozenset[bytes]:
-    """What secrets that have nothing to do with each other share."""
+    """What a form makes of the texts that secrets share."""
     width = next(one.common for one in _FORMS if one.name == form)
+    return frozenset(
+        gram for text in _common_texts() for way in _written(form, text) for _, gram in _grams(way, width)
+    )
+
+
+@cache
+def _common_texts() -> frozenset[str]:
+    """The longest texts that secrets have in common which have nothing to do with each other."""
+    width = _FORMS[0].common
+    values = [make(Random(f"common/{kind}/{seed}")) for kind, make in KINDS.items() for seed in range(24)]
     counts: Counter[bytes] = Counter()
-    for kind, make in KINDS.items():
-        for seed in range(24):
-            value = make(Random(f"common/{kind}/{seed}"))
-            counts.update({gram for text in _written(form, value) for _, gram in _grams(text, width)})
-    return frozenset(gram for gram, count in counts.items() if count > 1)
+    for value in values:
+        counts.update({gram for _, gram in _grams(value.encode(), width)})
+    texts = set()
+    for value in values:
+        data = value.encode()
+        start = end = 0
+        for at, gram in _grams(data, width):
+            if counts[gram] > 1:
+                if at > end:
+                    texts.add(data[start:end])
+                    start = at
+                end = at + width
+        texts.add(data[start:end])
+    return frozenset(text.decode() for text in texts if text)
 
 
 def _views(data: bytes) -> Iterator[tuple[str, bytes]]:
