@@ -66,9 +66,7 @@ class _Saying(LlmAdapter):
         for i, call in enumerate(calls):
             yield StreamChunk("", tool_calls=(ToolCallDelta.whole(i, call),))
         reason = "tool_calls" if calls else "stop"
-        response = LlmResponse(
-            text, None, "real", TokenUsage(3, 4), "", reason, calls, reasoning=reasoning
-        )
+        response = LlmResponse(text, None, "real", TokenUsage(3, 4), "", reason, calls, reasoning=reasoning)
         yield StreamChunk("", reason, response=response)
 
 

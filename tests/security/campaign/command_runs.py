@@ -58,9 +58,8 @@ def judge_record(root: Path, planter: Planter) -> Outcome:
         for one in (*failures, *json_failures):
             server.answers[one.tag] = whole(CHAT.error(400, f"wrong key: {one.text}"), 400)
         asked = [_request(one.text) for one in prompts]
-        asked += [_request(f"Say {one.tag}.") for one in (*answers, *streams)]
-        _batch(sandbox, server, asked)
-        _batch(sandbox, server, [_request(one.tag) for one in failures], "--record-failures")
+        asked += [_request(f"Say {one.tag}.") for one in (*answers, *streams, *failures)]
+        _batch(sandbox, server, asked, "--record-failures")
         _batch(sandbox, server, [_request(one.tag) for one in json_failures], "--record-failures", "--json")
         for items, option in ((printed, "--mode=once"), (in_json, "--json"), (errors, "--mode=once")):
             # All in one answer: a command for each would take a second each.
@@ -84,7 +83,7 @@ def judge_refresh(root: Path, planter: Planter) -> Outcome:
         for one in changed:
             server.answers[one.tag] = _both_ways(one.text, Random(one.tag), is_cut=False)
         for one in failed:
-            server.answers[one.tag] = whole(CHAT.error(500, f"wrong key: {one.text}"), 500)
+            server.answers[one.tag] = whole(CHAT.error(400, f"wrong key: {one.text}"), 400)
         again = ("record", "--store", "llm", "--refresh", *_provider(server))
         sandbox.run(*again, "--check", "--json")
         sandbox.run(*again)
@@ -116,9 +115,7 @@ def judge_behind(root: Path, planter: Planter) -> Outcome:
         _behind(sandbox, server, "record", chats)
         wanted = [_chat(f"Say what I never said: {one.text}") for one in misses]
         wanted += [(f"/files/{_quoted(one.written)}/{one.tag}", None) for one in paths]
-        _behind(sandbox, server, "replay", wanted)
-        for one in arguments:
-            _behind(sandbox, server, "replay", [_chat("Nobody ever asked this.")], one.text)
+        _behind(sandbox, server, "replay", wanted, *(one.text for one in arguments))
     return sandbox.judged()
 
 
@@ -195,4 +192,3 @@ def _both_ways(text: str, random: Random, *, is_cut: bool) -> Script:
 
 def _quoted(text: str) -> str:
     return quote(text, safe="")
-

@@ -101,7 +101,9 @@ def _send(
             if plan.answer is not None:
                 server.answers[one.tag] = plan.answer
             try:
-                reply = client.request(plan.method, url + plan.path, content=plan.content, headers=plan.headers)
+                reply = client.request(
+                    plan.method, url + plan.path, content=plan.content, headers=plan.headers
+                )
             except httpx.HTTPError:  # an answer that ends early is one of the things to be recorded
                 continue
             replies.append(reply)
@@ -111,4 +113,3 @@ def _send(
 def _ask_ledger(sandbox: Sandbox, url: str) -> None:
     for path in ("/-/ledger", "/-/health"):
         sandbox.say(path, httpx.get(url + path, trust_env=False).content)
-

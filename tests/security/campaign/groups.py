@@ -25,11 +25,11 @@ from tests.security.campaign.tally import Outcome
 __all__ = ["CLEAN", "GROUPS", "IS_FULL", "judge_group"]
 
 IS_FULL: Final = "CORTEX_REPLAY_TORTURE" in os.environ
-COUNT: Final = 120 if IS_FULL else 5
+COUNT: Final = 120 if IS_FULL else 4
 """Secrets of each class for a write path; there are 114 kinds."""
 CLEAN: Final = 10_000 if IS_FULL else 300
 
-_AT_ONCE: Final = 12 if IS_FULL else 60
+_AT_ONCE: Final = 6 if IS_FULL else 21
 """Write paths that share a gateway: the more values it knows, the longer each search takes."""
 _FAILURES: Final = 2
 """Secrets of each class for a way to fail: a ledger keeps fifty reasons, and each is to be one of them."""

@@ -117,15 +117,16 @@ _PLANS: Final[dict[str, Interaction]] = {
 def judge_import(root: Path, planter: Planter) -> Outcome:
     """One cassette for each secret, so that no answer depends on another; every second one is JSON."""
     sandbox = Sandbox(root, planter)
-    folder = sandbox.given / "cassettes"
-    folder.mkdir()
     for name, plan in _PLANS.items():
         for one in planter.plant(name):
+            folder = sandbox.given / ("told" if int(one.tag[-2:]) % 3 else "in-json")
+            folder.mkdir(exist_ok=True)
             document = {"version": 1, "interactions": [plan(one, Random(one.tag))]}
             if int(one.tag[-1]) % 2:
                 (folder / f"{one.tag}.json").write_text(json.dumps(document))
             else:
                 (folder / f"{one.tag}.yaml").write_text(yaml.dump(document))
-    sandbox.run("import", "--store", "llm", "--dry-run", str(folder))
-    sandbox.run("import", "--store", "llm", "--record-failures", "--all", "--json", str(folder))
+    usual = ("import", "--store", "llm", "--record-failures")
+    sandbox.run(*usual, str(sandbox.given / "told"))
+    sandbox.run(*usual, "--all", "--json", str(sandbox.given / "in-json"))
     return sandbox.judged()

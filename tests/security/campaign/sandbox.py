@@ -84,13 +84,16 @@ class Sandbox:
     ) -> Iterator[dict[str, Any]]:
         """A gateway for as long as the block lasts; gives what it says of itself."""
         command = [str(PROGRAM), "serve", "--store", "llm", "--json", *options]
-        with subprocess.Popen(
-            command,
-            cwd=self.project,
-            env=self.environment(variables),
-            stdout=subprocess.PIPE,
-            stderr=(self.written / "serve.stderr").open("ab"),
-        ) as process:
+        with (
+            (self.written / "serve.stderr").open("ab") as talk,
+            subprocess.Popen(
+                command,
+                cwd=self.project,
+                env=self.environment(variables),
+                stdout=subprocess.PIPE,
+                stderr=talk,
+            ) as process,
+        ):
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, (self.written / "serve.stderr").read_text()
