@@ -31,7 +31,7 @@ def test_there_are_enough_kinds_and_encodings() -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_secret_is_written(group: str, tmp_path: Path) -> None:
-    """Known values never, patterns in at most one of two hundred; each leak with path, kind, encoding, place."""
+    """Known values never, patterns at most once in two hundred."""
     outcome = judge_group(group, tmp_path)
     wrong = complaints([outcome])
 

@@ -73,7 +73,18 @@ def _vector(random: Random) -> str:
 
 
 def _sentence(random: Random) -> str:
-    words = "the password is postgres and development of a test token needs true secrets from nobody".split()
+    words = [
+        "the",
+        "password",
+        "postgres",
+        "development",
+        "test",
+        "token",
+        "true",
+        "secret",
+        "of",
+        "changeme",
+    ]
     return " ".join(random.choices(words, k=40)).capitalize() + "."
 
 
@@ -105,17 +116,20 @@ def recorded_false_hits(root: Path, count: int) -> list[str]:
     sandbox = Sandbox(root, Planter("clean", 0))
     texts = list(clean_texts(count, "recorded"))
     wrong = []
-    with upstream() as server, httpx.Client(timeout=30, trust_env=False) as client:
-        with sandbox.serve("--mode", "record", **INNOCENT, **server.variables) as facts:
-            for number, (_, text) in enumerate(texts):
-                tag, dialect = f"tag-{number:05}", DIALECTS[number % len(DIALECTS)]
-                server.answers[tag] = whole(dialect.answer(text))
-                schema = {"type": "object", "properties": {"password": {"type": "string"}, "test": {}}}
-                body = asked(dialect, f"{tag} {text}", some_tool=schema)
-                client.post(facts["url"] + route(dialect), content=body).raise_for_status()
-                exchange = {"input": [tag, text], "options": {"password": "postgres", "token": True}}
-                client.post(facts["url"] + "/openai/v1/embeddings", json=exchange).raise_for_status()
-            ledger = client.get(facts["url"] + "/-/ledger").json()
+    with (
+        upstream() as server,
+        httpx.Client(timeout=30, trust_env=False) as client,
+        sandbox.serve("--mode", "record", variables={**INNOCENT, **server.variables}) as facts,
+    ):
+        for number, (_, text) in enumerate(texts):
+            tag, dialect = f"tag-{number:05}", DIALECTS[number % len(DIALECTS)]
+            server.answers[tag] = whole(dialect.answer(text))
+            schema = {"type": "object", "properties": {"password": {"type": "string"}, "test": {}}}
+            body = asked(dialect, f"{tag} {text}", some_tool=schema)
+            client.post(facts["url"] + route(dialect), content=body).raise_for_status()
+            exchange = {"input": [tag, text], "options": {"password": "postgres", "token": True}}
+            client.post(facts["url"] + "/openai/v1/embeddings", json=exchange).raise_for_status()
+        ledger = client.get(facts["url"] + "/-/ledger").json()
     wrong += [f"refused: {reason}" for reason in ledger["not_recorded"]]
     files = {path: path.read_text() for path in (sandbox.project / "llm").rglob("*.json")}
     wrong += [f"redacted: {text[:300]}" for text in files.values() if "[REDACTED:" in text]

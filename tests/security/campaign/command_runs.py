@@ -113,7 +113,7 @@ def judge_behind(root: Path, planter: Planter) -> Outcome:
         chats += [_chat(f"Say {one.tag}.", stream=True) for one in events]
         chats += [("/embeddings", {"input": [one.tag], one.written: 1}) for one in refused]
         _behind(sandbox, server, "record", chats)
-        wanted = [_chat(f"Say what I never said: {one.text}") for one in misses]
+        wanted: list[tuple[str, Any]] = [_chat(f"Say what I never said: {one.text}") for one in misses]
         wanted += [(f"/files/{_quoted(one.written)}/{one.tag}", None) for one in paths]
         _behind(sandbox, server, "replay", wanted, *(one.text for one in arguments))
     return sandbox.judged()
@@ -161,14 +161,14 @@ def _behind(
     program, file = sandbox.given / "program.py", sandbox.given / "calls.jsonl"
     program.write_text(_PROGRAM)
     file.write_text("".join(json.dumps(call) + "\n" for call in calls))
-    options = ("--store", "llm", "--json", "--report", f"{command}-report.json")
+    options = ["--store", "llm", "--json", "--report", f"{command}-report.json"]
     if command == "record":
-        options = (*options, "--record-failures")
+        options.append("--record-failures")
     behind = ("--", str(PYTHON), str(program), str(file), *more)
-    sandbox.run(command, *options, *behind, **server.variables)
+    sandbox.run(command, *options, *behind, variables=server.variables)
 
 
-def _chat(text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+def _chat(text: str, **more: Any) -> tuple[str, Any]:
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     return "/chat/completions", body | more
 

@@ -11,8 +11,8 @@ from random import Random
 import httpx
 
 from tests.adapters.dialects import DIALECTS
-from tests.security.campaign.plans import PLANS, Plan, asked, route
-from tests.security.campaign.plant import Planted, Planter
+from tests.security.campaign.plans import OWN_KEY, PLANS, Plan, asked, route
+from tests.security.campaign.plant import Class, Planted, Planter
 from tests.security.campaign.sandbox import Sandbox
 from tests.security.campaign.tally import Outcome
 from tests.security.campaign.upstream import Upstream, upstream
@@ -25,10 +25,10 @@ def judge_gateway(root: Path, planter: Planter, names: Sequence[str]) -> Outcome
     sandbox = Sandbox(root, planter)
     calls = _calls(planter, names)
     with upstream() as server:
-        learned = [one for one, _ in calls if one.path == "gateway: a client's own key"]
+        learned = [one for one, _ in calls if one.path == OWN_KEY]
         variables = {**server.variables, **_withheld(learned)}
         options = ("--mode", "record", "--record-failures", "--timeout-ms", "10000")
-        with sandbox.serve(*options, **variables) as facts:
+        with sandbox.serve(*options, variables=variables) as facts:
             _send(sandbox, facts["url"], server, calls)
             _ask_ledger(sandbox, facts["url"])
     sandbox.run("list", "--store", "llm", "--json")
@@ -44,7 +44,7 @@ def judge_killed_gateway(root: Path, planter: Planter) -> Outcome:
     planter.planted[:] = [one for one, _ in calls]
     with (
         upstream() as server,
-        sandbox.serve("--mode", "record", stop=signal.SIGKILL, **server.variables) as facts,
+        sandbox.serve("--mode", "record", variables=server.variables, stop=signal.SIGKILL) as facts,
     ):
         _send(sandbox, facts["url"], server, calls)
     assert list(sandbox.project.rglob("*.add")) or list(sandbox.project.rglob("staging/*")), "nothing staged"
@@ -62,10 +62,10 @@ def judge_misses(root: Path, planter: Planter) -> Outcome:
     others = ("exchange: embeddings", "exchange: path", "exchange: query", "exchange: form", "gateway: scope")
     misses += _calls(planter, others, "miss, ")
     with upstream() as server:
-        with sandbox.serve("--mode", "record", **server.variables) as facts:
+        with sandbox.serve("--mode", "record", variables=server.variables) as facts:
             for dialect in DIALECTS:
                 httpx.post(facts["url"] + route(dialect), content=asked(dialect, "Tell me about it."))
-        with sandbox.serve("--mode", "replay", **server.variables) as facts:
+        with sandbox.serve("--mode", "replay", variables=server.variables) as facts:
             for reply in _send(sandbox, facts["url"], server, misses):
                 sandbox.say("the answer to a miss", reply.content)
             _ask_ledger(sandbox, facts["url"])
@@ -77,9 +77,9 @@ def _calls(planter: Planter, names: Iterable[str], prefix: str = "") -> list[tup
     calls = []
     for name in names:
         # A key that a client brings is known by being used, and need not look like one.
-        classes = ("known",) if name == "gateway: a client's own key" else ("known", "pattern")
-        for one in planter.plant(prefix + name, classes=classes):
-            calls.append((one, PLANS[name](one, Random(one.tag))))
+        classes: tuple[Class, ...] = ("known",) if name == OWN_KEY else ("known", "pattern")
+        planted = planter.plant(prefix + name, classes=classes)
+        calls += [(one, PLANS[name](one, Random(one.tag))) for one in planted]
     return calls
 
 

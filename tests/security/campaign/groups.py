@@ -25,7 +25,7 @@ from tests.security.campaign.tally import Outcome
 __all__ = ["CLEAN", "GROUPS", "IS_FULL", "judge_group"]
 
 IS_FULL: Final = "CORTEX_REPLAY_TORTURE" in os.environ
-COUNT: Final = 120 if IS_FULL else 4
+COUNT: Final = 60 if IS_FULL else 4
 """Secrets of each class for a write path; there are 114 kinds."""
 CLEAN: Final = 10_000 if IS_FULL else 300
 

@@ -1,4 +1,4 @@
-"""Cassettes of vcrpy, taken over: YAML and JSON, completions and exchanges, with the keys they were made with."""
+"""Cassettes of vcrpy, taken over: YAML and JSON, completions and exchanges, with the keys in them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Looks for planted secrets in bytes, by other means than the redactor: none of its code is used here.
 
-Every twelve characters of a secret, as they are, and as much of it in hex and in base64 at each alignment, are
-put into tables. All bytes are then compared with the table: as they are, with escapes undone, and with the strings
+Every twelve characters of a secret in a row, and as much of it in hex and in base64 at each alignment, go
+into tables. All bytes are then compared with these: as they are, with escapes undone, and with the strings
 of each JSON document joined along lists and events.
 """
 
@@ -50,7 +50,7 @@ class _Form:
     name: str
     width: int
     common: int
-    """So many characters that other secrets have as well are a prefix, the head of a JWT, a host: no secret."""
+    """So many characters that others have as well are no secret: a prefix, the head of a JWT, a host."""
     runs: re.Pattern[bytes] | None
     """Where it can stand at all; ``None`` for anywhere."""
 

@@ -14,8 +14,9 @@ from tests.adapters.fake_provider import Exchange, Script, stream, whole
 from tests.security.campaign.plant import Planted
 from tests.security.campaign.upstream import cuts
 
-__all__ = ["FAILURES", "PLANS", "Plan", "WhatToDo", "asked", "route"]
+__all__ = ["FAILURES", "OWN_KEY", "PLANS", "Plan", "WhatToDo", "asked", "route"]
 
+OWN_KEY: Final = "gateway: a client's own key"
 JSON: Final = {"content-type": "application/json"}
 
 
@@ -408,5 +409,5 @@ PLANS: Final[dict[str, WhatToDo]] = {
     "exchange: content type": _content_type,
     "exchange: error": _kept_refusal,
     "exchange: redirect": _redirect,
-    "gateway: a client's own key": _own_key,
+    OWN_KEY: _own_key,
 }

@@ -82,6 +82,5 @@ def _pytest(
         *("-m", "pytest", "-p", "cortex_replay.pytest_plugin", *quiet),
         *("--llm-store", "llm", *options, str(sandbox.given)),
         program=PYTHON,
-        **variables,
-        **alone,
+        variables={**variables, **alone},
     )

@@ -51,7 +51,10 @@ def judge_rpc(root: Path, planter: Planter) -> Outcome:
                 server.answers[one.tag] = whole({"error": {"message": f"bad key {one.text}"}})
         variables = {"CI_CALLER": _TOKEN, "LOCAL_KEY": "the-key-" + "of-the-local-one-0815"}
         headers = {"authorization": f"Bearer {_TOKEN}"}
-        with sandbox.serve("--mode", "once", **variables) as facts, httpx.Client(trust_env=False) as client:
+        with (
+            sandbox.serve("--mode", "once", variables=variables) as facts,
+            httpx.Client(trust_env=False) as client,
+        ):
             door = f"http://127.0.0.1:{facts['port']}/rpc"
             if client.post(door, json={}, headers=headers).status_code == 401:
                 door = f"{facts['url']}/rpc"
@@ -66,7 +69,7 @@ def judge_rpc(root: Path, planter: Planter) -> Outcome:
         lines = "".join(json.dumps(message) + "\n" for message in messages).encode()
         piped = ("serve", "--store", "llm", "--stdio", "--caller", "ci", "--mode", "once")
         said = len(sandbox.said)
-        done = sandbox.run(*piped, stdin=lines, **variables)
+        done = sandbox.run(*piped, stdin=lines, variables=variables)
         # An answer is for the caller, who asked for it; errors are ours.
         sandbox.said[said] = (
             "errors on stdio",

@@ -61,7 +61,11 @@ class Sandbox:
         }
 
     def run(
-        self, *arguments: str, program: Path = PROGRAM, stdin: bytes = b"", **variables: str
+        self,
+        *arguments: str,
+        variables: Mapping[str, str] | None = None,
+        program: Path = PROGRAM,
+        stdin: bytes = b"",
     ) -> subprocess.CompletedProcess[bytes]:
         """A command to its end; all that it says is judged."""
         done = subprocess.run(
@@ -80,7 +84,7 @@ class Sandbox:
 
     @contextmanager
     def serve(
-        self, *options: str, stop: signal.Signals = signal.SIGINT, **variables: str
+        self, *options: str, variables: Mapping[str, str], stop: signal.Signals = signal.SIGINT
     ) -> Iterator[dict[str, Any]]:
         """A gateway for as long as the block lasts; gives what it says of itself."""
         command = [str(PROGRAM), "serve", "--store", "llm", "--json", *options]

@@ -32,7 +32,8 @@ def complaints(outcomes: Iterable[Outcome]) -> list[str]:
     wrong = [str(leak) for leak in leaks if leak.planted.class_ == "known"]
     planted = sum(one.class_ == "pattern" for outcome in outcomes for one in outcome.planted)
     by_pattern = [leak for leak in leaks if leak.planted.class_ == "pattern"]
-    if len({leak.planted.tag for leak in by_pattern}) > (1 - PATTERN_GOAL) * planted:
+    # One is no figure: a group of fifty secrets cannot tell 99.5 % from 98 %. The whole campaign can.
+    if len({leak.planted.tag for leak in by_pattern}) > max(1, (1 - PATTERN_GOAL) * planted):
         wrong += map(str, by_pattern)
     return wrong
 
