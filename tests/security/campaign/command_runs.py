@@ -101,6 +101,7 @@ def judge_behind(root: Path, planter: Planter) -> Outcome:
     misses = list(planter.plant("replay -- COMMAND: miss, --report, summary", count=few))
     paths = list(planter.plant("replay -- COMMAND: missed path", count=few))
     arguments = list(planter.plant("replay -- COMMAND: its arguments", count=1, encodings=["plain"]))
+    swept = list(planter.plant("sweep -- COMMAND: miss", count=few))
     with upstream() as server:
         for one in answers:
             server.answers[one.tag] = whole(CHAT.answer(one.text))
@@ -109,13 +110,16 @@ def judge_behind(root: Path, planter: Planter) -> Outcome:
         for one in events:
             script = stream([CHAT.events("a")[0], CHAT.error_event(f"wrong key {one.text}")])
             server.answers[one.tag] = script
-        chats = [_chat(f"Say {one.tag}.") for one in (*answers, *failures)]
+        # What is missed is told by how it differs from the nearest.
+        chats = [_chat("Say what I never said: here: and no more.")]
+        chats += [_chat(f"Say {one.tag}.") for one in (*answers, *failures)]
         chats += [_chat(f"Say {one.tag}.", stream=True) for one in events]
         chats += [("/embeddings", {"input": [one.tag], one.written: 1}) for one in refused]
         _behind(sandbox, server, "record", chats)
         wanted: list[tuple[str, Any]] = [_chat(f"Say what I never said: {one.text}") for one in misses]
         wanted += [(f"/files/{_quoted(one.written)}/{one.tag}", None) for one in paths]
         _behind(sandbox, server, "replay", wanted, *(one.text for one in arguments))
+        _behind(sandbox, server, "sweep", [_chat(f"Say what I never said: {one.text}") for one in swept])
     return sandbox.judged()
 
 
@@ -140,6 +144,12 @@ def judge_inspection(root: Path, planter: Planter) -> Outcome:
     made.commit()
     for command in commands:
         sandbox.run(*command)
+    unlisted = planter.plant(
+        "verify of a store with secrets", count=_FEW, classes=("known",), encodings=["plain", "hex"]
+    )
+    for one in unlisted:
+        (sandbox.given / "old/fixtures" / f"{one.tag}-{one.written.replace('/', '')[:150]}.json").touch()
+    sandbox.run("verify", *store)
     return sandbox.judged()
 
 
@@ -161,7 +171,9 @@ def _behind(
     program, file = sandbox.given / "program.py", sandbox.given / "calls.jsonl"
     program.write_text(_PROGRAM)
     file.write_text("".join(json.dumps(call) + "\n" for call in calls))
-    options = ["--store", "llm", "--json", "--report", f"{command}-report.json"]
+    options = ["--store", "llm", "--json"]
+    if command != "sweep":
+        options += ["--report", f"{command}-report.json"]
     if command == "record":
         options.append("--record-failures")
     behind = ("--", str(PYTHON), str(program), str(file), *more)

@@ -58,7 +58,7 @@ def judge_plugin(root: Path, planter: Planter) -> Outcome:
             server.answers[one.tag] = stream(events, _ANTHROPIC.media_type)
         for one in failures:
             server.answers[one.tag] = whole({"error": {"message": f"bad key {one.text}"}})
-        texts = [one.text for one in prompts]
+        texts = ["Nobody asked: here: and no more.", *(one.text for one in prompts)]
         texts += [f"Say {one.tag}" for one in (*answers, *streams, *failures)]
         once = ("--llm-mode", "once", "--llm-report", "recorded.json")
         _pytest(sandbox, server.variables, texts, ids, *once)
