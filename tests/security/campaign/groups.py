@@ -25,11 +25,11 @@ from tests.security.campaign.tally import Outcome
 __all__ = ["CLEAN", "GROUPS", "IS_FULL", "judge_group"]
 
 IS_FULL: Final = "CORTEX_REPLAY_TORTURE" in os.environ
-COUNT: Final = 60 if IS_FULL else 4
+COUNT: Final = 24 if IS_FULL else 4
 """Secrets of each class for a write path; there are 114 kinds."""
 CLEAN: Final = 10_000 if IS_FULL else 300
 
-_AT_ONCE: Final = 6 if IS_FULL else 21
+_AT_ONCE: Final = 9 if IS_FULL else 21
 """Write paths that share a gateway: the more values it knows, the longer each search takes."""
 _FAILURES: Final = 2
 """Secrets of each class for a way to fail: a ledger keeps fifty reasons, and each is to be one of them."""
@@ -48,7 +48,7 @@ def _gateways() -> Iterator[tuple[str, Group]]:
 
 
 def _failures() -> Iterator[tuple[str, Group]]:
-    for turn in range(12 if IS_FULL else 1):
+    for turn in range(6 if IS_FULL else 1):
 
         def judge(root: Path, planter: Planter) -> Outcome:
             planter.count = _FAILURES

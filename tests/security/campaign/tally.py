@@ -13,6 +13,8 @@ from tests.security.campaign.plant import Planted
 __all__ = ["PATTERN_GOAL", "Outcome", "complaints", "markdown"]
 
 PATTERN_GOAL: Final = 0.995
+_RECORDED: Final = (": prompt", ": answer", ": stream")
+"""Write paths of ordinary recordings: a secret is cut out of these, and the rest is recorded."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Outcome:
 
 
 def complaints(outcomes: Iterable[Outcome]) -> list[str]:
-    """What breaks the promise, a line each: every known value, and patterns below their goal."""
+    """What breaks the promise, a line each: every known value, patterns below their goal, and ordinary
+    recordings that were refused where the secret could be cut out."""
     outcomes = list(outcomes)
     leaks = [leak for outcome in outcomes for leak in outcome.leaks]
     wrong = [str(leak) for leak in leaks if leak.planted.class_ == "known"]
@@ -35,6 +38,12 @@ def complaints(outcomes: Iterable[Outcome]) -> list[str]:
     # One is no figure: a group of fifty secrets cannot tell 99.5 % from 98 %. The whole campaign can.
     if len({leak.planted.tag for leak in by_pattern}) > max(1, (1 - PATTERN_GOAL) * planted):
         wrong += map(str, by_pattern)
+    wrong += [
+        f"{one}: nothing was recorded"
+        for outcome in outcomes
+        for one in outcome.planted
+        if one.path.endswith(_RECORDED) and one.tag not in outcome.kept
+    ]
     return wrong
 
 
