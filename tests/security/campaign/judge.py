@@ -26,6 +26,7 @@ __all__ = ["Judge", "Leak"]
 
 STEP: Final = 3
 """Of the places looked at: two characters more than a window are never missed."""
+_HOST: Final = re.compile(r"^https://[^/@]+/")
 _ESCAPE: Final = re.compile(rb"\\+(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'/bfnrt])")
 _CONTROLS: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _DATA: Final = re.compile(rb"^(?:data: ?)?(\{.*\}|\[.*\]|\".*\")\r?$", re.MULTILINE)
@@ -107,6 +108,7 @@ class Judge:
 
 
 def _written(form: str, value: str) -> Iterator[bytes]:
+    value = _HOST.sub("", value)  # the secret of a webhook is its path
     lines = [line for line in value.splitlines() if not line.startswith("-----")]
     if form == "base64":
         for shift in range(3):
