@@ -1,0 +1,240 @@
+"""The rows of the matrix: every command as a user would give it, and what it may change by it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tests.security.matrix.sandbox import Sandbox
+
+__all__ = ["ROWS", "Row"]
+
+PROGRAM: Final = str(Path(sys.executable).with_name("cortex-replay"))
+PYTEST: Final = str(Path(sys.executable).with_name("pytest"))
+STORES: Final = tuple(
+    f"{store}{part}"
+    for store in ("", "llm/")
+    for part in ("INDEX.toml", "fixtures/**", ".cortex-replay/**", "exchanges/**")
+)
+"""What a command that records may change, relative to the clone."""
+REPORT: Final = "report.json"
+
+# The user's own program: it asks over the gateway that the environment names, whatever stands in the clone.
+ASK: Final = """\
+import json, os, urllib.request
+def ask(text):
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), key)
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).read()
+"""
+ASK_RECORDED: Final = f"{ASK}ask('What is recorded?')"
+ASK_NEW: Final = f"{ASK_RECORDED}\nask('What is new?')"
+
+
+def asking(program: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-I", "-c", program)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command. ``{name}`` in an argument is filled in from the sandbox."""
+
+    name: str
+    arguments: tuple[str, ...]
+    command: str = ""
+    """The command of the program that this is about, if any."""
+    program: str = PROGRAM
+    changes: tuple[str, ...] = ()
+    """What it may change, relative to the clone."""
+    calls: bool = False
+    """Whether its user wants it to ask a server that a configuration names; secrets may not go there."""
+    statuses: frozenset[int] | None = None
+    """Exit statuses; ``None`` for those that the help of the command lists."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[Sandbox], None] | None = None
+    stdin: bytes = b""
+    serves: bool = False
+    """Whether it runs until it is interrupted, and prints a URL to call."""
+    runs_git: bool = False
+    """Whether the user runs git, which does what its own configuration says."""
+
+
+def _of(name: str, *arguments: str, changes: tuple[str, ...] = (), **more: object) -> Row:
+    """A row for a command of the program; its first argument is the command."""
+    return Row(name, arguments, arguments[0], changes=changes, **more)  # type: ignore[arg-type]
+
+
+def _without_store(sandbox: Sandbox) -> None:
+    """As a project in which nobody has run ``init`` yet; links that were planted stay."""
+    for name in ("INDEX.toml", "test_llm_example.py"):
+        if (sandbox.clone / name).is_file() and not (sandbox.clone / name).is_symlink():
+            (sandbox.clone / name).unlink()
+
+
+def _with_driver(sandbox: Sandbox) -> None:
+    sandbox.git("config", "merge.cortex-replay.driver", sandbox.driver)
+
+
+def _with_hook(sandbox: Sandbox) -> None:
+    """The hook that the user has installed, as pre-commit would run it."""
+    hook = sandbox.clone / ".git" / "hooks" / "pre-commit"
+    if hook.parent.parent.is_dir():
+        hook.parent.mkdir(exist_ok=True)
+        hook.unlink(missing_ok=True)
+        hook.write_text(f"#!/bin/sh\nexec {PROGRAM} verify --staged\n")
+        hook.chmod(0o755)
+
+
+def _with_sides(sandbox: Sandbox) -> None:
+    for name in ("base", "ours", "theirs"):
+        side = sandbox.top / "tmp" / name
+        side.write_bytes(sandbox.index_bytes)
+
+
+_INIT = (
+    *STORES,
+    "test_llm_example.py",
+    "llm/test_llm_example.py",
+    ".gitattributes",
+    "llm/.gitattributes",
+    ".gitignore",
+    "llm/.gitignore",
+    ".pre-commit-config.yaml",
+    ".git/config",
+    "llm",
+)
+_GIT = (".git", ".git/**")
+_OWN_UPSTREAM = ("--upstream", "openai={own}/v1")
+_PYTEST_STATUSES = frozenset(range(6))
+_ANY = frozenset(range(256))
+_ACTIONS = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "{top}/tmp/summary.md"}
+_SCRIPTED = ("--provider", "scripted", "--model", "demo", "--prompt")
+_RPC = b'{"jsonrpc":"2.0","id":1,"method":"llm_complete","params":{"model":"demo","messages":"Hi."}}\n'
+
+
+def _pytest(name: str, *arguments: str, changes: tuple[str, ...] = (), **more: object) -> Row:
+    options = ("-p", "no:cacheprovider", "tests", *arguments)
+    return Row(
+        name,
+        options,
+        program=PYTEST,
+        changes=changes,
+        statuses=_PYTEST_STATUSES,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    _of("init", "init", changes=_INIT, prepare=_without_store),
+    _of("init again", "init", changes=_INIT),
+    _of("init --json", "init", "--json", changes=_INIT, prepare=_without_store),
+    _of("init --store sub/new", "init", "--store", "sub/new", changes=(*_INIT, "sub", "sub/**")),
+    _of("init --driver-only", "init", "--driver-only", changes=(".git/config",)),
+    _of("verify", "verify", changes=(".git/config",)),
+    _of("verify --quick --json", "verify", "--quick", "--json", changes=(".git/config",)),
+    _of("verify --strict --base", "verify", "--strict", "--base", "HEAD~1", changes=(".git/config",)),
+    _of("verify --staged", "verify", "--staged", changes=(".git/config", ".git/index")),
+    _of("index", "index", changes=STORES),
+    _of("index --check", "index", "--check"),
+    _of("index --dry-run --json", "index", "--dry-run", "--json"),
+    _of("index --adopt-staged", "index", "--adopt-staged", changes=STORES),
+    _of("index --discard-staged", "index", "--discard-staged", changes=STORES),
+    _of("index --accept-changed", "index", "--accept-changed", "--drop-missing", changes=STORES),
+    _of("record scripted", "record", *_SCRIPTED, "What is the weather in Paris?", changes=STORES),
+    _of("record echo", "record", "--provider", "echo", "--model", "m", "--prompt", "Hi.", changes=STORES),
+    _of("record configured", "record", "--model", "m", "--prompt", "Hi.", changes=STORES, calls=True),
+    _of(
+        "record configured --json",
+        *("record", "--model", "m", "--prompt", "a" * 64 + "!", "--mode", "record", "--json"),
+        changes=STORES,
+        calls=True,
+    ),
+    _of(
+        "record --script",
+        *("record", "--provider", "scripted", "--script", "script.toml", "--model", "m", "--prompt", "Hi."),
+        changes=STORES,
+    ),
+    _of("record --batch", "record", "--provider", "echo", "--batch", "requests.jsonl", changes=STORES),
+    _of("record --refresh", "record", "--refresh", "--provider", "echo", changes=STORES),
+    _of("record --refresh --check", "record", "--refresh", "--check", "--provider", "echo"),
+    _of(
+        "record -- CMD",
+        *("record", *_OWN_UPSTREAM, "--report", REPORT, *asking(ASK_NEW)),
+        changes=(*STORES, REPORT),
+        calls=True,
+    ),
+    _of("record configured -- CMD", "record", *asking(ASK_NEW), changes=STORES, calls=True),
+    _of("replay -- CMD", "replay", "--report", REPORT, *asking(ASK_RECORDED), changes=(REPORT,)),
+    _of("replay --json -- CMD (miss)", "replay", "--json", "--fail-on", "miss", *asking(ASK_NEW)),
+    _of("sweep -- CMD", "sweep", "--fault", "429", *asking(ASK_RECORDED)),
+    _of("serve", "serve", "--url-file", "url.txt", changes=("url.txt",), serves=True),
+    _of("serve --mode once", "serve", "--mode", "once", changes=STORES, calls=True, serves=True),
+    _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC),
+    _of("import", "import", "cassettes", changes=STORES),
+    _of("import --dry-run --json", "import", "cassettes", "--dry-run", "--json"),
+    _of("prune --model", "prune", "--model", "*", changes=STORES),
+    _of("prune --unused-from", "prune", "--unused-from", "unused.json", changes=STORES),
+    _of("prune --dry-run", "prune", "--model", "*", "--dry-run"),
+    _of("rekey", "rekey", changes=STORES),
+    _of("rekey --accept-changed", "rekey", "--accept-changed", "--json", changes=STORES),
+    _of("export", "export", "--crtx", "out", changes=("out", "out/**")),
+    _of("list", "list"),
+    _of("list --json", "list", "--json"),
+    _of("show", "show", "{fixture}"),
+    _of("show --json", "show", "{fixture}", "--json"),
+    _of("explain", "explain", "{fixture}"),
+    _of("explain --json", "explain", "{fixture}", "--json"),
+    _of("scan", "scan"),
+    _of("scan --json", "scan", "--json"),
+    _of("config", "config"),
+    _of("config --json", "config", "--json"),
+    _of("trust", "trust"),
+    _of("trust --json", "trust", "--json"),
+    _of(
+        "merge-driver",
+        *("merge-driver", "{top}/tmp/base", "{top}/tmp/ours", "{top}/tmp/theirs", "INDEX.toml"),
+        prepare=_with_sides,
+    ),
+    _of("completion", "completion", "bash"),
+    Row(
+        "completing a fixture",
+        (),
+        variables={
+            "_CORTEX_REPLAY_COMPLETE": "zsh_complete",
+            "COMP_WORDS": "cortex-replay show ",
+            "COMP_CWORD": "2",
+        },
+        statuses=frozenset([0, 1]),
+    ),
+    Row(
+        "git merge",
+        ("merge", "--no-edit", "origin/theirs"),
+        "merge-driver",
+        program="git",
+        changes=(*_GIT, *STORES),
+        statuses=_ANY,
+        prepare=_with_driver,
+        runs_git=True,
+    ),
+    Row(
+        "git commit with the hook",
+        ("commit", "--quiet", "--allow-empty", "--message", "x"),
+        "verify",
+        program="git",
+        changes=_GIT,
+        statuses=_ANY,
+        prepare=_with_hook,
+        runs_git=True,
+    ),
+    _pytest("pytest"),
+    _pytest("pytest in CI", variables=_ACTIONS),
+    _pytest("pytest --llm-report", "--llm-report", REPORT, changes=(REPORT,)),
+    _pytest("pytest once", "--llm-mode", "once", changes=STORES, calls=True),
+    _pytest("pytest once -n 1", "--llm-mode", "once", "-n", "1", changes=STORES, calls=True),
+)
