@@ -35,10 +35,12 @@ _OURS: Final = (
     "home/.config/cortex-replay/**",
     "home/.cache",
     "home/.cache/cortex-replay/**",
+    "tmp/**",
 )
-"""Folders of the user's that are for this program."""
+"""Folders of the user's that are for this program, and the one for temporary files."""
 _OWN_KEYS: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 """What a server that the user has chosen may get."""
+_SHOWN: Final = 8
 _STATUS_LINE: Final = re.compile(r"^  (\d)  ", re.MULTILINE)
 _COMMAND_LINE: Final = re.compile(r"^  ([a-z][a-z-]*) ", re.MULTILINE)
 _URL: Final = re.compile(rb"http://[^\s\"]+")
@@ -101,11 +103,12 @@ def _of_files(
     row: Row, sandbox: Sandbox, before: dict[str, judges.Entry], after: dict[str, judges.Entry]
 ) -> Iterator[str]:
     allowed = [*_OURS, *(f"{_CLONE}/{path}" for path in row.changes)]
-    if "GITHUB_STEP_SUMMARY" in row.variables:
-        allowed.append("tmp/summary.md")
     found = judges.changes(before, after)
-    for path, what in judges.unexpected(found, allowed).items():
+    wrong = judges.unexpected(found, allowed)
+    for path, what in list(wrong.items())[:_SHOWN]:
         yield f"files: {path!r} {what}"
+    if len(wrong) > _SHOWN:
+        yield f"files: and {len(wrong) - _SHOWN} more"
     for path in found:
         full = sandbox.top / path
         if path in after and after[path].kind == "file":

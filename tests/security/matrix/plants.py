@@ -17,7 +17,7 @@ from cortex_replay import blake3_hex
 from cortex_replay.store.fixture import Answer, render_fixture
 from cortex_replay.store.index import FixtureRow, Index, parse_index, render_index
 from tests.builder import ask, fixture_of
-from tests.security.matrix.sandbox import HOSTILE_FIXTURE, Sandbox, Workshop
+from tests.security.matrix.sandbox import HOSTILE_FIXTURE, Sandbox, Workshop, run_git
 
 __all__ = ["ADOPTED", "PLANTS", "Plant"]
 
@@ -159,9 +159,10 @@ def _bare(folder: str) -> Make:
         for name in ("objects", "refs/heads"):
             _file(f"{folder}/{name}/keep", "")(tree, workshop)
         _file(f"{folder}/HEAD", "ref: refs/heads/main\n")(tree, workshop)
-        _file(f"{folder}/config", _git_settings(workshop, "\tbare = false\n\tworktree = ..\n"))(
-            tree, workshop
-        )
+        (tree / folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+        run_git(tree, "--git-dir", folder, "--work-tree", folder, "add", "--force", "HEAD")
+        settings = _git_settings(workshop, "\tbare = false\n\tworktree = .\n")
+        (tree / folder / "config").write_text(settings)
 
     return make
 

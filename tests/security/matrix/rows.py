@@ -31,7 +31,10 @@ def ask(text):
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), key)
-    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).read()
+    try:
+        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).read()
+    except OSError:
+        raise SystemExit(1)
 """
 ASK_RECORDED: Final = f"{ASK}ask('What is recorded?')"
 ASK_NEW: Final = f"{ASK_RECORDED}\nask('What is new?')"
@@ -72,9 +75,10 @@ def _of(name: str, *arguments: str, changes: tuple[str, ...] = (), **more: objec
 
 def _without_store(sandbox: Sandbox) -> None:
     """As a project in which nobody has run ``init`` yet; links that were planted stay."""
-    for name in ("INDEX.toml", "test_llm_example.py"):
-        if (sandbox.clone / name).is_file() and not (sandbox.clone / name).is_symlink():
-            (sandbox.clone / name).unlink()
+    for name in sandbox.workshop.store_files:
+        path = sandbox.clone / name
+        if path.is_file() and path.resolve() == path.absolute():
+            path.unlink()
 
 
 def _with_driver(sandbox: Sandbox) -> None:
@@ -97,6 +101,8 @@ def _with_sides(sandbox: Sandbox) -> None:
         side.write_bytes(sandbox.index_bytes)
 
 
+_GIT_CONFIG = (".git/config", "real/config")
+"""Where git keeps the settings of the clone; the second where a plant has put it."""
 _INIT = (
     *STORES,
     "test_llm_example.py",
@@ -106,7 +112,7 @@ _INIT = (
     ".gitignore",
     "llm/.gitignore",
     ".pre-commit-config.yaml",
-    ".git/config",
+    *_GIT_CONFIG,
     "llm",
 )
 _GIT = (".git", ".git/**")
@@ -119,13 +125,16 @@ _RPC = b'{"jsonrpc":"2.0","id":1,"method":"llm_complete","params":{"model":"demo
 
 
 def _pytest(name: str, *arguments: str, changes: tuple[str, ...] = (), **more: object) -> Row:
-    options = ("-p", "no:cacheprovider", "tests", *arguments)
+    # Other plugins would take most of the time.
+    options = ("-p", "no:cacheprovider", "-p", "cortex_replay.pytest_plugin", "tests", *arguments)
+    variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **dict(more.pop("variables", {}))}  # type: ignore[call-overload]
     return Row(
         name,
         options,
         program=PYTEST,
         changes=changes,
         statuses=_PYTEST_STATUSES,
+        variables=variables,
         **more,  # type: ignore[arg-type]
     )
 
@@ -135,11 +144,11 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("init again", "init", changes=_INIT),
     _of("init --json", "init", "--json", changes=_INIT, prepare=_without_store),
     _of("init --store sub/new", "init", "--store", "sub/new", changes=(*_INIT, "sub", "sub/**")),
-    _of("init --driver-only", "init", "--driver-only", changes=(".git/config",)),
-    _of("verify", "verify", changes=(".git/config",)),
-    _of("verify --quick --json", "verify", "--quick", "--json", changes=(".git/config",)),
-    _of("verify --strict --base", "verify", "--strict", "--base", "HEAD~1", changes=(".git/config",)),
-    _of("verify --staged", "verify", "--staged", changes=(".git/config", ".git/index")),
+    _of("init --driver-only", "init", "--driver-only", changes=_GIT_CONFIG),
+    _of("verify", "verify", changes=_GIT_CONFIG),
+    _of("verify --quick --json", "verify", "--quick", "--json", changes=_GIT_CONFIG),
+    _of("verify --strict --base", "verify", "--strict", "--base", "HEAD~1", changes=_GIT_CONFIG),
+    _of("verify --staged", "verify", "--staged", changes=(*_GIT_CONFIG, ".git/index")),
     _of("index", "index", changes=STORES),
     _of("index --check", "index", "--check"),
     _of("index --dry-run --json", "index", "--dry-run", "--json"),
@@ -236,5 +245,5 @@ ROWS: Final[tuple[Row, ...]] = (
     _pytest("pytest in CI", variables=_ACTIONS),
     _pytest("pytest --llm-report", "--llm-report", REPORT, changes=(REPORT,)),
     _pytest("pytest once", "--llm-mode", "once", changes=STORES, calls=True),
-    _pytest("pytest once -n 1", "--llm-mode", "once", "-n", "1", changes=STORES, calls=True),
+    _pytest("pytest once -n 1", "--llm-mode", "once", "-p", "xdist", "-n", "1", changes=STORES, calls=True),
 )

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cortex_replay.store.index import parse_index
 from tests.builder import StoreBuilder
 from tests.security.matrix.rows import ASK_RECORDED, PROGRAM, asking
 from tests.security.matrix.sinks import Sink, own_address
@@ -170,7 +171,7 @@ class Workshop:
             run_git(tree, "add", "--all", "--force")
             run_git(tree, "commit", "--quiet", "--allow-empty", "--message", "plant")
             clone = self.top / f"clone{len(self._clones)}"
-            run_git(self.top, "clone", "--quiet", str(tree), str(clone))
+            run_git(self.top, "clone", "--quiet", "--template=", str(tree), str(clone))
             shutil.rmtree(tree)
             self._clones[plant.name] = clone
         return self._clones[plant.name]
@@ -194,7 +195,7 @@ class Workshop:
         (tree / "requests.jsonl").write_text(_REQUESTS)
         (tree / "script.toml").write_text(_SCRIPT)
         (tree / "unused.json").write_text('{"used": [], "unused": []}')
-        run_git(tree, "init", "--quiet", "--initial-branch", "main")
+        run_git(tree, "init", "--quiet", "--template=", "--initial-branch", "main")
         self._tell(tree, "record", "--upstream", f"openai={self.own.url}/v1", *asking(ASK_RECORDED))
         self._tell(tree, "init", "--driver-only")
         shutil.rmtree(tree / ".cortex-replay")
@@ -208,6 +209,9 @@ class Workshop:
             shutil.rmtree(tree / ".cortex-replay")
             run_git(tree, "add", "--all")
             run_git(tree, "commit", "--quiet", "--message", branch)
+        index = parse_index((tree / "INDEX.toml").read_text())
+        self.store_files = ("INDEX.toml", *(row.path for row in index.rows))
+        """What belongs to the store of the honest project."""
 
     def _tell(self, tree: Path, *arguments: str) -> None:
         """Run the program for its honest user."""
