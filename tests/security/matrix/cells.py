@@ -44,7 +44,7 @@ _SHOWN: Final = 8
 _STATUS_LINE: Final = re.compile(r"^  (\d)  ", re.MULTILINE)
 _COMMAND_LINE: Final = re.compile(r"^  ([a-z][a-z-]*) ", re.MULTILINE)
 _URL: Final = re.compile(rb"http://[^\s\"]+")
-_GUARD_BYTES: Final = 8 << 30
+_GUARD_BYTES: Final = 2 << 30
 """Of address space: a bomb must not take the machine with it."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
 import os
 import re
@@ -110,9 +112,21 @@ def unexpected(found: Mapping[str, str], allowed: Iterable[str]) -> dict[str, st
 
 
 def canaries_in(data: bytes, canaries: Mapping[str, str], but: Iterable[str] = ()) -> list[str]:
-    """The names of the secrets that stand in some bytes."""
+    """The names of the secrets that stand in some bytes, as they are or in an encoding."""
     passed = set(but)
-    return [name for name, value in canaries.items() if name not in passed and value.encode() in data]
+    return [
+        name
+        for name, value in canaries.items()
+        if name not in passed and any(form in data for form in _forms(value))
+    ]
+
+
+@functools.cache
+def _forms(value: str) -> tuple[bytes, ...]:
+    """A secret as it is, backwards, in hex, and in base64 at each place that it may start at."""
+    plain = value.encode()
+    shifted = (base64.b64encode(b"\0" * skip + plain)[4 * (skip > 0) : -4] for skip in range(3))
+    return (plain, plain[::-1], plain.hex().encode(), *shifted)
 
 
 def output_complaints(data: bytes) -> Iterator[str]:

@@ -90,6 +90,10 @@ def _staged() -> bytes:
     return render_fixture(fixture_of(ask("What was planted?", model=ADOPTED), Answer("Planted.")))
 
 
+def _staged_beside(sandbox: Sandbox) -> None:
+    (sandbox.beside / "keep" / "1.add").write_bytes(_staged())
+
+
 def _journal(**fields: object) -> Make:
     """An open journal; ``finished`` if its index is to count as in place."""
     is_finished = bool(fields.pop("finished", False))
@@ -152,7 +156,7 @@ def _store_below(tree: Path, workshop: Workshop) -> None:
     _config('store = "llm"\n')(tree, workshop)
 
 
-def _bare(folder: str) -> Make:
+def _bare(folder: str, work_tree: str = ".") -> Make:
     """A folder that git takes for a bare repository whose settings run programs."""
 
     def make(tree: Path, workshop: Workshop) -> None:
@@ -161,7 +165,7 @@ def _bare(folder: str) -> Make:
         _file(f"{folder}/HEAD", "ref: refs/heads/main\n")(tree, workshop)
         (tree / folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
         run_git(tree, "--git-dir", folder, "--work-tree", folder, "add", "--force", "HEAD")
-        settings = _git_settings(workshop, "\tbare = false\n\tworktree = .\n")
+        settings = _git_settings(workshop, f"\tbare = false\n\tworktree = {work_tree}\n")
         (tree / folder / "config").write_text(settings)
 
     return make
@@ -305,7 +309,7 @@ STATE: Final = (
     Plant(
         "staging is a link, with a staged fixture",
         (_link(".cortex-replay/staging", "../../beside"), _file("1.add", _staged())),
-        (lambda sandbox: (sandbox.beside / "keep" / "1.add").write_bytes(_staged()) and None,),
+        (_staged_beside,),
         bites=("index --discard-staged", "index --adopt-staged"),
     ),
     Plant(
@@ -542,9 +546,10 @@ CONFIG: Final = (
     Plant("header of 999 parts", (_config(f"[{'.'.join(['a'] * 999)}]\nx = 1\n"),), bites=("config", "list")),
     Plant(
         "nested keys",
-        (_config("".join(f"{'.'.join(f'k{i}' for _ in range(400))} = 1\n" for i in range(300))),),
+        (_config("".join(f"k{i}{'.a' * 960} = 1\n" for i in range(240))),),
         bites=("config", "verify"),
     ),
+    Plant("a key of many parts", (_config(f"a{'.a' * 100_000} = 1\n"),), bites=("config", "list")),
     Plant("nested tables", (_config("a = " + "{x=" * 20_000 + "1" + "}" * 20_000),), bites=("config",)),
     Plant("nested lists", (_config("a = " + "[" * 100_000),), bites=("config",)),
     Plant(
@@ -588,7 +593,7 @@ GIT: Final = (
     ),
     Plant(
         "store has a git file",
-        (_store_below, _bare("evil")),
+        (_store_below, _bare("evil", "../llm")),
         (_git_file,),
         bites=("verify --staged", "git commit with the hook"),
     ),

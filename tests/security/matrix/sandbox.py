@@ -171,7 +171,7 @@ class Workshop:
             run_git(tree, "add", "--all", "--force")
             run_git(tree, "commit", "--quiet", "--allow-empty", "--message", "plant")
             clone = self.top / f"clone{len(self._clones)}"
-            run_git(self.top, "clone", "--quiet", "--template=", str(tree), str(clone))
+            run_git(self.top, "clone", "--quiet", "--no-local", "--template=", str(tree), str(clone))
             shutil.rmtree(tree)
             self._clones[plant.name] = clone
         return self._clones[plant.name]
@@ -236,7 +236,9 @@ class Workshop:
         (beside / "empty").mkdir()
         for name in ("notes.txt", "notes.json", "keep/inner.txt"):
             (beside / name).write_text(f"{name}: of the user, and of nobody else\n")
-        shutil.copytree(self.template, beside / "llm", ignore=shutil.ignore_patterns(".git"))
+        shutil.copytree(
+            self.template, beside / "llm", ignore=shutil.ignore_patterns(".*", "tests", "cassettes")
+        )
 
 
 def run_git(folder: Path, *arguments: str) -> str:
