@@ -14,14 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from tests.security.matrix import judges
 from tests.security.matrix.plants import ADOPTED, Plant
-from tests.security.matrix.rows import PROGRAM, Row
+from tests.security.matrix.rows import PROGRAM, STORES, Row
 from tests.security.matrix.sandbox import CANARIES, Sandbox, Workshop
 
 __all__ = ["Limits", "commands", "complaints"]
@@ -74,6 +74,8 @@ class Outcome:
 
 def complaints(row: Row, plant: Plant, workshop: Workshop, limits: Limits = USUAL) -> list[str]:
     """What the judges have to say, each with its name first; nothing if all is well."""
+    if plant.records and row.takes_mode:
+        row = replace(row, changes=(*row.changes, *STORES), calls=True)
     sandbox = workshop.sandbox(plant)
     try:
         if row.prepare is not None:
@@ -112,7 +114,7 @@ def _of_files(
     for path in found:
         full = sandbox.top / path
         if path in after and after[path].kind == "file":
-            for name in judges.canaries_in(full.read_bytes(), CANARIES):
+            for name in judges.canaries_in(full.read_bytes(), CANARIES, [path.removeprefix("home/")]):
                 yield f"files: {path!r} holds {name}"
     for index in ("INDEX.toml", "llm/INDEX.toml"):
         full = sandbox.clone / index
@@ -141,7 +143,7 @@ def _of_output(row: Row, sandbox: Sandbox, outcome: Outcome) -> Iterator[str]:
     if summary.is_file():
         outputs["the step summary"] = summary.read_bytes()
     for name, data in outputs.items():
-        for complaint in judges.output_complaints(data):
+        for complaint in judges.output_complaints(data, for_people="--json" not in row.arguments):
             yield f"output: {name}: {complaint}"
         for canary in judges.canaries_in(data, CANARIES):
             yield f"output: {name} holds {canary}"

@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 # Written down here, and not taken from the package: a judge must not share the mistakes of the accused.
-_UNPRINTABLE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
-)
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_REORDERING: Final = re.compile("[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+"""What makes a text look like another one; in JSON for programs it does no harm."""
 _WORKFLOW_COMMAND: Final = re.compile(r"^\s*(?:::[a-z]|##\[)", re.MULTILINE)
 _TRACEBACK: Final = re.compile(r"^(?:Traceback \(most recent call last\)|INTERNALERROR>)", re.MULTILINE)
 _INET: Final = re.compile(
@@ -129,10 +129,10 @@ def _forms(value: str) -> tuple[bytes, ...]:
     return (plain, plain[::-1], plain.hex().encode(), *shifted)
 
 
-def output_complaints(data: bytes) -> Iterator[str]:
+def output_complaints(data: bytes, *, for_people: bool) -> Iterator[str]:
     """What a terminal or a CI runner would act upon, and crashes."""
     text = data.decode("utf-8", "surrogateescape")
-    if found := _UNPRINTABLE.search(text):
+    if found := _CONTROLS.search(text) or (for_people and _REORDERING.search(text)):
         yield f"printed {found[0]!r} as it is: {text[max(0, found.start() - 60) : found.end() + 20]!r}"
     if re.search("[\udc80-\udcff]", text):
         yield f"printed bytes that are no UTF-8: {data[:200]!r}"

@@ -26,7 +26,7 @@ Late = Callable[[Sandbox], None]
 
 ADOPTED: Final = "planted-model"
 """The model of recordings that were planted as staged; none may come into an index."""
-ESCAPES: Final = "\x1b]0;owned\x07\x1b[2J\r"
+ESCAPES: Final = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\x7f"
 BIDI: Final = "\u202e"
 COMMAND: Final = "\n::set-output name=a::b\n"
 
@@ -43,6 +43,8 @@ class Plant:
     spares_git: bool = False
     """Whether it is for git's own configuration, which git obeys when the user runs it."""
     needs_root: bool = False
+    records: bool = False
+    """Whether it makes ``record`` the mode, which a project may outside of CI."""
 
 
 def _link(path: str, target: str) -> Make:
@@ -62,6 +64,8 @@ def _file(path: str, content: str | bytes) -> Make:
     def make(tree: Path, _: Workshop) -> None:
         full = tree / path
         full.parent.mkdir(parents=True, exist_ok=True)
+        if full.is_symlink():
+            full.unlink()
         full.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
 
     return make
@@ -515,9 +519,10 @@ CONFIG: Final = (
         "openai takes its own key", (_config('[providers.openai]\nbase_url = "{thief}/v1"\n'),), bites=_BEHIND
     ),
     Plant(
-        "mode is live",
+        "mode is record",
         (_config(f'mode = "record"\n{_EVIL}{_KEY_ENV}'),),
-        bites=("pytest in CI", "pytest", "serve"),
+        bites=("serve", "pytest in CI", "pytest"),
+        records=True,
     ),
     Plant(
         "caller and script lie outside",
@@ -710,7 +715,7 @@ TOGETHER: Final = (
     _all(
         "together: links, git, staging",
         "staging is tracked by git",
-        "git attributes are a link",
+        "git ignore is a link",
         "hook settings dangle",
         "a model's folder is a link",
         "settings of git run programs",

@@ -64,6 +64,8 @@ class Row:
     stdin: bytes = b""
     serves: bool = False
     """Whether it runs until it is interrupted, and prints a URL to call."""
+    takes_mode: bool = False
+    """Whether it records if the project says so."""
     runs_git: bool = False
     """Whether the user runs git, which does what its own configuration says."""
 
@@ -182,9 +184,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("replay -- CMD", "replay", "--report", REPORT, *asking(ASK_RECORDED), changes=(REPORT,)),
     _of("replay --json -- CMD (miss)", "replay", "--json", "--fail-on", "miss", *asking(ASK_NEW)),
     _of("sweep -- CMD", "sweep", "--fault", "429", *asking(ASK_RECORDED)),
-    _of("serve", "serve", "--url-file", "url.txt", changes=("url.txt",), serves=True),
+    _of("serve", "serve", "--url-file", "url.txt", changes=("url.txt",), serves=True, takes_mode=True),
     _of("serve --mode once", "serve", "--mode", "once", changes=STORES, calls=True, serves=True),
-    _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC),
+    _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC, takes_mode=True),
     _of("import", "import", "cassettes", changes=STORES),
     _of("import --dry-run --json", "import", "cassettes", "--dry-run", "--json"),
     _of("prune --model", "prune", "--model", "*", changes=STORES),
@@ -241,9 +243,9 @@ ROWS: Final[tuple[Row, ...]] = (
         prepare=_with_hook,
         runs_git=True,
     ),
-    _pytest("pytest"),
+    _pytest("pytest", takes_mode=True),
     _pytest("pytest in CI", variables=_ACTIONS),
-    _pytest("pytest --llm-report", "--llm-report", REPORT, changes=(REPORT,)),
+    _pytest("pytest --llm-report", "--llm-report", REPORT, changes=(REPORT,), takes_mode=True),
     _pytest("pytest once", "--llm-mode", "once", changes=STORES, calls=True),
     _pytest("pytest once -n 1", "--llm-mode", "once", "-p", "xdist", "-n", "1", changes=STORES, calls=True),
 )
