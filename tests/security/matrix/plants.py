@@ -17,7 +17,7 @@ from cortex_replay import blake3_hex
 from cortex_replay.store.fixture import Answer, render_fixture
 from cortex_replay.store.index import FixtureRow, Index, parse_index, render_index
 from tests.builder import ask, fixture_of
-from tests.security.matrix.sandbox import HOSTILE_FIXTURE, Sandbox, Workshop, run_git
+from tests.security.matrix.sandbox import HOSTILE_FIXTURES, Sandbox, Workshop, run_git
 
 __all__ = ["ADOPTED", "PLANTS", "Plant"]
 
@@ -135,14 +135,13 @@ def _config(text: str, name: str = "cortex-replay.toml") -> Make:
     return make
 
 
-def _fixture(
-    model: str = "m", question: str = "What?", answer: str = "This.", path: str = HOSTILE_FIXTURE
-) -> Make:
+def _fixture(model: str, question: str = "What?", answer: str = "This.") -> Make:
     """A fixture that is sound in every way but for its words and its path."""
 
     def make(tree: Path, workshop: Workshop) -> None:
         fixture = fixture_of(ask(question, model=model), Answer(answer), meta={"adapter": answer})
         data = render_fixture(fixture)
+        path = next(one for one in HOSTILE_FIXTURES if not os.path.lexists(tree / one))
         index = parse_index((tree / "INDEX.toml").read_text())
         row = FixtureRow(path, blake3_hex(data), *fixture.key)
         _file(path, data)(tree, workshop)
@@ -516,6 +515,11 @@ CONFIG: Final = (
     Plant("openai takes a variable", (_config(f"[providers.openai]\n{_KEY_ENV}"),), bites=_BEHIND),
     Plant("openai takes a file", (_config(f"[providers.openai]\n{_KEY_FILE}"),), bites=_BEHIND),
     Plant(
+        "store below takes a file",
+        (_config(f'store = "llm"\n[providers.openai]\n{_KEY_FILE}'),),
+        bites=("init",),
+    ),
+    Plant(
         "openai takes its own key", (_config('[providers.openai]\nbase_url = "{thief}/v1"\n'),), bites=_BEHIND
     ),
     Plant(
@@ -682,9 +686,9 @@ NAMES: Final = (
 
 
 def _all(name: str, *parts: str, bites: tuple[str, ...]) -> Plant:
-    """Several plants at once."""
-    found = [plant for plant in (*STATE, *LINKS, *CONFIG, *GIT, *NAMES) if plant.name in parts]
-    assert len(found) == len(parts), parts
+    """Several plants at once, made in this order; the store is to stay sound, or few commands get far."""
+    named = {plant.name: plant for plant in (*STATE, *LINKS, *CONFIG, *GIT, *NAMES)}
+    found = [named[part] for part in parts]
     return Plant(
         name,
         tuple(make for plant in found for make in plant.make),
@@ -697,13 +701,14 @@ def _all(name: str, *parts: str, bites: tuple[str, ...]) -> Plant:
 TOGETHER: Final = (
     _all(
         "together: state, settings, modules, names",
-        "staging is a link to the folder above",
-        "journal removes through a link",
+        "model with escapes",
+        "texts with escapes",
         "provider takes a variable",
         "modules",
-        "names of files",
-        "model with escapes",
+        "names of cassettes",
         "report is a link",
+        "staging is a link to the folder above",
+        "journal removes the project's files",
         bites=(
             "record scripted",
             "record configured",
@@ -714,20 +719,20 @@ TOGETHER: Final = (
     ),
     _all(
         "together: links, git, staging",
+        "model is a command",
         "staging is tracked by git",
         "git ignore is a link",
         "hook settings dangle",
-        "a model's folder is a link",
         "settings of git run programs",
         "hooks",
-        "texts with escapes",
+        "names of tests",
         "report dangles",
         bites=("init", "pytest in CI", "verify --staged", "replay -- CMD"),
     ),
     _all(
         "together: a bare store that takes keys",
-        "openai takes a file",
         "store is a bare repository",
+        "store below takes a file",
         "URL file is a link",
         "names of tests",
         bites=("serve", "record configured -- CMD", "verify --staged"),

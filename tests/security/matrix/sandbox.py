@@ -18,7 +18,7 @@ from tests.security.matrix.sinks import Sink, own_address
 if TYPE_CHECKING:
     from tests.security.matrix.plants import Plant
 
-__all__ = ["CANARIES", "HOSTILE_FIXTURE", "Sandbox", "Workshop"]
+__all__ = ["CANARIES", "HOSTILE_FIXTURES", "Sandbox", "Workshop"]
 
 _VARIABLES: Final = (
     "AWS_SECRET_ACCESS_KEY",
@@ -34,7 +34,7 @@ CANARIES: Final = {
     name: f"canary{i}Zq" + "7xW" * 4 + f"{i * 7919:06d}" for i, name in enumerate(_VARIABLES + _FILES)
 }
 """Secrets by the variable or the file in the home that holds each."""
-HOSTILE_FIXTURE: Final = "fixtures/hostile/f.json"
+HOSTILE_FIXTURES: Final = ("fixtures/hostile/f.json", "fixtures/hostile/g.json")
 _KEPT: Final = ("PATH", "LANG", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START")
 
 _TESTS: Final = """\
@@ -92,8 +92,8 @@ class Sandbox:
     def filled(self, text: str) -> str:
         """An argument with the names of this sandbox in it."""
         if text == "{fixture}":
-            is_hostile = os.path.lexists(self.clone / HOSTILE_FIXTURE)
-            return HOSTILE_FIXTURE if is_hostile else self.workshop.fixture
+            hostile = HOSTILE_FIXTURES[0]
+            return hostile if os.path.lexists(self.clone / hostile) else self.workshop.fixture
         return text.replace("{own}", self.workshop.own.url).replace("{top}", str(self.top))
 
     def environment(self) -> dict[str, str]:
