@@ -41,7 +41,7 @@ class Plant:
     bites: tuple[str, ...] = ()
     """Rows for which the attack was made; they are always in the sample."""
     spares_git: bool = False
-    """Whether it is for git's own configuration, which git obeys when the user runs it."""
+    """Whether it is in git's own files, which git reads and obeys when the user runs it."""
     needs_root: bool = False
     records: bool = False
     """Whether it makes ``record`` the mode, which a project may outside of CI."""
@@ -486,7 +486,7 @@ LINKS: Final = (
     ),
     Plant("a fixture is a pipe", late=(_first_fixture_fifo,), bites=_READS),
     *(
-        Plant(f"pipe for {name}", late=(_fifo(name),), bites=(row,))
+        Plant(f"pipe for {name}", late=(_fifo(name),), bites=(row,), spares_git=name.startswith(".git"))
         for name, row in (
             ("INDEX.toml", "list"),
             ("cortex-replay.toml", "config"),

@@ -15,11 +15,8 @@ __all__ = ["ROWS", "Row"]
 
 PROGRAM: Final = str(Path(sys.executable).with_name("cortex-replay"))
 PYTEST: Final = str(Path(sys.executable).with_name("pytest"))
-STORES: Final = tuple(
-    f"{store}{part}"
-    for store in ("", "llm/")
-    for part in ("INDEX.toml", "fixtures/**", ".cortex-replay/**", "exchanges/**")
-)
+_STORE: Final = ("INDEX.toml", "fixtures/**", ".cortex-replay/**", "exchanges/**")
+STORES: Final = (*_STORE, "llm", *(f"llm/{part}" for part in _STORE))
 """What a command that records may change, relative to the clone."""
 REPORT: Final = "report.json"
 
@@ -115,7 +112,6 @@ _INIT = (
     "llm/.gitignore",
     ".pre-commit-config.yaml",
     *_GIT_CONFIG,
-    "llm",
 )
 _GIT = (".git", ".git/**")
 _OWN_UPSTREAM = ("--upstream", "openai={own}/v1")
@@ -228,7 +224,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ("merge", "--no-edit", "origin/theirs"),
         "merge-driver",
         program="git",
-        changes=(*_GIT, *STORES),
+        changes=("*",),  # whatever git does to its clone
         statuses=_ANY,
         prepare=_with_driver,
         runs_git=True,
