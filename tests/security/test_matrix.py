@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pi
 _IS_WHOLE = bool(os.environ.get("CORTEX_REPLAY_TORTURE"))
 _SEED = 15
 _Cell = tuple[Row, Plant]
+_RAN_PACKAGE = "programs: module-cortex_replay of the repository was run"
 
 
 def _fits(row: Row, plant: Plant) -> bool:
@@ -77,7 +78,27 @@ def test_nothing_is_gained(row: Row, plant: Plant, workshop: Workshop) -> None:
 
 
 def test_every_command_has_a_row() -> None:
+    assert {"init", "merge-driver", "record", "verify"} < commands()  # the help was understood
     assert commands() <= {row.command for row in ROWS}
+
+
+def test_the_sample_has_every_command_and_every_plant() -> None:
+    sample = _sample()
+    assert {row.name for row, _ in sample} == {row.name for row in ROWS}
+    assert {plant.name for _, plant in sample} == {plant.name for plant in PLANTS}
+
+
+def test_what_was_planted_leaves_a_mark_when_it_is_run(workshop: Workshop) -> None:
+    """Otherwise its silence would prove nothing."""
+    plants = {plant.name: plant for plant in PLANTS}
+    python = Row(
+        "python", ("-c", "import click, cortex_replay"), program=sys.executable, statuses=frozenset([0])
+    )
+    git = Row("git", ("-C", "llm", "ls-files"), program="git", changes=("*",), statuses=frozenset([0]))
+    found = complaints(python, plants["modules"], workshop)
+    assert {"programs: module-click of the repository was run", _RAN_PACKAGE} <= set(found)
+    found = complaints(git, plants["store is a bare repository"], workshop)
+    assert found == ["programs: fsmonitor of the repository was run"]
 
 
 def test_every_plant_is_made_for_rows_that_exist() -> None:
