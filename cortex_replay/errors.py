@@ -181,14 +181,14 @@ class FixtureConflict(LlmError):
 
 
 class RecordingRefused(LlmError):
-    """A secret that this process knows would have been stored; ``places`` says where it stands."""
+    """A secret would have been stored; ``places`` says where it stands."""
 
     def __init__(self, places: Iterable[str]) -> None:
         self.places = tuple(places)
         super().__init__(self.places)
 
     def __str__(self) -> str:
-        return f"recording refused: a known secret would be stored in {', '.join(self.places)}"
+        return f"recording refused: a secret would be stored in {', '.join(self.places)}"
 
 
 class BudgetSpent(LlmError):

@@ -27,7 +27,7 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
     (errors.StoreIo("no such folder"), "io: no such folder", 1),
     (
         errors.RecordingRefused(["response.text", "meta"]),
-        "recording refused: a known secret would be stored in response.text, meta",
+        "recording refused: a secret would be stored in response.text, meta",
         1,
     ),
     (

@@ -8,16 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 
-import orjson
-
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
+from cortex_replay.recorder.door import StoreDoor, redaction_entries
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import render_fixture
 from cortex_replay.types import LlmRequest
 
 __all__ = ["FixtureMaker"]
@@ -31,6 +29,7 @@ class FixtureMaker:
     ) -> None:
         self._store = store
         self._redactor = redactor
+        self._door = StoreDoor(store, redactor)
         self._origin = origin
         self._records_failures = record_failures
 
@@ -56,7 +55,7 @@ class FixtureMaker:
         """Stage an answer that comes after ``before``; gives it as it is stored.
 
         Raises:
-            RecordingRefused: A secret that this process knows is still in it.
+            RecordingRefused: A secret could not be cut out of it.
         """
         answer, in_answer = redacted_answer(answer, self._redactor)
         stored, rules = self._store.normalised(request)
@@ -66,21 +65,16 @@ class FixtureMaker:
             meta["breakpoints"] = noted
         answer = replace(answer, meta=meta)
         answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
-        self.stage_answers(key, stored, answers, overwrite=overwrite)
-        return answer
+        fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
+        kept = fixture.answers[min(len(before), len(answers) - 1)]
+        return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
 
     def stage_answers(
         self, key: FixtureKey, request: LlmRequest | None, answers: Sequence[Answer], *, overwrite: bool
-    ) -> None:
-        """Stage answers that are redacted; see :meth:`stage`."""
+    ) -> Fixture:
+        """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
         fixture = Fixture(key, tuple(answers), request, answers[0].meta)
-        places = self._redactor.left_in(orjson.loads(render_fixture(fixture)))
-        if places:
-            raise RecordingRefused(places)
-        if overwrite:
-            self._store.replace(fixture)
-        else:
-            self._store.add(fixture, yields=True)
+        return self._door.stage(fixture, overwrite=overwrite)
 
     @property
     def records_failures(self) -> bool:
@@ -89,13 +83,7 @@ class FixtureMaker:
 
     def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
         """Stage a failure; gives it as it is stored."""
-        wire, _ = self._redactor.json(failure.wire)
-        failure = replace(failure, wire=wire if isinstance(wire, dict) else {})
-        places = self._redactor.left_in(failure.wire)
-        if places:
-            raise RecordingRefused(f"wire.{place}" for place in places)
-        self._store.add_exchange(failure, overwrite=overwrite, yields=not overwrite)
-        return failure
+        return self._door.stage_exchange(failure, overwrite=overwrite)
 
     def drop_failure(self, key: FixtureKey, n: int) -> None:
         """Stage the removal of a failure that an answer takes the place of."""
@@ -103,10 +91,13 @@ class FixtureMaker:
             self._store.remove_failure(*key, n)
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
-        plain, hits = self._redactor.json(request.to_dict())
+        plain, hits = self._redactor.document(request.to_dict())
         if not hits or not isinstance(plain, dict):
             return request, hits
-        return LlmRequest.from_dict({"model": request.model, **plain}), hits
+        try:
+            return LlmRequest.from_dict({"model": request.model, **plain}), hits
+        except InvalidRequest as error:
+            raise RecordingRefused([f"request.{error.field}"]) from None
 
     def meta(
         self, in_answer: Iterable[Hit], in_request: Iterable[Hit] = (), rules: Sequence[str] = ()
@@ -114,7 +105,8 @@ class FixtureMaker:
         """What a recording says of itself: when, from whom, what was cut out of it, what was normalised."""
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         meta: dict[str, JsonValue] = {"recorded_at": now, **self._origin, "version": _version()}
-        redactions = _entries("request", in_request) + _entries("response", in_answer)
+        redactions = redaction_entries("request", in_request)
+        redactions += redaction_entries("response", in_answer)
         if redactions:
             meta["redactions"] = redactions
         if rules:
@@ -131,13 +123,6 @@ def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
     with suppress(InvalidRequest):
         return breakpoints_noted(request, stored.system)
     return []
-
-
-def _entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
-    counts: dict[str, int] = {}
-    for hit in hits:
-        counts[hit.rule] = counts.get(hit.rule, 0) + hit.count
-    return [{"kind": "value", "where": where, "rule": rule, "count": count} for rule, count in counts.items()]
 
 
 def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:

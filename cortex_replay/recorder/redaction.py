@@ -28,7 +28,7 @@ def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hi
     calls = []
     hits += more
     for call in answer.tool_calls:
-        arguments, more = redactor.json(call.arguments)
+        arguments, more = redactor.document(call.arguments)
         hits += more
         calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments))
     if not hits:
@@ -39,7 +39,7 @@ def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hi
 def _redacted_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
     """What came over the wire as it came, if there is nothing in it to be cut out; else what it says."""
     said, hits = redacted_answer(replace(answer, wire=None), redactor)
-    _, on_the_wire = redactor.json(answer.wire)
+    _, on_the_wire = redactor.document(answer.wire)
     if hits or on_the_wire:
         return said, hits or on_the_wire
     return replace(answer, stream=()), []
@@ -96,4 +96,4 @@ def _parsed(answer: Answer, text: str, redactor: Redactor) -> JsonValue:
     try:
         return loads(text.encode())
     except JsonError:
-        return redactor.json(answer.parsed_json)[0]
+        return redactor.document(answer.parsed_json)[0]

@@ -7,20 +7,27 @@ stand at one and the same place in each item of a list are one sequence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import orjson
 
 from cortex_replay.canonical import JsonValue
 
-__all__ = ["Leaf", "PieceSequence", "changed", "leaves", "place_of", "sequences"]
+__all__ = ["DEEPEST", "LINES", "Leaf", "PieceSequence", "changed", "leaves", "place_of", "sequences"]
 
 Path = tuple["Path", str | int] | None
 """The way to a value: the path of what holds it, and its name or number there."""
 
 _DEEPEST_JSON: Final = 3
+DEEPEST: Final = 127
+"""As deep as a recording may be. What is nested deeper is searched as text only."""
 _STREAMED: Final = "data:"
+_FIELD: Final = re.compile(r"([A-Za-z]*+): ?(.*)")
+LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+"""The lines of a text, as streams count them: JSON may hold the other ends of lines that Python knows."""
 
 
 class Leaf(NamedTuple):
@@ -44,6 +51,16 @@ class PieceSequence(NamedTuple):
     pieces: list[str]
     is_conversation: bool
     """Whether they come from messages, each of which is a text of its own."""
+
+    @property
+    def neighbours(self) -> list[tuple[str, str]]:
+        """Each two strings of a plain list: a secret may begin with one, whatever the one before ends in."""
+        return list(pairwise(self.pieces)) if self.place.endswith("[]") else []
+
+    @property
+    def readings(self) -> list[str]:
+        """The texts that they may be."""
+        return ["".join(self.pieces), *(first + second for first, second in self.neighbours)]
 
 
 def place_of(path: Path) -> str:
@@ -102,15 +119,21 @@ class _Gathering:
 
     def __init__(self) -> None:
         self.found: list[PieceSequence] = []
+        self._level = 0
 
     def take(self, value: JsonValue, place: str, lists: list[tuple[_Pieces, str]], depth: int) -> None:
+        if self._level < DEEPEST:
+            self._level += 1
+            self._take(value, place, lists, depth)
+            self._level -= 1
+
+    def _take(self, value: JsonValue, place: str, lists: list[tuple[_Pieces, str]], depth: int) -> None:
         if isinstance(value, dict):
             for name, item in value.items():
                 if isinstance(item, str):
                     for pieces, inside in lists:
                         pieces.setdefault(f"{inside}.{name}", []).append(item)
-                    if '{"' in item:
-                        self.take_json(item, f"{place}.{name}", depth)
+                    self.take_json(item, f"{place}.{name}", depth)
                 elif isinstance(item, dict | list):
                     below = [(pieces, f"{inside}.{name}") for pieces, inside in lists]
                     self.take(item, f"{place}.{name}", below, depth)
@@ -140,14 +163,18 @@ class _Gathering:
                 self.take_json("".join(pieces), where, depth)
 
     def take_json(self, text: str, place: str, depth: int) -> None:
-        if '{"' in text and depth < _DEEPEST_JSON:
+        if depth < _DEEPEST_JSON and _may_hold_more(text):
             inner = _embedded(text)
             if inner is not None:
                 self.take(inner, f"{place}, as JSON, ", [], depth + 1)
 
 
+def _may_hold_more(text: str) -> bool:
+    return '{"' in text or text.startswith("[") or _STREAMED in text
+
+
 def _embedded(text: str) -> JsonValue:
-    """The JSON that a text is, or the JSON of its lines."""
+    """The JSON that a text is, or that of its lines; of the events of a stream their other fields, too."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             value: JsonValue = orjson.loads(text)
@@ -156,11 +183,16 @@ def _embedded(text: str) -> JsonValue:
         else:
             return value
     documents: list[JsonValue] = []
-    for line in text.splitlines():
+    is_stream = text.startswith(_STREAMED) or f"\n{_STREAMED}" in text or f"\r{_STREAMED}" in text
+    for line in LINES.findall(text):
         body = line.removeprefix(_STREAMED).strip()
-        if body.startswith("{"):
+        if body[:1] in ("{", "[", '"'):
             try:
                 documents.append(orjson.loads(body))
             except ValueError:
+                pass
+            else:
                 continue
+        if is_stream and (found := _FIELD.match(line.rstrip("\r\n"))):
+            documents.append({found[1]: found[2]})
     return documents or None

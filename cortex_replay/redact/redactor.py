@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from cortex_replay.redact.documents import Leaf, PieceSequence, changed, leaves,
 from cortex_replay.redact.known import KNOWN, KnownValues
 from cortex_replay.redact.leftovers import Leftovers
 from cortex_replay.redact.search import BLANK, Found, Search
+from cortex_replay.redact.whole import redact_whole
 
 __all__ = ["Hit", "Redactor"]
 
@@ -70,6 +71,7 @@ class Redactor:
         self._values = frozenset(known)
         self._extra_patterns = extra_patterns
         self._only = only
+        self._listeners: list[Callable[[], None]] = []
         self._prepare()
 
     def _prepare(self) -> None:
@@ -85,6 +87,16 @@ class Redactor:
         if value not in self._values:
             self._values |= {value}
             self._prepare()
+            for listener in self._listeners:
+                listener()
+
+    def when_it_learns(self, listener: Callable[[], None]) -> None:
+        """Call this whenever another value is known: for whoever holds texts that were redacted before."""
+        self._listeners.append(listener)
+
+    def restricted(self, only: Collection[str]) -> Redactor:
+        """A redactor of the same values and patterns that applies some of the rules."""
+        return Redactor(self._values, self._extra_patterns, only=only)
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._known)} known values)"
@@ -100,6 +112,10 @@ class Redactor:
         Joined they are what :meth:`text` gives for it. A secret that goes over several pieces is
         replaced in the first of them and cut out of the others.
         """
+        made, found = self._redacted_pieces(pieces)
+        return made, _counted(found)
+
+    def _redacted_pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[Found]]:
         whole = "".join(pieces)
         found = self._secrets(whole)
         if not found:
@@ -112,7 +128,7 @@ class Redactor:
             made[bisect_right(ends, start)].append(f"{_MARK}{rule}]")
             at = end
         _put(made, pieces, ends, at, len(whole))
-        return ["".join(parts) for parts in made], _counted(found)
+        return ["".join(parts) for parts in made], found
 
     def json(self, value: JsonValue) -> tuple[JsonValue, list[Hit]]:
         """The value with each of its strings redacted. Names in objects stay as they are."""
@@ -126,6 +142,31 @@ class Redactor:
             return _replaced(text, found) if found else text
 
         return changed(value, change), _counted(all_found)
+
+    def document(self, document: JsonValue) -> tuple[JsonValue, list[Hit]]:
+        """A whole document without secrets: strings, names, and what stands in pieces.
+
+        Texts that hold JSON or the events of a stream still do. Two things are left to :meth:`found_in`,
+        which is to be asked afterwards: a value that is known, split over two messages, and what only pieces
+        of pieces say.
+        """
+        if not self.found_in(document):
+            return document, []
+        all_found: list[Found] = []
+
+        def redact_text(text: str, name: str | None) -> str:
+            found = self._secrets(text, name)
+            all_found.extend(found)
+            return _replaced(text, found) if found else text
+
+        def redact_pieces(pieces: Sequence[str]) -> list[str]:
+            if not _may_go_on(pieces):
+                return list(pieces)
+            made, found = self._redacted_pieces(pieces)
+            all_found.extend(found)
+            return made
+
+        return redact_whole(document, redact_text, redact_pieces), _counted(all_found)
 
     def left_in(self, document: JsonValue) -> list[str]:
         """Where in a document a known value still stands, in any encoding, whole or in pieces.
@@ -145,7 +186,7 @@ class Redactor:
                 for _, _, rule in self._secrets(leaf.text, leaf.name)
             ]
         joined = sequences(document)
-        texts = ["".join(sequence.pieces) for sequence in joined if not sequence.is_conversation]
+        texts = [text for sequence in joined if not sequence.is_conversation for text in sequence.readings]
         if self._is_suspicious(_BETWEEN.join(texts)):
             for sequence in joined:
                 found += [] if sequence.is_conversation else self._found_across(sequence)
@@ -171,12 +212,22 @@ class Redactor:
 
     def _found_across(self, sequence: PieceSequence) -> list[tuple[str, str]]:
         """What is found only when the pieces are put together."""
+        if not _may_go_on(sequence.pieces):
+            return []
+        place = self._harmless(f"{sequence.place}, joined")
         borders = list(accumulate(map(len, sequence.pieces)))
-        return [
-            (self._harmless(f"{sequence.place}, joined"), rule)
+        found = [
+            (place, rule)
             for start, end, rule in self._secrets("".join(sequence.pieces))
             if bisect_right(borders, start) != bisect_right(borders, end - 1)
         ]
+        for first, second in sequence.neighbours:
+            found += [
+                (place, rule)
+                for start, end, rule in self._secrets(first + second)
+                if start < len(first) < end
+            ]
+        return found
 
     def _is_suspicious(self, value: JsonValue) -> bool:
         """Whether one look at all of a value's texts at once finds anything: mostly it does not.
@@ -235,6 +286,11 @@ class Redactor:
 
 def _is_any(found: Iterable[Found]) -> bool:
     return next(iter(found), None) is not None
+
+
+def _may_go_on(pieces: Sequence[str]) -> bool:
+    """Whether pieces may be one text: an id that each event repeats is none."""
+    return any(piece != pieces[0] for piece in pieces)
 
 
 def _written(value: JsonValue) -> str:

@@ -437,14 +437,15 @@ def test_a_secret_in_a_request_is_cut_out_and_the_key_stays(tmp_path: Path) -> N
 
 
 def test_a_secret_that_cannot_be_cut_out_refuses_the_recording(tmp_path: Path) -> None:
-    """In the name of a field: the message says where, and not what."""
-    inner = ScriptedAdapter([Rule(call=[{"name": "f", "arguments": {SECRET: 1}}])])
+    """Over two messages, each of which is a text of its own: the message says where, and not what."""
+    inner = ScriptedAdapter([Rule(say="Hi.")])
+    halves = [{"role": "user", "content": half} for half in (SECRET[:7], SECRET[7:])]
 
     async def main() -> None:
         async with RecordingAdapter(inner, tmp_path, redactor=Redactor([SECRET])) as recorder:
             with pytest.raises(RecordingRefused) as caught:
-                await recorder.complete(DIE)
-            assert "tool_calls" in str(caught.value)
+                await recorder.complete(LlmRequest("m", messages=halves))
+            assert "request.messages[].content" in str(caught.value)
             assert SECRET not in str(caught.value)
 
     run(main())

@@ -95,6 +95,18 @@ SPLIT: dict[str, tuple[JsonValue, str]] = {
         },
         "wire.events[].text, as JSON, [].delta.text, joined",
     ),
+    "text in events": (
+        {"wire": {"events": _events("data: known-\n\n", "data: Value-0815\r\n\r\n")}},
+        "wire.events[].text, as JSON, [].data, joined",
+    ),
+    "strings in events": (
+        {"wire": {"events": _events('data: "known-"\n\n', 'data: "Value-0815"\n\n')}},
+        "wire.events[].text, as JSON, [], joined",
+    ),
+    "ids of events": (
+        {"wire": {"body": "id: known-\ndata: {}\n\nid: Value-0815\ndata: {}\n\n"}},
+        "wire.body, as JSON, [].id, joined",
+    ),
     "deltas in a body": (
         {"wire": {"body": '{"message": {"content": "known-"}}\n{"message": {"content": "Value-0815"}}\n'}},
         "wire.body, as JSON, [].message.content, joined",

@@ -24,6 +24,7 @@ from cortex_replay.recorder.cassettes.documents import CassetteError, read_docum
 from cortex_replay.recorder.cassettes.interactions import Interaction, interactions_in
 from cortex_replay.recorder.cassettes.places import Places
 from cortex_replay.recorder.cassettes.report import ImportReport, NotConverted
+from cortex_replay.recorder.door import StoreDoor, clean_wire
 from cortex_replay.recorder.fixtures import FixtureMaker
 from cortex_replay.recorder.http.call import Call
 from cortex_replay.recorder.http.opaque import (
@@ -37,6 +38,7 @@ from cortex_replay.recorder.http.relay import kept_headers
 from cortex_replay.recorder.http.routes import Route
 from cortex_replay.recorder.http.taping import AnswerTape, StreamTape, whole_answer
 from cortex_replay.recorder.redaction import redacted_answer
+from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import SECRET_HEADERS
 from cortex_replay.store import Answer, FixtureKey, Store
@@ -78,8 +80,8 @@ class _Said(NamedTuple):
 
     def essence(self, redactor: Redactor | None = None) -> bytes:
         if isinstance(self.outcome, dict):
-            wire = self.outcome if redactor is None else redactor.json(self.outcome)[0]
-            return essence_of_exchange(Exchange(wire if isinstance(wire, dict) else {}))[0]
+            wire = self.outcome if redactor is None else clean_wire(self.outcome, redactor)
+            return essence_of_exchange(Exchange(wire))[0]
         answer = self.outcome if redactor is None else redacted_answer(self.outcome, redactor)[0]
         return essence_of_answer(answer)
 
@@ -165,7 +167,10 @@ class Importer:
     def _learn_keys(self, interaction: Interaction) -> None:
         values = [interaction.asked_header(name).rpartition(" ")[2] for name in sorted(SECRET_HEADERS)]
         values += [value for name, value in parse_qsl(interaction.query) if name.lower() in _KEY_PARAMETERS]
-        self._keys.update(value for value in values if len(value) >= _SHORTEST_KEY)
+        keys = [value for value in values if len(value) >= _SHORTEST_KEY]
+        self._keys.update(keys)
+        for key in keys:
+            learn(key)  # what is not converted is listed
 
     def _leave(self, place: _Place, reason: str) -> None:
         self.report.not_converted.append(NotConverted(str(place.file), place.number, place.call, reason))
@@ -249,7 +254,9 @@ class Importer:
             interaction.asked,
         )
         request = opaque_request(call)
-        if self._redactor.json(request)[1]:
+        try:
+            StoreDoor(self._store, self._redactor).refuse_asked(request, interaction.query)
+        except RecordingRefused:
             return "there is a secret in what was asked"
         content = encoded_body(interaction.body)
         if media_type in _STREAMS:
@@ -339,9 +346,10 @@ class Importer:
         return []
 
     def _stage_exchange(self, place: _Place, exchange: Exchange) -> None:
-        wire, hits = self._redactor.json(exchange.wire)
-        stored = Exchange(wire if isinstance(wire, dict) else {}, key=exchange.key, request=exchange.request)
-        if self._redactor.left_in(stored.wire):
+        door = StoreDoor(self._store, self._redactor)
+        try:
+            stored = door.clean_exchange(exchange)
+        except RecordingRefused:
             self._leave(place, "a secret could not be cut out of the answer")
             return
         there = self._store.exchange(stored.key or "")
@@ -353,13 +361,13 @@ class Importer:
             self.report.repeated += 1
             return
         try:
-            self._store.add_exchange(stored, overwrite=self._overwrites, yields=not self._overwrites)
+            door.stage_exchange(stored, overwrite=self._overwrites)
         except FixtureIntegrityFailed as error:
             self._leave(place, _refusal(error))
             return
         self.report.exchanges += 1
         self.report.overwritten += there is not None
-        self.report.redacted += bool(hits)
+        self.report.redacted += stored != exchange
 
     def _maker(self, place: _Place) -> FixtureMaker:
         origin: dict[str, JsonValue] = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
+from cortex_replay.recorder.door import StoreDoor
 from cortex_replay.recorder.http.call import Call, Reply
 from cortex_replay.recorder.http.ledger import Ledger
 from cortex_replay.recorder.http.opaque import encoded_body, is_worth_keeping, opaque_exchange
@@ -137,8 +138,11 @@ class _Kept:
             self._pay(TokenUsage(0, 0))
             self._problem = f"status {relayed.status}"
             wire = {"protocol": protocol, "status": relayed.status, "headers": headers, **encoded_body(body)}
-            if self._turn is not None and self._turn.keep_failure(wire):
-                self._ledger.keep(self._key)
+            try:
+                if self._turn is not None and self._turn.keep_failure(wire):
+                    self._ledger.keep(self._key)
+            except (RecordingRefused, FixtureIntegrityFailed) as error:
+                self._ledger.refuse(f"{self._what}: {error}")
             return
         try:
             answer, response = whole_answer(self._request, protocol, body, headers)
@@ -190,7 +194,7 @@ class OpaqueRecorder:
         self._mode = mode
         self._relay = relay
         self._ledger = ledger
-        self._redactor = redactor
+        self._door = StoreDoor(store, redactor)
         self._meter = meter
         self._most = most
         self._staged: dict[str, Exchange] = {}
@@ -229,23 +233,26 @@ class OpaqueRecorder:
                 return
             headers = tuple(client_headers(relayed.headers))
             if relayed.body.content_type in _STREAMS:
-                yield Reply(relayed.status, headers, live=self._taken_down(request, relayed, key, attempt))
+                yield Reply(
+                    relayed.status, headers, live=self._taken_down(call, request, relayed, key, attempt)
+                )
                 return
             body = await relayed.body.read_all()
-            self._keep(request, relayed, key, encoded_body(body), attempt)
+            self._keep(call, request, relayed, key, encoded_body(body), attempt)
             yield Reply(relayed.status, headers, body)
 
     async def _taken_down(
-        self, request: dict[str, JsonValue], relayed: Relayed, key: str, attempt: _Attempt
+        self, call: Call, request: dict[str, JsonValue], relayed: Relayed, key: str, attempt: _Attempt
     ) -> AsyncIterator[bytes]:
         tape = StreamTape(relayed.body.content_type)
         while data := await relayed.body.read():
             tape.add(data)
             yield data
-        self._keep(request, relayed, key, tape.recorded(), attempt)
+        self._keep(call, request, relayed, key, tape.recorded(), attempt)
 
     def _keep(
         self,
+        call: Call,
         request: dict[str, JsonValue],
         relayed: Relayed,
         key: str,
@@ -255,18 +262,19 @@ class OpaqueRecorder:
         attempt.is_good = relayed.status < 400
         if self._mode == "live" or not is_worth_keeping(relayed.status):
             return
-        if self._redactor.json(request)[1]:
+        exchange = opaque_exchange(
+            request, {"status": relayed.status, "headers": _stored_headers(relayed), **content}
+        )
+        try:
+            self._door.refuse_asked(request, call.query)
+        except RecordingRefused:
             self._ledger.refuse(f"{attempt.what}: there is a secret in what was asked")
             return
-        wire, _ = self._redactor.json(
-            {"status": relayed.status, "headers": _stored_headers(relayed), **content}
-        )
-        exchange = opaque_exchange(request, wire if isinstance(wire, dict) else {})
-        if self._redactor.left_in(exchange.wire):
+        try:
+            exchange = self._door.stage_exchange(exchange, overwrite=self._mode == "record")
+        except RecordingRefused:
             self._ledger.refuse(f"{attempt.what}: a secret could not be cut out of the answer")
             return
-        overwrite = self._mode == "record"
-        self._store.add_exchange(exchange, overwrite=overwrite, yields=not overwrite)
         self._staged[key] = exchange
         self._ledger.keep(key)
 

@@ -1,0 +1,147 @@
+"""The one door to the store: whatever comes from outside is redacted here as a whole, or refused.
+
+Whoever makes a recording cuts out of it what it knows how to cut out, so that a stream still adds up to its
+answer. This door does not rely on that. It redacts the document as it would be written, asks once more
+whether a secret stands in it, known or not, and stages it only if none does.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import RecordingRefused
+from cortex_replay.redact.redactor import Hit, Redactor
+from cortex_replay.store import Fixture, Store
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import (
+    FixtureError,
+    parse_fixture,
+    read_document,
+    render_document,
+    render_fixture,
+)
+
+__all__ = ["StoreDoor", "clean_wire", "redaction_entries"]
+
+_KEY: Final = "request_match"
+
+
+class StoreDoor:
+    """Stages recordings.
+
+    Args:
+        store: Where to.
+        redactor: What to cut out.
+    """
+
+    def __init__(self, store: Store, redactor: Redactor) -> None:
+        self._store = store
+        self._redactor = redactor
+
+    def stage(self, fixture: Fixture, *, overwrite: bool) -> Fixture:
+        """Stage a fixture; gives it as it is stored.
+
+        Raises:
+            RecordingRefused: A secret could not be cut out of it. Nothing was written.
+        """
+        fixture = self._clean_fixture(fixture)
+        if overwrite:
+            self._store.replace(fixture)
+        else:
+            self._store.add(fixture, yields=True)
+        return fixture
+
+    def stage_exchange(self, exchange: Exchange, *, overwrite: bool) -> Exchange:
+        """Stage an exchange; gives it as it is stored.
+
+        Raises:
+            RecordingRefused: There is a secret in what was asked, or it could not be cut out of the answer.
+        """
+        exchange = self.clean_exchange(exchange)
+        self._store.add_exchange(exchange, overwrite=overwrite, yields=not overwrite)
+        return exchange
+
+    def clean_exchange(self, exchange: Exchange) -> Exchange:
+        """The exchange as it would be stored; see :meth:`stage_exchange`."""
+        if exchange.request is not None:
+            self.refuse_asked(exchange.request)
+        self._refuse({_KEY: list(exchange.match or ())})
+        wire = clean_wire(exchange.wire, self._redactor)
+        self._refuse({"wire": _readable(wire)})
+        return Exchange(wire, exchange.match, exchange.n, exchange.key, exchange.request)
+
+    def refuse_asked(self, request: dict[str, JsonValue], query: str = "") -> None:
+        """Refuse a request that holds a secret, if it is what an exchange is found by.
+
+        The key is made of the stored request, and whoever replays may not know the secret, so it cannot be
+        cut out (`docs/adr/0008-a-request-with-a-secret.md`).
+
+        Args:
+            request: As it would be stored.
+            query: As it was written; what is stored is sorted.
+
+        Raises:
+            RecordingRefused: It does.
+        """
+        path, stored = request.get("path"), request.get("query")
+        kept = [pair[0] for pair in stored if isinstance(pair, list)] if isinstance(stored, list) else []
+        read: dict[str, JsonValue] = {
+            **request,
+            "segments of the path": list(path.split("/")) if isinstance(path, str) else None,
+            "values of the query": [value for name, value in parse_qsl(query) if name in kept],
+        }
+        self._refuse(read)
+
+    def _clean_fixture(self, fixture: Fixture) -> Fixture:
+        document = read_document(render_fixture(fixture))
+        key = document.pop(_KEY)
+        self._refuse({_KEY: key})
+        if not self._redactor.found_in(document):
+            return fixture
+        clean, hits = self._redactor.document(document)
+        self._refuse(clean)
+        assert isinstance(clean, dict)  # noqa: S101 - as it was
+        where = "recording" if clean.get("request") == document.get("request") else "request"
+        written: dict[str, Any] = {_KEY: key, **clean}
+        noted = _noted(clean.get("meta"), redaction_entries(where, hits))
+        try:
+            return parse_fixture(render_document({**written, "meta": noted}))
+        except FixtureError as error:
+            raise RecordingRefused([f"a place that it cannot be cut out of ({error})"]) from None
+
+    def _refuse(self, document: JsonValue) -> None:
+        if places := [place for place, _ in self._redactor.found_in(document)]:
+            raise RecordingRefused(dict.fromkeys(places))
+
+
+def clean_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:
+    """What was answered, without secrets. Bytes that are no text stay: nothing can be cut out of those."""
+    apart = {name: value for name, value in wire.items() if name == "body_base64"}
+    clean, _ = redactor.document({name: value for name, value in wire.items() if name not in apart})
+    return {**clean, **apart} if isinstance(clean, dict) else {}
+
+
+def redaction_entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
+    """What the ``meta`` of a recording says about what was cut out of it."""
+    counts: dict[str, int] = {}
+    for hit in hits:
+        counts[hit.rule] = counts.get(hit.rule, 0) + hit.count
+    return [{"kind": "value", "where": where, "rule": rule, "count": count} for rule, count in counts.items()]
+
+
+def _noted(meta: JsonValue, entries: list[JsonValue]) -> dict[str, JsonValue]:
+    meta = meta if isinstance(meta, dict) else {}
+    before = meta.get("redactions")
+    return {**meta, "redactions": [*(before if isinstance(before, list) else []), *entries]}
+
+
+def _readable(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What was answered as somebody would read it who looks for a secret."""
+    encoded = wire.get("body_base64")
+    if not isinstance(encoded, str):
+        return wire
+    return {**wire, "body_base64": base64.b64decode(encoded).decode("latin-1")}
