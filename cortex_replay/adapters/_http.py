@@ -13,7 +13,6 @@ import contextlib
 import email.utils
 import http.cookiejar
 import ipaddress
-import logging
 import random
 import ssl
 import time
@@ -28,11 +27,13 @@ import httpx
 from cortex_replay.adapters.budget import Budget, Watch
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
+from cortex_replay.redact.logs import guard_http_logs, logger_of
+from cortex_replay.redact.process import learn, process_redactor
 from cortex_replay.wire.failures import upstream_error
 
 __all__ = ["Answer", "ByteStream", "Endpoint", "Http", "Relayed"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _T = TypeVar("_T")
 
@@ -293,6 +294,9 @@ class Http:
             **(headers or {}),
         }
         self._key = key
+        if key is not None:
+            learn(key.reveal())
+        guard_http_logs()
         self._key_header = key_header
         self._key_prefix = key_prefix
         self._max_retries = max_retries
@@ -362,14 +366,18 @@ class Http:
         raise failure
 
     def scrubbed(self, error: LlmError) -> LlmError:
-        """The error without the key, should the server have repeated it, and not too long."""
-        if not isinstance(error, Upstream | Transport):
+        """The error without a secret, should the server have repeated one, and not too long."""
+        if not isinstance(error, Upstream | Transport | ResponseParse):
             return error
-        clean = (lambda text: text) if self._key is None else self._key.scrub
+        redactor = process_redactor()
+
+        def clean(text: str) -> str:
+            return redactor.text(text)[0]
+
         if isinstance(error, Upstream):
             kind = None if error.error_type is None else clean(error.error_type)[:_MAX_REASON]
             return Upstream(error.status, clean(error.message)[:_MAX_MESSAGE], kind)
-        return Transport(clean(str(error.args[0]))[:_MAX_REASON])
+        return type(error)(clean(str(error.args[0]))[:_MAX_REASON])
 
     def __str__(self) -> str:
         return f"base_url={str(self._endpoint)!r}"

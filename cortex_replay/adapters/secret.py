@@ -10,7 +10,6 @@ from cortex_replay.errors import InvalidRequest
 __all__ = ["ApiKey", "key_in_environment", "read_key"]
 
 _HIDDEN: Final = "***"
-_LEAST_SECRET: Final = 8
 
 
 class ApiKey:
@@ -27,13 +26,6 @@ class ApiKey:
 
     def reveal(self) -> str:
         return self._value
-
-    def scrub(self, text: str) -> str:
-        """The text without the key, which some servers repeat when they refuse it.
-
-        A key of a few letters, as tests and local servers have it, is no secret, and stands in any text.
-        """
-        return text.replace(self._value, _HIDDEN) if len(self._value) >= _LEAST_SECRET else text
 
     def __repr__(self) -> str:
         return f"ApiKey({_HIDDEN})"

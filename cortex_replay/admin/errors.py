@@ -6,7 +6,6 @@ runs the server.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from enum import IntEnum
@@ -22,10 +21,11 @@ from cortex_replay.errors import (
     Transport,
     Upstream,
 )
+from cortex_replay.redact.logs import logger_of
 
 __all__ = ["AdminError", "Code", "error_for"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,59}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -18,12 +17,13 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings
 from cortex_replay.config.checks import did_you_mean
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import LlmMessage, LlmRequest, LlmResponse
 from cortex_replay.wire.systems import join_system, split_leading_system
 
 __all__ = ["LlmService", "request_of"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _ROLES: Final = ("system", "user", "assistant")
 _MESSAGE: Final = re.compile(r"messages\[(\d+)\]")

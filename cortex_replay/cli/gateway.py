@@ -163,7 +163,7 @@ def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
         os.environ,
         engine,
         lambda name: MeteredAdapter(adapter_for(settings, name), engine.meter),
-        redactor_for(settings),
+        engine.redactor,
     )
     for name in rpc.callers.without_token:
         output.talk(f"warning: the caller {output.escaped(name)} has no token, and cannot call over HTTP")

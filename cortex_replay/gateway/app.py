@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,6 +14,7 @@ from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
 from cortex_replay.recorder.http.render import error_reply
+from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
     from cortex_replay.admin.callers import Caller
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLOSE", "App"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

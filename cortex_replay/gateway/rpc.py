@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from typing import ClassVar, Final
 
+import orjson
+
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.admin.callers import Caller, Callers
 from cortex_replay.admin.rpc import RpcDispatcher, too_large, unknown_caller
@@ -48,7 +50,9 @@ class Rpc:
         self._live = live
         self._redactor = redactor
         self.service = LlmService(settings, self._adapter)
-        self.dispatcher = RpcDispatcher(self.service.methods)
+        self.dispatcher = _CleanDispatcher(self.service.methods)
+        if engine.mode != "replay":  # what is replayed was redacted when it was recorded
+            self.dispatcher.redactor = redactor
 
     def caller(self, authorization: str) -> Caller | None:
         """Who brings this header."""
@@ -83,6 +87,19 @@ class Rpc:
             asked, store, mode, redactor=self._redactor, commit_on_close=False, meta={"provider": provider}
         )
         return _Recorded(recording, store, ledger)
+
+
+class _CleanDispatcher(RpcDispatcher):
+    """Cuts out of answers what a provider repeats of our keys: whoever calls is not to have them."""
+
+    redactor: Redactor | None = None
+
+    async def handle(self, data: bytes, caller: Caller) -> bytes | None:
+        answer = await super().handle(data, caller)
+        if answer is None or self.redactor is None:
+            return answer
+        clean, hits = self.redactor.document(orjson.loads(answer))
+        return orjson.dumps(clean) if hits else answer
 
 
 class _Forwarding(LlmAdapter):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,11 +16,12 @@ from cortex_replay.prompt.plan import plan_from_dict, plan_to_dict
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.segments import Continuation, Segment, SegmentRole
 from cortex_replay.prompt.wire_prompt import ANTHROPIC, RESPONSES, WirePrompt
+from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import LlmRequest, LlmRole, PromptCachePlan
 
 __all__ = ["PromptIR"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,12 +12,13 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place
 from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
 from cortex_replay.validation import shown
 
 __all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "known_wire"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 ANTHROPIC: Final = "anthropic-messages"
 RESPONSES: Final = "openai-responses"

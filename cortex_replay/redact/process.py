@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import threading
 
-from cortex_replay.redact.known import known_in_environment
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.secret_names import SHORTEST_SECRET, secrets_in
 
 __all__ = ["count_learned", "learn", "process_redactor"]
 
 _lock = threading.Lock()
 _learned: set[str] = set()
-_made: tuple[frozenset[str], Redactor] | None = None
+_made: tuple[dict[str, str], int, Redactor] | None = None
 
 
 def learn(value: str) -> None:
@@ -33,8 +33,10 @@ def count_learned() -> int:
 def process_redactor() -> Redactor:
     """A redactor that knows the keys in the environment, as it is now, and those that were learned."""
     global _made  # noqa: PLW0603 - one for the process
+    environment = dict(os.environ)
     with _lock:
-        known = frozenset([*known_in_environment(os.environ), *_learned])
-        if _made is None or _made[0] != known:
-            _made = known, Redactor(known)
-        return _made[1]
+        if _made is None or _made[:2] != (environment, len(_learned)):
+            found = (secret.strip() for pair in environment.items() for secret in secrets_in(*pair))
+            known = {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+            _made = environment, len(_learned), Redactor(known | _learned)
+        return _made[2]

@@ -33,6 +33,7 @@ from cortex_replay.recorder.http.render import Renderer, error_reply, is_as_reco
 from cortex_replay.recorder.http.upstreams import Upstreams
 from cortex_replay.recorder.meter import Meter
 from cortex_replay.recorder.scope import RecordingScope, claims_of
+from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer, FixtureKey, Store
@@ -104,19 +105,19 @@ class Engine:
         self.store = store
         self.mode: Mode = mode
         self.upstreams = upstreams
-        self.ledger = ledger or Ledger()
-        self.observer = observer
-        self._keeps_shared = keeps_shared
         if redactor is None:
             redactor = Redactor(known_secrets(Settings(), {**os.environ, **(environment or {})}))
-        self._redactor = redactor
+        self.redactor = redactor
+        self.ledger = ledger or Ledger(self.redactor)
+        self.observer = observer
+        self._keeps_shared = keeps_shared
         self.how_to_record = how_to_record
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
         self._turns: dict[tuple[str, FixtureKey], Turns] = {}
-        self._relay = Relay(upstreams, environment or {}, timeout_ms, self._redactor.learn)
+        self._relay = Relay(upstreams, environment or {}, timeout_ms, self._learn)
         origin = {"adapter": "gateway", **(meta or {})}
-        self._fixtures = FixtureMaker(store, self._redactor, origin, record_failures)
+        self._fixtures = FixtureMaker(store, self.redactor, origin, record_failures)
         self._claims = claims
         if claims is None and mode in ("record", "once"):
             self._claims = claims_of(store)
@@ -124,7 +125,12 @@ class Engine:
         most = Sensitivity.of(max_sensitivity)
         meter = self.meter = meter or Meter()
         self._wires = WireRecorder(self._relay, self.ledger, meter, most, self._observed)
-        self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self._redactor, meter, most)
+        self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self.redactor, meter, most)
+
+    def _learn(self, key: str) -> None:
+        """A client has brought a key: it is neither to be stored nor to be shown."""
+        self.redactor.learn(key)
+        learn(key)
 
     def at_once(self, call: Call) -> Reply | None:
         """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""
@@ -208,7 +214,7 @@ class Engine:
                 yield await self._missed(call, protocol, key, is_exhausted=bool(answers or failures))
                 return
             if isinstance(outcome, Answer) and not _can_serve(outcome, lifted, protocol):
-                explained = explained_other_way(key, self.how_to_record)
+                explained = self._clean(explained_other_way(key, self.how_to_record))
                 self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
                 yield error_reply(protocol, MISS_STATUS, explained, "no_fixture")
                 return
@@ -247,7 +253,7 @@ class Engine:
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
-            explained = explained_opaque_miss(request, key, self.how_to_record)
+            explained = self._clean(explained_opaque_miss(request, key, self.how_to_record))
             self.ledger.missed(f"{call.method} {call.route.path}", explained)
             self._observed(call, None)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
@@ -280,11 +286,15 @@ class Engine:
         else:
             request = _request_in(protocol, call.body)
             explained = await asyncio.to_thread(
-                explained_miss, self.store, request, key, self.how_to_record, self._redactor
+                explained_miss, self.store, request, key, self.how_to_record, self.redactor
             )
+        explained = self._clean(explained)
         self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
         self._observed(call, None)
         return error_reply(protocol, MISS_STATUS, explained, "no_fixture")
+
+    def _clean(self, text: str) -> str:
+        return self.redactor.text(text)[0]
 
     def _observed(self, call: Call, outcome: Outcome | None) -> None:
         if self.observer is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cortex_replay.config import Price
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
@@ -28,8 +29,10 @@ class Miss:
 
 @dataclass
 class Ledger:
-    """Counts, safe for many threads."""
+    """Counts, safe for many threads. Its texts are redacted when they come, and again whenever a key is
+    learned: a provider may have repeated it before."""
 
+    redactor: Redactor = field(default_factory=Redactor, repr=False)
     hits: int = 0
     recorded: int = 0
     live: int = 0
@@ -55,6 +58,19 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self.redactor.when_it_learns(self._redact_again)
+
+    def _clean(self, text: str) -> str:
+        return self.redactor.text(text)[0]
+
+    def _redact_again(self) -> None:
+        with self._lock:
+            for texts in (self.failures, self.refused, self.broken):
+                texts[:] = map(self._clean, texts)
+            self.misses[:] = [
+                Miss(self._clean(miss.what), self._clean(miss.explanation)) for miss in self.misses
+            ]
+            self.bypassed = Counter({self._clean(host): count for host, count in self.bypassed.items()})
 
     @property
     def calls(self) -> int:
@@ -74,7 +90,7 @@ class Ledger:
 
     def missed(self, what: str, explanation: str) -> None:
         with self._lock:
-            self.misses.append(Miss(what, explanation))
+            self.misses.append(Miss(self._clean(what), self._clean(explanation)))
 
     def asked(self) -> None:
         """An upstream is asked."""
@@ -86,11 +102,11 @@ class Ledger:
         with self._lock:
             self.failed += 1
             if reason and len(self.failures) < _MOST_REASONS:
-                self.failures.append(reason)
+                self.failures.append(self._clean(reason))
 
     def damaged(self, reason: str) -> None:
         with self._lock:
-            self.broken.append(reason)
+            self.broken.append(self._clean(reason))
 
     def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
         """Something was recorded, or passed through in mode ``live``."""
@@ -111,11 +127,11 @@ class Ledger:
 
     def refuse(self, reason: str) -> None:
         with self._lock:
-            self.refused.append(reason)
+            self.refused.append(self._clean(reason))
 
     def bypass(self, host: str) -> None:
         with self._lock:
-            self.bypassed[host] += 1
+            self.bypassed[self._clean(host)] += 1
 
     def unused(self, store: Store) -> list[StoredFixture]:
         """The fixtures that no call of this run has used, in order."""
@@ -136,7 +152,7 @@ class Ledger:
 
     def to_dict(self, store: Store) -> dict[str, Any]:
         """For a program; ``prune --unused-from`` is one."""
-        return {
+        told: dict[str, Any] = {
             "hits": self.hits,
             "misses": [{"what": miss.what, "explanation": miss.explanation} for miss in self.misses],
             "recorded": self.recorded,
@@ -154,3 +170,6 @@ class Ledger:
                 "replayed": self.replayed_tokens,
             },
         }
+        # Models and paths stand in it, too.
+        clean, _ = self.redactor.json(told)
+        return clean if isinstance(clean, dict) else {}

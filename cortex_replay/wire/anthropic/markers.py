@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
+from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.wire.anthropic.lift import THINKING
 from cortex_replay.wire.body import Block, content_and_parts, text_block
 
 __all__ = ["Markers", "shortened"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 def shortened(blocks: list[Block]) -> str | list[Block]:
