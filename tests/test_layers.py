@@ -22,7 +22,7 @@ LAYERS = [
     {"types"},
     {"strict_json", "validation"},
     {"canonical", "hashing"},
-    {"disk", "errors", "handed", "secret_names"},
+    {"disk", "errors", "handed", "printable", "secret_names"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

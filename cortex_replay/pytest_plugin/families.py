@@ -8,6 +8,7 @@ import pytest
 
 from cortex_replay.errors import InvalidRequest, LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
+from cortex_replay.pytest_plugin.showing import shown
 from cortex_replay.recorder.faults import Fault
 
 __all__ = ["family_of"]
@@ -19,7 +20,7 @@ def family_of(session: LlmSession, test: str, marker: pytest.Mark) -> list[str]:
     """The faults of each member; the first is the test itself. While recording there is only that."""
     if session.mode != "replay":
         return [""]
-    turns = marker.kwargs.get("turns") or _calls_recorded_by(session, test)
+    turns = marker.kwargs.get("turns") or _calls_recorded_by(session, session.clean(test))
     try:
         faults = [
             str(Fault.parse(f"{str(kind).partition('@')[0]}@{turn}"))
@@ -27,7 +28,7 @@ def family_of(session: LlmSession, test: str, marker: pytest.Mark) -> list[str]:
             for kind in marker.args or _FAULTS
         ]
     except InvalidRequest as error:
-        raise pytest.UsageError(f"{test}: llm_faults: {error.reason}") from None
+        raise pytest.UsageError(shown(f"{test}: llm_faults: {error.reason}")) from None
     return ["", *faults]
 
 

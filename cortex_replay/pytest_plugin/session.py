@@ -17,6 +17,7 @@ from cortex_replay.intercept.guard import guarding
 from cortex_replay.intercept.interception import Interception
 from cortex_replay.intercept.transports import installed
 from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
+from cortex_replay.pytest_plugin.showing import shown
 from cortex_replay.recorder.claims import Claims, MemoryClaims
 from cortex_replay.recorder.faults.fault import Fault
 from cortex_replay.recorder.faults.schedule import Faults
@@ -44,8 +45,8 @@ class LlmSession:
         self.root = root
         self.mode: Mode = settings.mode
         self.warnings = warnings
-        self.ledger = Ledger()
         self.redactor = Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
+        self.ledger = Ledger(self.redactor)
         self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
@@ -71,10 +72,14 @@ class LlmSession:
         try:
             loaded = load_settings(config.rootpath, os.environ, flags)
         except LlmError as error:
-            raise pytest.UsageError(f"cortex-replay: {error}") from None
+            raise pytest.UsageError(shown(f"cortex-replay: {error}")) from None
         root = loaded.settings.store
         root = root if root.is_absolute() else config.rootpath / root
         return cls(config, loaded.settings, root, list(loaded.warnings))
+
+    def clean(self, text: str) -> str:
+        """A text without secrets."""
+        return self.redactor.text(text)[0]
 
     @property
     def store(self) -> Store:
@@ -84,7 +89,7 @@ class LlmSession:
                 opened = Store.open_or_create if self.mode in _WRITING else Store.open
                 self._store = opened(self.root, verify="on-read")
             except LlmError as error:
-                pytest.fail(f"cortex-replay: {self.root}: {error}", pytrace=False)
+                pytest.fail(shown(f"cortex-replay: {self.root}: {error}"), pytrace=False)
         return self._store
 
     @property
@@ -132,8 +137,8 @@ class LlmSession:
         run.has_failed = run.has_failed or report.failed
         if call.when == "call" or report.failed:
             for explanation in run.new_misses():
-                report.sections.append(("cortex-replay", explanation))
-                self.misses.append((item.nodeid, explanation))
+                report.sections.append(("cortex-replay", shown(explanation)))
+                self.misses.append((self.clean(item.nodeid), explanation))
 
     def end(self, item: pytest.Item) -> None:
         if _RUN in item.stash:
@@ -185,7 +190,8 @@ class TestRun:
         self._session = session
         self._may_call_nobody = bool(options.get("may_call_nobody", False))
         is_of_family = item.get_closest_marker("llm_faults") is not None
-        self.name = item.nodeid.partition("[")[0] if is_of_family else item.nodeid
+        # It is stored with what the test records, and a parameter may be a key.
+        self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
         self.has_failed = False
         self.recording = LlmRecording()
         self.mode: Mode = options.get("mode") or session.mode

@@ -12,6 +12,8 @@ import pytest
 
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
+from cortex_replay.pytest_plugin.showing import print_line, shown
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store, StoredFixture
 
 __all__ = ["Summary", "finished", "print_summary"]
@@ -69,13 +71,13 @@ def finished(
         is_whole = is_whole and session.config.args_source != pytest.Config.ArgsSource.ARGS
         summary.unused, summary.unjudged = _unused(store, used, ran, is_whole=is_whole)
     except (LlmError, pytest.fail.Exception) as error:
-        summary.error = str(error)
+        summary.error = shown(str(error))
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     config = session.config
     if config.getoption("llm_fail_unused") and summary.unused and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if report := config.getoption("llm_report"):
-        _write(Path(str(report)), summary, used)
+        _write(Path(str(report)), summary, used, llm.redactor)
     return summary
 
 
@@ -101,8 +103,8 @@ def _unused(
     return unused, unjudged
 
 
-def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]]) -> None:
-    document = {
+def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redactor: Redactor) -> None:
+    document: dict[str, Any] = {
         "mode": summary.mode,
         **summary.counts,
         "misses": [{"test": test, "explanation": text} for test, text in summary.misses],
@@ -112,14 +114,15 @@ def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]]) -> Non
         "unjudged": summary.unjudged,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    clean, _ = redactor.json(document)
+    path.write_text(json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n", encoding="utf-8")
 
 
 def print_summary(reporter: Any, summary: Summary) -> None:
     """A short section at the end of the run."""
     reporter.section(f"model calls ({summary.mode})", sep="-")
     for warning in summary.warnings:
-        reporter.line(f"warning: {warning}")
+        print_line(reporter, f"warning: {warning}")
     counts = summary.counts
     facts = [f"{counts['hits']} hits", f"{counts['missed']} misses", f"{counts['recorded']} recorded"]
     facts.append(f"{counts['live']} live")
@@ -130,15 +133,15 @@ def print_summary(reporter: Any, summary: Summary) -> None:
     facts.append(f"{len(summary.unused)} of {summary.fixtures} fixtures unused")
     if summary.unjudged:
         facts.append(f"{summary.unjudged} not judged (not all tests ran)")
-    reporter.line(", ".join(facts))
+    print_line(reporter, ", ".join(facts))
     for item in summary.unused[:_MOST_SHOWN]:
-        reporter.line(f"unused: {item.path}")
+        print_line(reporter, f"unused: {item.path}")
     for reason in summary.not_recorded[:_MOST_SHOWN]:
-        reporter.line(f"not recorded: {reason}")
+        print_line(reporter, f"not recorded: {reason}")
     for test, explanation in summary.misses[:_MOST_SHOWN]:
-        reporter.line("")
-        reporter.line(test)
+        print_line(reporter)
+        print_line(reporter, test)
         for line in explanation.splitlines():
-            reporter.line(f"  {line}")
+            print_line(reporter, f"  {line}")
     if summary.error:
-        reporter.line(f"error: {summary.error}")
+        print_line(reporter, f"error: {summary.error}")

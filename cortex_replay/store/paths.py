@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
+
+from cortex_replay.printable import UNPRINTABLE
 
 __all__ = [
     "EXCHANGES_FOLDER",
@@ -23,13 +24,6 @@ INDEX_NAME: Final = "INDEX.toml"
 NESTED_FOLDER: Final = "fixtures"
 EXCHANGES_FOLDER: Final = "exchanges"
 """Below the layout's folder, where exchanges stand."""
-
-UNPRINTABLE: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Controls, what reorders or hides text, line separators, halves of surrogate pairs. A fixed list,
-because Python's own idea of what can be printed changes with its version of Unicode."""
 
 # Control characters but the line feed, backslash, colon, DEL.
 _NEVER_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x3A, 0x5C, 0x7F])

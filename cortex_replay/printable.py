@@ -1,0 +1,35 @@
+"""Text that others wrote, as it may be shown on a terminal or in the log of a CI job."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["UNPRINTABLE", "powerless", "spelled_out"]
+
+UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls, what reorders or hides text, line separators, halves of surrogate pairs. A fixed list,
+because Python's own idea of what can be printed changes with its version of Unicode."""
+
+_COMMAND: Final = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+"""The start of a command to GitHub's runner, if a line begins with it."""
+
+
+def _spelled_out(match: re.Match[str]) -> str:
+    if match[0] in "\n\t":
+        return match[0]
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
+
+
+def spelled_out(text: str) -> str:
+    """Text of several lines in which what could steer a terminal is spelled out."""
+    text = UNPRINTABLE.sub(_spelled_out, text)
+    return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
+
+
+def powerless(text: str) -> str:
+    """The text without lines that a CI runner would take for commands."""
+    return _COMMAND.sub(r"\1\\x3a", text)
