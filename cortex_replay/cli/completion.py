@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand
 
 __all__ = ["completion_command"]
@@ -31,4 +32,6 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")
-    click.echo(kind(ctx.find_root().command, {}, "cortex-replay", "_CORTEX_REPLAY_COMPLETE").source())
+    output.echo(
+        kind(ctx.find_root().command, {}, "cortex-replay", "_CORTEX_REPLAY_COMPLETE").source(), raw=True
+    )

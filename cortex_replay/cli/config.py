@@ -137,15 +137,15 @@ def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
     for name, value, origin in rows:
         group = ".".join(name.split(".")[:2]) if name.startswith("providers.") else name.partition(".")[0]
         if "." in name and group != above:
-            click.echo()
+            output.echo()
             above = group
         where = click.style(output.escaped(origin), bold=origin != "default")
-        click.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {where}")
+        output.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {where}")
         provider = group.removeprefix("providers.")
         if name == f"providers.{provider}.key_env" and provider in keys:
             state, key_from = keys[provider]
             detail = "" if key_from is None else f" (from {key_from})" if state == "set" else f": {key_from}"
-            click.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escaped(detail)}")
+            output.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escaped(detail)}")
 
 
 def _shown(value: object) -> str:

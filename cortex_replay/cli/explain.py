@@ -76,7 +76,7 @@ def explain_command(
         _explanation_lines(explained[0], found[0]) if compared is None else _comparison_lines(compared, found)
     )
     for line in lines:
-        click.echo(line)
+        output.echo(line)
 
 
 def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage | None]:

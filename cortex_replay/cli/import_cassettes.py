@@ -151,7 +151,7 @@ def _hosts_in(given: Sequence[str]) -> dict[str, str]:
 
 def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
     for left in report.not_converted:
-        click.echo(f"not converted: {output.escaped(str(left))}")
+        output.echo(f"not converted: {output.escaped(str(left))}")
     counts = [
         (report.answers, "answer"),
         (report.exchanges, "exchange"),

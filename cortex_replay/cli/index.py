@@ -111,17 +111,17 @@ def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> No
     if plan.unreadable:
         output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
     for row in plan.adopted:
-        click.echo(f"new       {output.escaped(row.path)}")
+        output.echo(f"new       {output.escaped(row.path)}")
     for before, moved in plan.moved:
-        click.echo(f"moved     {output.escaped(before)} -> {output.escaped(moved.path)}")
+        output.echo(f"moved     {output.escaped(before)} -> {output.escaped(moved.path)}")
     for path in plan.mended:
-        click.echo(f"mended    {output.escaped(path)} (line ends)")
+        output.echo(f"mended    {output.escaped(path)} (line ends)")
     for _, after in plan.changed:
         note = "" if accept_changed else "  (--accept-changed takes it)"
-        click.echo(f"changed   {output.escaped(after.path)}{note}")
+        output.echo(f"changed   {output.escaped(after.path)}{note}")
     for row in plan.missing:
         note = "" if drop_missing else "  (--drop-missing drops its row)"
-        click.echo(f"missing   {output.escaped(row.path)}{note}")
+        output.echo(f"missing   {output.escaped(row.path)}{note}")
     output.print_findings(plan.refused)
 
 

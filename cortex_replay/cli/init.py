@@ -142,7 +142,7 @@ def init_command(
 
 def _print(made: dict[str, Any], pre_commit: Path, example: Path, problem: str | None) -> None:
     for path in made["written"]:
-        click.echo(f"wrote {output.escaped(path)}")
+        output.echo(f"wrote {output.escaped(path)}")
     if made["pre_commit"]:
         output.talk(f"{output.escaped(str(pre_commit))} is there already; add to it:\n{made['pre_commit']}")
     output.talk(_TOLD if problem is None else output.escaped(problem))

@@ -45,6 +45,8 @@ def list_command(ctx: click.Context, store: Path | None, model: str | None, as_j
         output.print_json([stored._asdict() for stored in found])
         return
     width = max((len(output.escaped(stored.model)) for stored in found), default=0)
-    for stored in found:
-        name = output.escaped(stored.model).ljust(width)
-        click.echo(f"{name}  {stored.prompt_hash[:_HASH_SHOWN]}  {output.escaped(stored.path)}")
+    output.echo_lines(
+        f"{output.escaped(stored.model).ljust(width)}  {stored.prompt_hash[:_HASH_SHOWN]}  "
+        f"{output.escaped(stored.path)}"
+        for stored in found
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -65,9 +67,15 @@ class _Group(click.Group):
         command: click.Command = getattr(import_module(f"cortex_replay.cli.{module}"), f"{name}_command")
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        output.start()
+        with _clean_usage_errors():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _clean_usage_errors():
+                return super().invoke(ctx)
         except LlmError as error:
             output.print_error(error, as_json=wants_json(ctx))
             ctx.exit(error.exit_code)
@@ -79,6 +87,21 @@ class _Group(click.Group):
             output.talk(f"error: {output.escaped(str(error))}")
             output.silence_stdout()
             ctx.exit(settled(ctx) or 1)
+
+
+@contextmanager
+def _clean_usage_errors() -> Iterator[None]:
+    """Errors of usage quote arguments, and an argument may hold anything, a key among it."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # it shows the help, all of which is ours
+    except click.ClickException as error:
+        message = output.clean_message(error.format_message())
+        clean = click.ClickException(message)
+        if isinstance(error, click.UsageError):
+            clean = click.UsageError(message, error.ctx)
+        raise clean from None
 
 
 @click.group(

@@ -1,4 +1,10 @@
-"""Printing: results on stdout, talk on stderr, and nothing that a model said unescaped."""
+"""The one door to the terminal: results on stdout, talk on stderr.
+
+Whatever a command prints passes :func:`echo` or :func:`print_json`. They cut out what this process knows to
+be secret and what looks like it, spell out what could steer a terminal, and take from a line its power over
+a CI runner. Callers escape what others wrote all the same, because only they know which line breaks are
+their own.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +12,117 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError, NoFixture
+from cortex_replay.printable import UNPRINTABLE, powerless, spelled_out
 from cortex_replay.store.check import Progress
-from cortex_replay.store.paths import UNPRINTABLE
+
+if TYPE_CHECKING:
+    from cortex_replay.redact.redactor import Redactor
 
 __all__ = [
+    "AnswerPrinter",
+    "clean_message",
     "counted",
+    "echo",
+    "echo_lines",
     "escaped",
     "escaped_lines",
     "even_if_nobody_reads",
     "is_terminal",
+    "print_address",
     "print_error",
+    "print_file",
     "print_findings",
     "print_json",
+    "print_json_text",
     "progress_bar",
     "quoted",
+    "redacted",
+    "redraw",
     "silence_stdout",
+    "start",
+    "stepping",
     "talk",
 ]
 
 _WORTH_A_BAR = 2000
+_AT_ONCE: Final = 500
+"""So many lines are looked through together: one by one takes five times as long."""
+_OUR_STYLE: Final = re.compile("(\x1b\\[(?:0|1|2|22|31)m)")
+"""What click writes for bold, dim and red, and for the end of these."""
+_BLANK: Final = re.compile(r"\s")
+_LONGEST_WORD: Final = 8192
+_LOOK_BACK: Final = 4096
+_T = TypeVar("_T")
+_made: tuple[int, Redactor, Redactor] | None = None
+
+
+def start() -> None:
+    """A command begins: secrets are those of the environment as it is now."""
+    global _made  # noqa: PLW0603 - what the process knows
+    _made = None
+
+
+def redacted(text: str) -> str:
+    """The text without secrets."""
+    return _redactor(raw=False).text(text)[0]
+
+
+def _redactor(*, raw: bool) -> Redactor:
+    """What cuts secrets out; out of a raw text only those that are known by value."""
+    # A command that prints nothing needs none of it.
+    from cortex_replay.redact.known import KNOWN  # noqa: PLC0415
+    from cortex_replay.redact.process import count_learned, process_redactor  # noqa: PLC0415
+
+    global _made  # noqa: PLW0603
+    if _made is None or _made[0] != count_learned():
+        redactor = process_redactor()
+        _made = count_learned(), redactor, redactor.restricted([KNOWN])
+    return _made[2] if raw else _made[1]
+
+
+def _harmless(text: str) -> str:
+    """The text as it may be shown, with our own styles in it."""
+    parts = _OUR_STYLE.split(text)
+    parts[::2] = map(escaped_lines, parts[::2])
+    return powerless("".join(parts))
+
+
+def echo(text: str = "", *, err: bool = False, raw: bool = False) -> None:
+    """Print one or more lines.
+
+    Args:
+        text: What is shown. Our own styles may stand in it.
+        err: Whether it is talk.
+        raw: Whether the user wants it as it is; only values that are known to be secret are cut out then.
+    """
+    text = _redactor(raw=raw).text(text)[0]
+    click.echo(text if raw else _harmless(text), err=err)
+
+
+def print_address(text: str) -> None:
+    """Where a server of ours is, with the token that opens it: whoever starts one is to have that."""
+    click.echo(_harmless(text))
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print many lines."""
+    rest = iter(lines)
+    while block := list(islice(rest, _AT_ONCE)):
+        echo("\n".join(block))
+
+
+def clean_message(message: str) -> str:
+    """A message that click prints, such as one that quotes an argument."""
+    return powerless(escaped_lines(redacted(message)))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -45,16 +135,9 @@ def escaped(text: str) -> str:
     return escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _spelled_out(match: re.Match[str]) -> str:
-    if match[0] in "\n\t":
-        return match[0]
-    return match[0].encode("unicode_escape", "surrogatepass").decode()
-
-
 def escaped_lines(text: str) -> str:
     """Text of several lines as it may be shown on a terminal."""
-    text = UNPRINTABLE.sub(_spelled_out, text)
-    return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
+    return spelled_out(text)
 
 
 def quoted(text: str, *, raw: bool = False) -> str:
@@ -87,12 +170,27 @@ def silence_stdout() -> None:
 
 def talk(text: str) -> None:
     """Something for a person only."""
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
-def print_json(value: Any) -> None:
-    """The result, for a program."""
-    click.echo(json.dumps(value, indent=2))
+def print_json(value: Any, *, err: bool = False, indent: int | None = 2) -> None:
+    """The result, for a program: all in ASCII, so that nothing in it steers a terminal."""
+    print_json_text(json.dumps(value, indent=indent), err=err)
+
+
+def print_file(content: bytes) -> None:
+    """A recorded file, byte for byte, for who wants it raw."""
+    click.echo(content, nl=False)
+
+
+def print_json_text(text: str, *, err: bool = False) -> None:
+    """JSON as somebody else wrote it."""
+    text = UNPRINTABLE.sub(_as_json, redacted(text)).replace("##[", "\\u0023#[")
+    click.echo(text, nl=not text.endswith("\n"), err=err)
+
+
+def _as_json(match: re.Match[str]) -> str:
+    return match[0] if match[0] in "\n\r\t" else json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f")
 
 
 def print_findings(findings: Iterable[Finding], *, err: bool = False) -> None:
@@ -100,9 +198,9 @@ def print_findings(findings: Iterable[Finding], *, err: bool = False) -> None:
     for finding in findings:
         path = click.style(escaped(finding.path), bold=True)
         code = click.style(f"[{finding.code}]", fg="red")
-        click.echo(f"{path}: {escaped(finding.reason)} {code}", err=err)
+        echo(f"{path}: {escaped(finding.reason)} {code}", err=err)
         if finding.hint:
-            click.echo(f"    hint: {escaped(finding.hint)}", err=err)
+            echo(f"    hint: {escaped(finding.hint)}", err=err)
 
 
 def print_error(error: LlmError, *, as_json: bool) -> None:
@@ -114,7 +212,7 @@ def print_error(error: LlmError, *, as_json: bool) -> None:
             "message": str(error),
             "findings": [asdict(finding) for finding in findings],
         }
-        click.echo(json.dumps(message), err=True)
+        print_json(message, err=True, indent=None)
     elif isinstance(error, NoFixture) and error.explanation:
         talk(quoted(error.explanation))
         talk(f"error: {escaped(str(error))}")
@@ -146,3 +244,69 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
     finally:
         if bar is not None:
             bar.render_finish()
+
+
+@contextmanager
+def stepping(items: Sequence[_T], label: str) -> Iterator[Iterable[_T]]:
+    """Go through items with a bar on stderr, when a person is watching."""
+    is_hidden = not is_terminal(sys.stderr)
+    with click.progressbar(items, label=label, file=sys.stderr, hidden=is_hidden) as bar:
+        yield bar
+
+
+def redraw(line: str, width: int) -> None:
+    """Draw a line on stderr over the one before, which was so wide."""
+    click.echo("\r" + _harmless(redacted(line)).ljust(width), nl=False, err=True)
+
+
+class AnswerPrinter:
+    """Prints an answer as it comes, behind a bar, so that no line of it can pass for one of ours.
+
+    A key may come in pieces, so the last word waits until it is whole. What was printed is looked at again
+    with what follows, as far back as a key is long.
+    """
+
+    def __init__(self, *, raw: bool, is_silent: bool) -> None:
+        self._is_raw = raw
+        self._is_silent = is_silent
+        self._has_begun = False
+        self._before = ""
+        self._waiting = ""
+
+    def print(self, text: str) -> None:
+        """The next piece."""
+        self._waiting += text
+        ready = _BLANK.search(self._waiting[::-1])
+        if ready is None and len(self._waiting) < _LONGEST_WORD:
+            return
+        cut = len(self._waiting) - (ready.start() if ready else 0)
+        self._show(self._waiting[:cut])
+        self._waiting = self._waiting[cut:]
+
+    def end(self) -> None:
+        """There is no more."""
+        self._show(self._waiting)
+        self._waiting = ""
+        if self._has_begun:
+            self._write("\n")
+
+    def _show(self, text: str) -> None:
+        if self._is_silent or not text:
+            return
+        shown = _redactor(raw=self._is_raw).pieces([self._before, text])[0][1]
+        self._before = (self._before + text)[-_LOOK_BACK:]
+        if not self._is_raw:
+            shown = escaped_lines(shown).replace("\n", "\n| ")
+            shown = shown if self._has_begun else f"| {shown}"
+        self._has_begun = True
+        self._write(shown)
+
+    def _write(self, text: str) -> None:
+        """Print, and record on when nobody reads any more."""
+        try:
+            # Not by click, which would drop what is meant to be raw.
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            silence_stdout()
+            self._is_silent = True

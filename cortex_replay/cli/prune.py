@@ -79,7 +79,7 @@ def prune_command(
             output.print_json(_as_json(plan, dry_run=dry_run))
         else:
             for item in plan.going:
-                click.echo(f"remove  {output.escaped(item.path)}")
+                output.echo(f"remove  {output.escaped(item.path)}")
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"

@@ -248,7 +248,7 @@ def _schema(file: BinaryIO | None) -> Any:
 async def _record_one(session: Session, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
     key = session.store.key(request)
     response: LlmResponse | None = None
-    printer = _Printer(raw=raw, is_silent=as_json)
+    printer = output.AnswerPrinter(raw=raw, is_silent=as_json)
     async with session.recorder(None) as recorder:
         try:
             async for chunk in recorder.stream(request):
@@ -287,35 +287,3 @@ def _as_json(response: LlmResponse, stored: dict[str, str], *, is_new: bool) -> 
         "answered_by": response.model,
         "usage": None if response.usage is None else response.usage.to_dict(),
     }
-
-
-class _Printer:
-    """Prints an answer as it comes, behind a bar, so that no line of it can pass for one of ours."""
-
-    def __init__(self, *, raw: bool, is_silent: bool) -> None:
-        self._is_raw = raw
-        self._is_silent = is_silent
-        self._has_begun = False
-
-    def print(self, text: str) -> None:
-        if self._is_silent or not text:
-            return
-        if not self._is_raw:
-            text = output.escaped_lines(text).replace("\n", "\n| ")
-            text = text if self._has_begun else f"| {text}"
-        self._has_begun = True
-        self._write(text)
-
-    def end(self) -> None:
-        if self._has_begun:
-            self._write("\n")
-
-    def _write(self, text: str) -> None:
-        """Print, and record on when nobody reads any more."""
-        try:
-            # Not by click, which would drop what is meant to be raw.
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            output.silence_stdout()
-            self._is_silent = True

@@ -9,8 +9,6 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO, Final
 
-import click
-
 from cortex_replay.cli import output
 from cortex_replay.cli.recording import Session, tell_of_yielded
 from cortex_replay.recorder import RecordingAdapter
@@ -75,12 +73,13 @@ class _Progress:
         line = f"{done}/{report.jobs}  {rate:.0f}/s  {self._session.meter.tokens:,} tokens"
         if report.failures:
             line += f"  {len(report.failures)} failed"
-        click.echo("\r" + line.ljust(self._width), nl=False, err=True)
+        output.redraw(line, self._width)
         self._width = len(line)
 
     def end(self) -> None:
         if self._width:
-            click.echo("\r" + " " * self._width + "\r", nl=False, err=True)
+            output.redraw("", self._width)
+            output.redraw("", 0)
 
 
 def _print(session: Session, report: BatchReport, added: int, *, is_interrupted: bool) -> None:
@@ -88,7 +87,7 @@ def _print(session: Session, report: BatchReport, added: int, *, is_interrupted:
         output.talk(f"line {line}: {output.escaped(str(error))}")
     if len(report.failures) > _SHOWN_FAILURES:
         output.talk(f"and {len(report.failures) - _SHOWN_FAILURES} more failed")
-    click.echo(
+    output.echo(
         f"{report.done} of {output.counted(range(report.jobs), 'request')} answered, "
         f"{session.meter.calls} asked for, {session.meter.tokens:,} tokens, "
         f"{output.counted(range(added), 'new fixture')}"

@@ -127,15 +127,14 @@ def _print(done: list[_Refreshed], left: list[_Left], *, raw: bool, is_written: 
     changed = [item for item in done if item.has_changed]
     failed = [item for item in done if item.error is not None]
     for item in changed:
-        for line in _difference(item, raw):
-            click.echo(line)
+        output.echo("\n".join(_difference(item, raw)), raw=raw)
     for item in failed:
         output.talk(f"{output.escaped(item.stored.path)}: {output.escaped(str(item.error))}")
     for stored, reason in left:
         output.talk(f"{output.escaped(stored.path)}: not asked: {reason}")
     verb = "replaced" if is_written else "differ"
     counts = f"{len(done)} asked again, {len(changed)} {verb}, {len(failed)} failed"
-    click.echo(f"{counts}, {len(left)} not asked")
+    output.echo(f"{counts}, {len(left)} not asked")
 
 
 def _why_not(fixture: Fixture, provider: str) -> str | None:

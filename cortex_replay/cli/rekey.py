@@ -86,8 +86,8 @@ def _print(plan: RekeyPlan, *, dry_run: bool, as_json: bool) -> None:
     else:
         for item in plan.moving:
             old, new = item.old.prompt_hash[:16], item.fixture.key.prompt_hash[:16]
-            click.echo(f"rekey      {old} -> {new}  {output.escaped(item.path)}")
+            output.echo(f"rekey      {old} -> {new}  {output.escaped(item.path)}")
         for path in plan.without_request:
-            click.echo(f"no request {output.escaped(path)}")
+            output.echo(f"no request {output.escaped(path)}")
         for one, other in plan.colliding:
-            click.echo(f"collision  {output.escaped(one)} and {output.escaped(other)} answer differently")
+            output.echo(f"collision  {output.escaped(one)} and {output.escaped(other)} answer differently")

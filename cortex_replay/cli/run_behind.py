@@ -109,7 +109,7 @@ def run_behind(
     if report is not None and not _written(report, document):
         status = status or 1
     if as_json:
-        click.echo(json.dumps(document))
+        output.print_json(document, indent=None)
     _summarise(ledger, engine, status)
     return status or _verdict(ledger, engine.store, fail_on)
 

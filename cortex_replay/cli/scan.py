@@ -124,7 +124,7 @@ def _print(found: list[_Secret], files: int) -> None:
     for secret in found:
         path = click.style(output.escaped(secret.path), bold=True)
         rule = click.style(f"[{secret.rule}]", fg="red")
-        click.echo(f"{path}: {output.escaped(secret.place)} {rule}")
+        output.echo(f"{path}: {output.escaped(secret.place)} {rule}")
     if found:
         spoiled = {secret.path for secret in found}
         output.talk(

@@ -157,7 +157,7 @@ def serve_command(
     if url_file is not None:
         _write_private(url_file, gateway.url())
     facts = {"url": gateway.url(), "mode": engine.mode, "port": gateway.port, "pid": os.getpid()}
-    click.echo(json.dumps(facts) if as_json else gateway.url())
+    output.print_address(json.dumps(facts) if as_json else gateway.url())
     output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escaped(str(root))}; Ctrl-C ends it")
     try:
         gateway.run()

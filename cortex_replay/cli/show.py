@@ -24,7 +24,7 @@ __all__ = ["show_command"]
 
   cortex-replay show 3f2a91                        by the start of its prompt hash
   cortex-replay show fixtures/m/3f2a91-77aa01.json  by its file
-  cortex-replay show 3f2a91 --json                 the file's own JSON, once it is trusted
+  cortex-replay show 3f2a91 --json                 its JSON, once it is trusted
 
 Exit status:
   0  the fixture is shown
@@ -37,7 +37,11 @@ Exit status:
 @click.argument("fixture", shell_complete=complete_fixture)
 @store_option
 @click.option("--model", help="Only this model, where several have the same prompt.")
-@click.option("--raw", is_flag=True, help="Print texts as they are, control characters included.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Print texts as they are, control characters included; with --json the file itself.",
+)
 @json_option
 @click.pass_context
 def show_command(
@@ -50,11 +54,14 @@ def show_command(
     opened = Store.open(the_store(ctx, store), verify="on-read")
     stored = find_fixture(ctx, opened, fixture, model)
     content = opened.content(stored.model, stored.prompt_hash)
-    if as_json:
-        click.echo(content, nl=not content.endswith(b"\n"))
+    if as_json and raw:
+        output.print_file(content)
         return
-    for line in _lines(opened.get(stored.model, stored.prompt_hash), stored, len(content), raw):
-        click.echo(line)
+    if as_json:
+        output.print_json_text(content.decode())
+        return
+    lines = _lines(opened.get(stored.model, stored.prompt_hash), stored, len(content), raw)
+    output.echo("\n".join(lines), raw=raw)
 
 
 def _lines(fixture: Fixture, stored: StoredFixture, size: int, raw: bool) -> Iterator[str]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,12 +119,7 @@ def sweep_command(
         raise click.UsageError(
             f"the command makes {output.counted(range(calls), 'call')}; --turn names none of them"
         )
-    with click.progressbar(
-        [(turn, kind) for turn in wanted for kind in kinds],
-        label="sweeping",
-        file=sys.stderr,
-        hidden=not output.is_terminal(sys.stderr),
-    ) as bar:
+    with output.stepping([(turn, kind) for turn in wanted for kind in kinds], "sweeping") as bar:
         for turn, kind in bar:
             runs.append(sweeper.with_fault(kind, turn))
     unexpected = [
@@ -245,7 +239,7 @@ def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], a
     names = [str(kind).partition("@")[0] for kind in kinds]
     found = {(run.turn, run.fault): run.verdict for run in runs}
     widths = [max(len(name), 7) for name in names]
-    click.echo(
+    output.echo(
         "call  " + "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
     )
     for turn in turns:
@@ -255,7 +249,7 @@ def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], a
             for cell, name in zip(cells, names, strict=True)
         ]
         line = "  ".join(cell.ljust(width) for cell, width in zip(shown, widths, strict=True))
-        click.echo(f"{turn:<4}  {line}".rstrip())
+        output.echo(f"{turn:<4}  {line}".rstrip())
 
 
 def _tell(unexpected: Sequence[_Run], calls: int, count: int) -> None:

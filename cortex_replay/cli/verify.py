@@ -98,11 +98,11 @@ def verify_command(
 
 def _print_comparison(since: Comparison) -> None:
     for row in since.added:
-        click.echo(f"added    {_named(row)}")
+        output.echo(f"added    {_named(row)}")
     for before, after in since.changed:
-        click.echo(f"changed  {_named(after)} (was {output.escaped(before.path)})")
+        output.echo(f"changed  {_named(after)} (was {output.escaped(before.path)})")
     for row in since.removed:
-        click.echo(f"removed  {_named(row)}")
+        output.echo(f"removed  {_named(row)}")
 
 
 def _named(row: Row) -> str:

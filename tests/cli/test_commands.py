@@ -243,11 +243,13 @@ def test_nothing_that_a_fixture_says_can_start_a_line(tmp_path: Path) -> None:
 
 
 def test_show_for_programs_is_the_file_itself(shown: StoreBuilder) -> None:
-    """Byte for byte, once it is trusted."""
+    """Once it is trusted: the same values, and with --raw the same bytes."""
     row = shown.fixtures[0]
     result = run("show", row.path, "--json", "--store", shown.root)
+    raw = run("show", row.path, "--json", "--raw", "--store", shown.root)
 
-    assert shown.files[row.path] == result.stdout_bytes
+    assert json.loads(shown.files[row.path]) == json.loads(result.stdout)
+    assert shown.files[row.path] == raw.stdout_bytes
 
 
 def test_show_of_a_fixture_without_its_request(tmp_path: Path) -> None:
