@@ -302,9 +302,9 @@ store = Store.open_or_create(Path("store"))
 redactors = {
     "gateway": redactor_for(settings),
     "misses": of_misses(store),
-    "intercept": engine_for(store, "replay", settings, "")._redactor,
+    "intercept": engine_for(store, "replay", settings, "").redactor,
     "recorder": RecordingAdapter(EchoAdapter(), store)._fixtures._redactor,
-    "an engine of one's own": Engine(store, "replay", Upstreams(settings, {}))._redactor,
+    "an engine of one's own": Engine(store, "replay", Upstreams(settings, {})).redactor,
 }
 names = json.loads(sys.argv[1])
 print(json.dumps({who: [n for n in names if not r.left_in(os.environ[n])] for who, r in redactors.items()}))
