@@ -8,7 +8,7 @@ Each step is one or two system calls, in the order that the caller writes them d
 retried or swallowed here. An ``fsync`` that fails is final: the page may be gone, and a second call would
 report success.
 
-`tests/security/test_doors.py` finds a write that goes around this module.
+`tests/security/test_disk_door.py` finds a write that goes around this module.
 """
 
 from __future__ import annotations
@@ -17,14 +17,27 @@ import errno
 import os
 import shutil
 import stat
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
-__all__ = ["PRIVATE", "READ_FLAGS", "Folder", "anchor_of", "append_to", "write_whole"]
+__all__ = [
+    "PRIVATE",
+    "PRIVATE_FOLDER",
+    "READ_FLAGS",
+    "Folder",
+    "absolute_path",
+    "anchor_of",
+    "append_to",
+    "scratch_folder",
+    "write_whole",
+]
 
 PRIVATE: Final = 0o600
 """The mode of a file that is nobody else's business."""
+PRIVATE_FOLDER: Final = 0o700
 
 _HAS_HANDLES: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _SAFE: Final = (
@@ -44,7 +57,7 @@ def anchor_of(path: Path) -> Path:
     A repository may hold links, and its writer chose them; those above it are the user's own. So it is
     this folder where the path is below it, else the top of the path's git repository, else the parent.
     """
-    absolute = _absolute(path)
+    absolute = absolute_path(path)
     here = Path.cwd()
     if absolute.is_relative_to(here):
         return here
@@ -69,7 +82,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path | str) -> Self:
-        """A folder that is none of the repository's choosing: only its last component must not be a link."""
+        """A folder that no repository chose: only its last component must not be a link."""
         text = os.fspath(path)
         if _HAS_HANDLES:
             return cls(text, os.open(text, _FOLDER))
@@ -77,32 +90,45 @@ class Folder:
         return cls(text, None)
 
     @classmethod
-    def reach(cls, path: Path, *, make: bool = False) -> Folder:
+    def make_at(cls, path: Path) -> Folder:
+        """As :meth:`at`, also through links, with those folders made that are missing."""
+        missing: list[str] = []
+        while not path.exists():
+            missing.insert(0, path.name)
+            path = path.parent
+        with cls.at(path.resolve()) as start:
+            return start.below("/".join(missing), make=True)
+
+    @classmethod
+    def reach(cls, path: Path, *, make: bool = False, anchor: Path | None = None) -> Folder:
         """The folder at ``path``, from its anchor on without following a link.
 
         Args:
             path: Relative to this folder, or absolute.
             make: Whether to make it, and those above it, durably.
+            anchor: As :func:`anchor_of` gave it at an earlier moment, in perhaps another folder.
         """
-        absolute, anchor = _absolute(path), anchor_of(path)
+        absolute = absolute_path(path)
+        top = anchor = anchor or anchor_of(path)
         missing: list[str] = []
-        while make and not anchor.exists():  # below nothing of a repository's
-            missing.insert(0, anchor.name)
-            anchor = anchor.parent
-        with cls.at(anchor.resolve()) as start:
-            below = "/".join([*missing, *absolute.relative_to(anchor_of(path)).parts])
+        while make and not top.exists():  # below nothing of a repository's
+            missing.insert(0, top.name)
+            top = top.parent
+        with cls.at(top.resolve()) as start:
+            below = "/".join([*missing, *absolute.relative_to(anchor).parts])
             return start.below(below, make=make)
 
     def below(self, path: str, *, make: bool = False) -> Folder:
         """The folder ``path`` below this one, one component after the other; this one for ``""``."""
-        folder = self._again()
+        folder = self
         for name in path.split("/") if path else ():
             parent = folder
             try:
                 folder = parent.make_folder(name) if make else parent.folder(name)
             finally:
-                parent.close()
-        return folder
+                if parent is not self:
+                    parent.close()
+        return self._again() if folder is self else folder
 
     def folder(self, name: str) -> Folder:
         """The child folder ``name``."""
@@ -110,7 +136,10 @@ class Folder:
         if self._descriptor is None:
             _refuse_link(path)
             return Folder(path, None)
-        return Folder(path, os.open(name, _FOLDER, dir_fd=self._descriptor))
+        try:
+            return Folder(path, os.open(name, _FOLDER, dir_fd=self._descriptor))
+        except OSError as error:
+            _name_whole(error, path)
 
     def make_folder(self, name: str, mode: int = 0o777) -> Folder:
         """The child folder ``name``, made where it is missing, and durable in this one.
@@ -120,8 +149,23 @@ class Folder:
         with suppress(FileExistsError):
             os.mkdir(self._at(name), mode, dir_fd=self._descriptor)
         made = self.folder(name)
-        self.sync()
+        try:
+            self.sync()
+        except BaseException:
+            made.close()
+            raise
         return made
+
+    def create_folder(self, name: str, mode: int = 0o777) -> Folder:
+        """The child folder ``name``, which must be new; nobody needs it after a loss of power."""
+        os.mkdir(self._at(name), mode, dir_fd=self._descriptor)
+        return self.folder(name)
+
+    def make_private(self) -> None:
+        """Take from others what they may do in this folder, where the platform knows of others."""
+        status = self.status()
+        if self._descriptor is not None and status is not None and stat.S_IMODE(status.st_mode) & 0o077:
+            os.fchmod(self._descriptor, PRIVATE_FOLDER)
 
     def entries(self) -> list[os.DirEntry[str]]:
         """What stands in the folder."""
@@ -152,14 +196,32 @@ class Folder:
         """A descriptor to read the child file ``name`` by; it may be no plain file."""
         return self._open(name, READ_FLAGS)
 
-    def read(self, name: str) -> bytes:
-        """The whole of a plain file."""
-        with os.fdopen(self._plain(name, READ_FLAGS), "rb") as file:
-            return file.read()
+    def read(self, name: str, max_bytes: int = -1) -> bytes:
+        """The whole of a plain file, or as much of it as is asked for."""
+        descriptor = self._plain(name, READ_FLAGS)
+        try:
+            blocks = []
+            while max_bytes and (block := os.read(descriptor, 2**20 if max_bytes < 0 else max_bytes)):
+                blocks.append(block)
+                max_bytes -= len(block) if max_bytes > 0 else 0
+            return b"".join(blocks)
+        finally:
+            os.close(descriptor)
 
-    def open_lock(self, name: str) -> int:
-        """A descriptor of a private file to lock, made where it is missing."""
-        return self._plain(name, os.O_RDWR | os.O_CREAT | _SAFE, PRIVATE)
+    def open_plain(self, name: str) -> int:
+        """A descriptor to read a plain file by."""
+        return self._plain(name, READ_FLAGS)
+
+    def open_private(self, name: str) -> int:
+        """A descriptor of a private file to lock or to write over, made where it is missing.
+
+        One that has another name elsewhere is refused: who writes here would write there.
+        """
+        descriptor = self._plain(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | _SAFE, PRIVATE)
+        if os.fstat(descriptor).st_nlink > 1:
+            os.close(descriptor)
+            raise OSError(errno.EMLINK, "is a hard link to another file", f"{self.path}{os.sep}{name}")
+        return descriptor
 
     def create(self, name: str, data: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
         """Write a new file, whole or not at all as far as this process can see."""
@@ -226,10 +288,12 @@ class Folder:
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
-    def sync_file(self, name: str) -> None:
-        """Make a child's content durable, whoever wrote it."""
+    def sync_file(self, name: str, mode: int | None = None) -> None:
+        """Make a child's content durable, whoever wrote it, and its mode, if one is given."""
         descriptor = self._open(name, READ_FLAGS)
         try:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -257,7 +321,10 @@ class Folder:
         if self._descriptor is None:
             with suppress(FileNotFoundError):
                 _refuse_link(self._at(name))
-        return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
+        try:
+            return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
+        except OSError as error:
+            _name_whole(error, f"{self.path}{os.sep}{name}")
 
     def _plain(self, name: str, flags: int, mode: int = 0o644) -> int:
         descriptor = self._open(name, flags, mode)
@@ -273,7 +340,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool
     Raises:
         OSError: There is a link on the way from the path's anchor, or the path is one.
     """
-    absolute = _absolute(path)
+    absolute = absolute_path(path)
     with Folder.reach(absolute.parent, make=make_folder) as folder:
         status = folder.status(absolute.name)
         if status is not None and not stat.S_ISREG(status.st_mode):
@@ -283,12 +350,19 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool
 
 def append_to(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Write at the end of a file that the user named; see :func:`write_whole`."""
-    absolute = _absolute(path)
+    absolute = absolute_path(path)
     with Folder.reach(absolute.parent) as folder:
         folder.append(absolute.name, data, mode=mode)
 
 
-def _absolute(path: Path) -> Path:
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A private folder in the system's place for such, which is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def absolute_path(path: Path) -> Path:
     """The path from the root, without dots; what ``..`` means behind a link is not asked."""
     return Path(os.path.normpath(path.absolute()))
 
@@ -302,6 +376,12 @@ def _write(descriptor: int, data: bytes, *, durable: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _name_whole(error: OSError, path: str) -> NoReturn:
+    """The system names the child alone, which tells a person little."""
+    error.filename = path
+    raise error
 
 
 def _refuse_link(path: str) -> None:

@@ -10,8 +10,15 @@ import pytest
 from tests.builder import StoreBuilder
 
 
+@pytest.fixture(scope="session")
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where this user keeps what no repository may touch."""
+    return tmp_path_factory.mktemp("state-home")
+
+
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(state_home))
     for name in ("CI", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     for name in list(os.environ):

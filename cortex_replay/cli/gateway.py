@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.leftovers import take_over_leftovers
 from cortex_replay.config import Mode, Settings, load_settings
 from cortex_replay.gateway.providers import adapter_for, redactor_for
 from cortex_replay.recorder.faults import Fault, Faults
@@ -122,9 +123,7 @@ def open_engine(
     chosen: Mode = settings.mode if is_said else default
     if chosen in ("record", "once"):
         store = Store.open_or_create(root, verify="on-read")
-        adopted = store.adopt_leftovers()
-        if adopted:
-            output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+        take_over_leftovers(store)
     else:
         store = Store.open(root, verify="on-read")
     engine = Engine(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.leftovers import tell_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
@@ -95,6 +96,7 @@ def index_command(
 def _settle_staged(root: Path, *, adopt: bool) -> None:
     opened = Store.open(root, verify="on-read")
     count = opened.adopt_leftovers()
+    tell_of_unmarked(opened.leftovers(), root)
     answers = output.counted(range(count), "answer")
     if not adopt:
         opened.discard()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.cli import output
+from cortex_replay.cli.leftovers import take_over_leftovers
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.gateway.providers import adapter_for, redactor_for
 from cortex_replay.recorder import Mode, RecordingAdapter
@@ -75,9 +76,7 @@ def open_session(
         output.talk(f"warning: recording (mode {mode}) in CI, where only replay is expected")
     opened = Store.open_or_create if makes_store else Store.open
     store = opened(root, verify="on-read")
-    adopted = store.adopt_leftovers() if makes_store else 0
-    if adopted:
-        output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+    if makes_store and take_over_leftovers(store):
         tell_of_yielded(store.commit())
     return Session(
         settings,

@@ -19,6 +19,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
 from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Mode, Settings
+from cortex_replay.disk import append_to, write_whole
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.environment import command_environment, withheld_from
@@ -133,7 +134,7 @@ def environment_behind(
 
 def _written(report: Path, document: dict[str, Any]) -> bool:
     try:
-        report.write_text(json.dumps(document, indent=2) + "\n")
+        write_whole(report, (json.dumps(document, indent=2) + "\n").encode())
     except OSError as error:
         output.talk(f"error: the report cannot be written: {output.escaped(str(error))}")
         return False
@@ -247,5 +248,5 @@ def _summarise(ledger: Ledger, engine: Engine, status: int) -> None:
     ]
     for miss in ledger.misses[:_MOST_SHOWN]:
         lines += ["", "```", output.escaped_lines(miss.explanation).replace("```", "'''"), "```"]
-    with contextlib.suppress(OSError), Path(path).open("a", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n\n")
+    with contextlib.suppress(OSError):
+        append_to(Path(path), ("\n".join(lines) + "\n\n").encode())

@@ -23,17 +23,10 @@ from cortex_replay.cli.gateway import (
 )
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.config import Settings
+from cortex_replay.disk import PRIVATE, write_whole
 from cortex_replay.recorder.http import Engine
 
 __all__ = ["serve_command"]
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write what nobody else on this machine may read."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
 
 
 def _commit(engine: Engine) -> None:
@@ -155,7 +148,7 @@ def serve_command(
         rpc=rpc_for(engine, settings),
     )
     if url_file is not None:
-        _write_private(url_file, gateway.url())
+        write_whole(url_file, gateway.url().encode(), mode=PRIVATE)
     facts = {"url": gateway.url(), "mode": engine.mode, "port": gateway.port, "pid": os.getpid()}
     output.print_address(json.dumps(facts) if as_json else gateway.url())
     output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escaped(str(root))}; Ctrl-C ends it")

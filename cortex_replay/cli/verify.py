@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.leftovers import tell_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
@@ -18,6 +19,7 @@ from cortex_replay.store.index import Row
 from cortex_replay.store.merge import Comparison, compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
 from cortex_replay.store.staged import check_staged
+from cortex_replay.store.state import state_problem
 from cortex_replay.store.writer import Leftovers, StoreWriter
 
 __all__ = ["verify_command"]
@@ -93,6 +95,7 @@ def verify_command(
             _print_comparison(since)
         _print(report)
         _explain_leftovers(report, left)
+        _explain_state(source, left)
     ctx.exit(status)
 
 
@@ -120,6 +123,14 @@ def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
             f"a run that died left {answers} in staging: "
             "`cortex-replay index --adopt-staged` commits, --discard-staged drops"
         )
+
+
+def _explain_state(source: DirectorySource, left: Leftovers) -> None:
+    """What a stranger may have put there is for a person to look at."""
+    if problem := state_problem(source):
+        output.talk(f"warning: nobody can record here: {output.escaped(problem)}")
+    else:
+        tell_of_unmarked(left, source.root)
 
 
 def _as_json(report: CheckReport, since: Comparison | None, left: Leftovers) -> dict[str, object]:

@@ -50,6 +50,8 @@ class LlmSession:
         self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
+        self.has_left_answers = False
+        """Whether a test was to record, so that its answers wait for the end of the run."""
         self.misses: list[tuple[str, str]] = []
         self._store: Store | None = None
         self._claims: Claims | None = None
@@ -176,6 +178,7 @@ class LlmSession:
             "used": [list(key) for key in sorted(ledger.used_keys)],
             "used_exchanges": sorted(ledger.used_exchanges),
             "ran": self.ran,
+            "left_answers": self.has_left_answers,
         }
 
 
@@ -287,6 +290,7 @@ class TestRun:
         self._active.close()
         if self.mode in _WRITING and keep:
             self.store.leave()
+            self._session.has_left_answers = True
         elif self.mode != "replay":
             self.store.discard()
 

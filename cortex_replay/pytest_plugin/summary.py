@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from cortex_replay.disk import write_whole
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.showing import print_line, shown
@@ -63,7 +64,8 @@ def finished(
     ran: dict[str, bool] = {name: passed for one in told for name, passed in one["ran"].items()}
     try:
         store = llm.store
-        if store.leftovers().sessions:
+        # Each test that was to record left its answers to this moment. Replay takes over nothing.
+        if any(one["left_answers"] for one in told) and store.leftovers().sessions:
             store.adopt_leftovers()
             store.commit()
         summary.fixtures = len(store)
@@ -113,9 +115,9 @@ def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redact
         "unused": [item._asdict() for item in summary.unused],
         "unjudged": summary.unjudged,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     clean, _ = redactor.json(document)
-    path.write_text(json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n", encoding="utf-8")
+    text = json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n"
+    write_whole(path, text.encode(), make_folder=True)
 
 
 def print_summary(reporter: Any, summary: Summary) -> None:

@@ -13,11 +13,11 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Protocol
 
 from cortex_replay.adapters.outcomes import Outcome
 from cortex_replay.adapters.turns import Turns
+from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo, Timeout
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import Fixture, FixtureKey
@@ -117,31 +117,38 @@ class FileClaims:
     of an old one, finds nobody there and clears up.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         if fcntl is None:
             raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
         self._folder = folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            alive = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            alive = folder.open_private(_ALIVE)
         except OSError as error:
+            folder.close()
             raise _unwritable(error) from None
-        self._alive = weakref.finalize(self, os.close, alive)
+        self._alive = weakref.finalize(self, _let_go, alive, folder)
         try:
             fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pass
         else:
-            for old in folder.iterdir():
-                if old.name != _ALIVE:
-                    old.unlink(missing_ok=True)
+            self._clear()
         fcntl.flock(alive, fcntl.LOCK_SH)
+
+    def _clear(self) -> None:
+        try:
+            for old in self._folder.entries():
+                if old.name != _ALIVE:
+                    self._folder.unlink(old.name)
+        except OSError as error:
+            self._alive()
+            raise _unwritable(error) from None
 
     @asynccontextmanager
     async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
         name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
         try:
-            descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._folder.open_private(name)
         except OSError as error:
             raise _unwritable(error) from None
         try:
@@ -151,8 +158,14 @@ class FileClaims:
             os.close(descriptor)
 
 
+def _let_go(alive: int, folder: Folder) -> None:
+    os.close(alive)
+    folder.close()
+
+
 def _unwritable(error: OSError) -> StoreIo:
-    return StoreIo(f"the run's folder cannot be written: {error.strerror}")
+    where = f" ({error.filename})" if error.filename else ""
+    return StoreIo(f"the run's folder cannot be written: {error.strerror}{where}")
 
 
 async def _locked(descriptor: int, timeout_ms: int) -> None:

@@ -15,7 +15,7 @@ from cortex_replay.store.collector import without_collector
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
-from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, Journal, parse_journal
+from cortex_replay.store.journal import Journal, trust_journal
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trusted import Layout, Untrusted
@@ -65,13 +65,11 @@ class _Moment:
     """What tells a reader whether a writer was at work: the index and the journal, as bytes."""
 
     index: bytes | Finding
-    journal: bytes | Finding
+    journal: bytes
 
     @classmethod
     def of(cls, source: Source) -> _Moment:
-        return cls(
-            source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES), source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
-        )
+        return cls(source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES), source.read_journal())
 
 
 def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
@@ -114,9 +112,7 @@ def check_store(
 
 
 def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
-    report = CheckReport()
-    if isinstance(moment.journal, bytes):
-        report.journal = parse_journal(moment.journal)
+    report = CheckReport(journal=trust_journal(moment.journal))
     if isinstance(moment.index, Finding):
         hint = moment.index.hint or hints.NO_INDEX
         report.findings.append(replace(moment.index, code="index-unreadable", hint=hint))

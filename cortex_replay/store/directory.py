@@ -1,8 +1,8 @@
-"""The store on disk, read-only: the one module of this package that touches the file system.
+"""The store on disk, to be read.
 
 Every component of a path is opened relative to the folder above it, without following links and
-without blocking, so that neither a link nor a named pipe that appears between two steps can lead
-a reader astray. Where the platform cannot do that (Windows), links are looked for first.
+without blocking (:mod:`cortex_replay.disk`), so that neither a link nor a named pipe that appears
+between two steps can lead a reader astray.
 """
 
 from __future__ import annotations
@@ -12,25 +12,17 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.store.journal import JOURNAL_NAME, MAX_JOURNAL_BYTES, STATE_FOLDER
 from cortex_replay.store.paths import is_fixture_name, shown
 from cortex_replay.store.source import Listing
 
 __all__ = ["DirectorySource"]
 
-_CAN_OPEN_BELOW: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
-_FILE_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-_FOLDER_FLAGS: Final = _FILE_FLAGS | getattr(os, "O_DIRECTORY", 0)
-_NOT_OURS: Final = frozenset({".git", ".cortex-replay"})
+_NOT_OURS: Final = frozenset({".git", STATE_FOLDER})
 """At the root of a flat store, what belongs to git and to writers is no part of it."""
 _FIRST_READ: Final = 32 * 1024
 _MAX_FOLDER_DEPTH: Final = 64
@@ -46,6 +38,9 @@ class DirectorySource:
             raise StoreIo(f"the store {root} cannot be opened: {_reason(error)}") from None
         if not self.root.is_dir():
             raise StoreIo(f"the store {root} is not a folder")
+        self.path = absolute_path(root)
+        """As it was named: a writer goes this way, and follows no link from the anchor on."""
+        self.anchor = anchor_of(root)
 
     def has_folder(self, name: str) -> bool:
         """Whether a real folder of this name stands at the root."""
@@ -58,7 +53,7 @@ class DirectorySource:
         """Every plain file below ``folder``, hidden ones too."""
         listing = Listing()
         try:
-            with _Folder.open(self.root, folder) as opened:
+            with self._folder(folder) as opened:
                 _walk(opened, f"{folder}/" if folder else "", listing, 0)
         except FileNotFoundError:
             pass  # then each listed file is missing, and is reported as such
@@ -70,10 +65,18 @@ class DirectorySource:
         """The whole content of one file, read until its end."""
         folder, _, name = path.rpartition("/")
         try:
-            with _Folder.open(self.root, folder) as opened:
+            with self._folder(folder) as opened:
                 return _read_to_the_end(opened.open_file(name), path, max_bytes)
         except (OSError, UnicodeError) as error:
             return _unreadable(path, error)
+
+    def read_journal(self) -> bytes:
+        """The journal; nothing where there is none, or where the state folder is not this user's."""
+        try:
+            with self._folder(STATE_FOLDER) as state:
+                return state.read(JOURNAL_NAME, MAX_JOURNAL_BYTES) if state.is_ours else b""
+        except OSError:
+            return b""
 
     def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
         """The content of many files, one system call each where they are small.
@@ -81,7 +84,7 @@ class DirectorySource:
         A small file comes whole with the first read on every local file system. If it ever does
         not, its hash is wrong and the caller asks :meth:`read`.
         """
-        opened: _Folder | None = None
+        opened: Folder | None = None
         current: str | None = None
         try:
             for path in paths:
@@ -91,7 +94,7 @@ class DirectorySource:
                         if opened is not None:
                             opened.close()
                         opened, current = None, folder
-                        opened = _Folder.open(self.root, folder)
+                        opened = self._folder(folder)
                     descriptor = opened.open_file(name)
                     try:
                         data = os.read(descriptor, _FIRST_READ)
@@ -105,65 +108,12 @@ class DirectorySource:
             if opened is not None:
                 opened.close()
 
-
-class _Folder:
-    """An open folder, through which its children are reached without following a link."""
-
-    def __init__(self, path: str, descriptor: int | None) -> None:
-        self.path = path
-        self.descriptor = descriptor
-
-    @classmethod
-    def open(cls, root: Path, below: str) -> _Folder:
-        """The folder ``below`` the root, one component after the other."""
-        path = os.fspath(root)
-        folder = cls(path, os.open(path, _FOLDER_FLAGS) if _CAN_OPEN_BELOW else None)
-        for name in below.split("/") if below else ():
-            parent = folder
-            try:
-                folder = parent.open_folder(name)
-            finally:
-                parent.close()
-        return folder
-
-    def open_folder(self, name: str) -> _Folder:
-        """The child folder ``name``."""
-        path = f"{self.path}{os.sep}{name}"
-        if self.descriptor is None:
-            _refuse_link(path)
-            return _Folder(path, None)
-        return _Folder(path, os.open(name, _FOLDER_FLAGS, dir_fd=self.descriptor))
-
-    def open_file(self, name: str) -> int:
-        """A descriptor of the child file ``name``."""
-        if self.descriptor is None:
-            path = f"{self.path}{os.sep}{name}"
-            _refuse_link(path)
-            return os.open(path, _FILE_FLAGS)
-        return os.open(name, _FILE_FLAGS, dir_fd=self.descriptor)
-
-    def entries(self) -> list[os.DirEntry[str]]:
-        """What stands in the folder."""
-        with os.scandir(self.path if self.descriptor is None else self.descriptor) as found:
-            return list(found)
-
-    def close(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _folder(self, below: str) -> Folder:
+        with Folder.at(self.root) as root:
+            return root.below(below)
 
 
-def _refuse_link(path: str) -> None:
-    if stat.S_ISLNK(os.lstat(path).st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-
-
-def _walk(folder: _Folder, prefix: str, listing: Listing, depth: int) -> None:
+def _walk(folder: Folder, prefix: str, listing: Listing, depth: int) -> None:
     files, findings = listing.files, listing.findings
     for entry in folder.entries():
         path = prefix + entry.name
@@ -185,7 +135,7 @@ def _walk(folder: _Folder, prefix: str, listing: Listing, depth: int) -> None:
             findings.append(Finding("not-a-file", shown(path), f"folders are nested deeper than {depth}"))
         else:
             try:
-                with folder.open_folder(entry.name) as child:
+                with folder.folder(entry.name) as child:
                     _walk(child, f"{path}/", listing, depth + 1)
             except OSError as error:
                 findings.append(_unreadable(path, error))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
 
+from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo
-from cortex_replay.store import durable
 from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.paths import INDEX_NAME
@@ -42,24 +41,34 @@ def export_crtx(store: Store, target: Path) -> Exported:
     if target.resolve().is_relative_to(store.root / ("fixtures" if store.layout is Layout.NESTED else ".")):
         raise StoreIo(f"{target} is inside the store itself, which would then have unlisted files")
     was_there = target.exists()
+    try:
+        with Folder.reach(target, make=True) as folder:
+            return _write(store, folder)
+    except OSError as error:
+        if not was_there:
+            with suppress(OSError), Folder.reach(target.absolute().parent) as above:
+                above.remove_folder(target.name)
+        raise StoreIo(f"the export cannot be written: {error.strerror or error} ({target})") from error
+
+
+def _write(store: Store, folder: Folder) -> Exported:
     blocks: list[str] = []
     several = 0
+    written: list[str] = []
     try:
-        target.mkdir(parents=True, exist_ok=True)
         for item in store.list():
             key = FixtureKey(item.model, item.prompt_hash)
             name = fixture_path(Layout.FLAT, key, item.blake3)
-            durable.create(target / name, store.content(*key))
+            folder.create(name, store.content(*key))
+            written.append(name)
             rows = tomli_w.dumps({"path": name, "blake3": item.blake3})
             blocks.append(f"[[fixture]]\n{rows}")
             several += len(store.get(*key).answers) > 1
         # Last: a folder without an index is refused, so half an export is never taken for a whole one.
-        durable.create(target / INDEX_NAME, "\n".join(blocks).encode())
-    except OSError as error:
+        folder.create(INDEX_NAME, "\n".join(blocks).encode())
+    except OSError:
         with suppress(OSError):
-            for path in target.iterdir():
-                path.unlink()
-            if not was_there:
-                shutil.rmtree(target)
-        raise StoreIo(f"the export cannot be written: {error.strerror or error}") from error
+            for name in written:
+                folder.unlink(name)
+        raise
     return Exported(len(blocks), several)

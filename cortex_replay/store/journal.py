@@ -1,24 +1,35 @@
 """The journal of a store: which commit is under way, so that readers and the next writer can tell.
 
-It stands outside the fixtures and outside git, is replaced as a whole and never deleted. Its
+It stands outside the fixtures and outside git, is replaced as a whole and never deleted. An open one
+counts only with the mark of this user: a repository may bring one along that names whatever it likes. Its
 counter rises when a commit or a recovery starts and again when it ends, so a reader that sees the
 same journal before and after its look knows that nobody moved anything in between.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 
+from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["JOURNAL_PATH", "MAX_JOURNAL_BYTES", "STATE_FOLDER", "Journal", "parse_journal", "render_journal"]
+__all__ = [
+    "JOURNAL_NAME",
+    "MAX_JOURNAL_BYTES",
+    "STATE_FOLDER",
+    "Journal",
+    "parse_journal",
+    "render_journal",
+    "trust_journal",
+]
 
 STATE_FOLDER: Final = ".cortex-replay"
 """What a writer needs beside the fixtures: lock, journal, staging. Never in git, never ``*.json``."""
-JOURNAL_PATH: Final = f"{STATE_FOLDER}/journal"
+JOURNAL_NAME: Final = "journal"
+"""In the state folder."""
 MAX_JOURNAL_BYTES: Final = 64 * 2**20
 
 
@@ -36,6 +47,16 @@ class Journal:
     removed: tuple[str, ...] = ()
     overwriting: tuple[str, ...] = ()
     """Those of ``added`` that were meant to replace another answer."""
+    mark: str = field(default="", compare=False)
+
+    def is_marked_by(self, marker: Marker | None) -> bool:
+        """Whether this user wrote it, and wrote what it says."""
+        if marker is None:
+            return False
+        try:
+            return marker.knows(self.mark, "journal", orjson.dumps(_fields(self)).decode())
+        except orjson.JSONEncodeError:  # a number or a text that no journal of ours holds
+            return False
 
     @property
     def moving(self) -> frozenset[str]:
@@ -43,9 +64,17 @@ class Journal:
         return frozenset(self.added + self.removed) if self.is_open else frozenset()
 
 
-def render_journal(journal: Journal) -> bytes:
-    """The bytes of a journal."""
-    return orjson.dumps(journal, option=orjson.OPT_APPEND_NEWLINE)
+def render_journal(journal: Journal, marker: Marker) -> bytes:
+    """The bytes of a journal, with the mark of its writer."""
+    fields = _fields(journal)
+    mark = marker.mark("journal", orjson.dumps(fields).decode())
+    return orjson.dumps(fields | {"mark": mark}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def trust_journal(data: bytes) -> Journal:
+    """Read a journal for a reader: one that somebody else left open says nothing."""
+    journal = parse_journal(data)
+    return journal if not journal.is_open or journal.is_marked_by(known_marker()) else Journal()
 
 
 def parse_journal(data: bytes) -> Journal:
@@ -69,11 +98,18 @@ def parse_journal(data: bytes) -> Journal:
                     _texts(added),
                     _texts(removed),
                     _texts(rest.get("overwriting")),
+                    str(rest.get("mark")),
                 )
             case _:
                 return Journal()
     except JsonError:
         return Journal()
+
+
+def _fields(journal: Journal) -> dict[str, object]:
+    """What it says, and the mark is made of."""
+    names = ("counter", "is_open", "old_index", "new_index", "added", "removed", "overwriting")
+    return {name: getattr(journal, name) for name in names}
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from cortex_replay.store.index import (
     parse_index,
     render_index,
 )
-from cortex_replay.store.journal import JOURNAL_PATH, MAX_JOURNAL_BYTES, parse_journal
+from cortex_replay.store.journal import trust_journal
 from cortex_replay.store.merge import read_conflicted, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trusted import Layout, Untrusted
@@ -96,8 +96,7 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
             listed.setdefault(row.path, []).append(row)
     unlisted: list[Row] = []
     # What a commit is moving is that commit's, and the next writer's, to bring to an end.
-    journal = source.read(JOURNAL_PATH, MAX_JOURNAL_BYTES)
-    moving = parse_journal(journal).moving if isinstance(journal, bytes) else frozenset()
+    moving = trust_journal(source.read_journal()).moving
     names = sorted(
         path
         for path in listing.files

@@ -1,6 +1,6 @@
 """Where the bytes of a store come from: the working tree, or what git has staged of it.
 
-A source answers three questions and judges nothing. A file that cannot be read as a plain file is
+A source answers a few questions and judges nothing. A file that cannot be read as a plain file is
 answered with a :class:`~cortex_replay.errors.Finding`, so that one bad file does not hide others.
 """
 
@@ -34,6 +34,9 @@ class Source(Protocol):
 
     def read(self, path: str, max_bytes: int) -> bytes | Finding:
         """The whole content of one file; at most ``max_bytes`` + 1 bytes of it."""
+
+    def read_journal(self) -> bytes:
+        """What a writer is at, as it stands there; nothing where no writer comes."""
 
     def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
         """The content of many files, fastest in sorted order. A file whose bytes turn out not to

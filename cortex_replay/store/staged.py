@@ -146,6 +146,10 @@ class _StagedSource:
         """The staged content of one file."""
         return next(iter(self.read_many([path], max_bytes)))[1]
 
+    def read_journal(self) -> bytes:
+        """Nothing: what git has staged, no writer moves."""
+        return b""
+
     def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
         """The staged content of many files, from one git process."""
         with self._repository.blobs() as blobs:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from cortex_replay.config.key_rules import Further, KeyRules, key_rules_for
+from cortex_replay.disk import Folder
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import (
@@ -34,7 +35,6 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
-from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.trusted import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_fixture
 from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
@@ -173,9 +173,13 @@ class Store:
         """
         return _Seen.of(self, self.key_rules.with_normalisers(further))
 
-    def run_folder(self, run: str) -> Path:
-        """Where the processes of one run meet."""
-        return self.root / STATE_FOLDER / "runs" / blake3_hex(run.encode())[:32]
+    def run_folder(self, run: str) -> Folder:
+        """Where the processes of one run meet, made and open.
+
+        Raises:
+            StoreIo: It cannot be made, or something is in the way.
+        """
+        return self._writer.open_run(blake3_hex(run.encode())[:32])
 
     def get(self, model: str, prompt_hash: str) -> Fixture:
         """The trusted fixture of a key.

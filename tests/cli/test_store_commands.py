@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from cortex_replay import Store
 from cortex_replay.cli.main import main
 from cortex_replay.store.fixture import Answer, render_fixture
+from cortex_replay.store.journal import Journal, render_journal
+from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
 
 
@@ -196,10 +198,8 @@ def test_index_leaves_a_commit_that_was_cut_short_to_its_end(builder: StoreBuild
         data.replace(b"three", b"three").replace(b"Three.", b"Drei.")
     )
     (builder.root / ".cortex-replay").mkdir()
-    journal = {"counter": 1, "is_open": True, "old_index": "", "new_index": "", "removed": []}
-    (builder.root / ".cortex-replay/journal").write_text(
-        json.dumps(journal | {"added": ["fixtures/moving.json"]})
-    )
+    journal = Journal(1, is_open=True, added=("fixtures/moving.json",))
+    (builder.root / ".cortex-replay/journal").write_bytes(render_journal(journal, user_marker()))
     result = index(builder)
 
     assert (result.exit_code, result.stdout) == (0, "new       fixtures/new.json\n")
@@ -481,6 +481,7 @@ def test_what_a_run_that_died_left_is_explained_and_taken_over(builder: StoreBui
     assert json.loads(run("verify", "--json", builder.root).stdout)["leftovers"] == {
         "sessions": 1,
         "answers": 1,
+        "unmarked": 0,
     }
 
     assert run("index", "--adopt-staged", "--discard-staged").exit_code == 2

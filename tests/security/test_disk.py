@@ -83,7 +83,7 @@ def test_pipes_and_folders_are_no_files(repository: Path) -> None:
             with pytest.raises(OSError):  # noqa: PT011
                 folder.append(name, b"x")
             with pytest.raises(OSError):  # noqa: PT011
-                os.close(folder.open_lock(name))
+                os.close(folder.open_private(name))
 
 
 def test_a_refused_write_leaves_nothing_behind(repository: Path) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay import FixtureIntegrityFailed, Store
+from cortex_replay import FixtureIntegrityFailed, Store, disk
 from cortex_replay.errors import Finding
-from cortex_replay.store import directory
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.trusted import MAX_FIXTURE_BYTES
 from tests.builder import StoreBuilder, ask
@@ -275,7 +274,7 @@ def test_reading_without_dir_fd_gives_the_same(
     builder: StoreBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The road for Windows, taken here: sound stores open, links are refused."""
-    monkeypatch.setattr(directory, "_CAN_OPEN_BELOW", False)
+    monkeypatch.setattr(disk, "_HAS_HANDLES", False)
     assert builder.findings() == []
 
     path = builder.root / next(iter(builder.files))

@@ -21,7 +21,7 @@ from cortex_replay import (
     TokenUsage,
 )
 from cortex_replay.canonical import JsonValue
-from cortex_replay.store import writer
+from cortex_replay.store import state
 from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
@@ -367,7 +367,7 @@ def test_discarding(store: Store) -> None:
 
 def test_on_windows_recording_refuses_clearly(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading works, and the message says so."""
-    monkeypatch.setattr(writer, "fcntl", None)
+    monkeypatch.setattr(state, "fcntl", None)
     with pytest.raises(StoreIo, match="on Windows a store can be read and verified"):
         store.add(fixture("q", "a"))
 

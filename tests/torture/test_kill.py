@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.disk import Folder
 from cortex_replay.errors import LlmError
-from cortex_replay.store import durable
-from cortex_replay.store.writer import StoreWriter
+from cortex_replay.store.locked import LockedStore
 from tests.property.strategies import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
 from tests.torture.plans import SCRATCH, Op, make_store, sound_answers
@@ -113,33 +113,33 @@ class Creation:
             Store.create(self.root)
 
 
-def without_journal(_: StoreWriter, __: object) -> None:
+def without_journal(_: LockedStore, __: object) -> None:
     """Instead of writing the journal."""
 
 
-def in_place(path: Path, data: bytes, _: Path) -> None:
+def in_place(folder: Folder, _: Folder, __: str, name: str, data: bytes, **___: object) -> None:
     """Instead of replacing a file as a whole."""
-    path.unlink(missing_ok=True)
-    durable.create(path, data, durable=True)
+    folder.unlink(name)
+    folder.create(name, data, durable=True)
 
 
-def never_recovering(_: StoreWriter) -> None:
+def never_recovering(_: LockedStore) -> None:
     """Instead of finishing or undoing what was cut short."""
 
 
-def keeping_nothing(writer: StoreWriter, journal: object, _: object) -> None:
+def keeping_nothing(store: LockedStore, journal: object, _: object) -> None:
     """Instead of putting back into staging what an undone commit had moved."""
     for path in getattr(journal, "added", ()):
-        (writer._root / path).unlink(missing_ok=True)
+        (Path(store._root.path) / path).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
     ("place", "name", "mutant"),
     [
-        (StoreWriter, "_write_journal", without_journal),
-        (durable, "replace_durably", in_place),
-        (StoreWriter, "_recover", never_recovering),
-        (StoreWriter, "_undo", keeping_nothing),
+        (LockedStore, "_write_journal", without_journal),
+        (Folder, "replace_by", in_place),
+        (LockedStore, "recover", never_recovering),
+        (LockedStore, "_undo", keeping_nothing),
     ],
 )
 def test_these_tests_can_fail(

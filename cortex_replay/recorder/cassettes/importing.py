@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -19,6 +18,7 @@ import orjson
 
 from cortex_replay.adapters.outcomes import Outcome, recorded_outcome
 from cortex_replay.canonical import JsonValue
+from cortex_replay.disk import scratch_folder
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.recorder.cassettes.documents import CassetteError, read_document
 from cortex_replay.recorder.cassettes.interactions import Interaction, interactions_in
@@ -467,7 +467,7 @@ def open_unwritten(root: Path) -> Iterator[Store]:
     if (root / INDEX_NAME).exists():
         yield _Unwritten.open(root, verify="on-read")
         return
-    with TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         store = _Unwritten.create(folder)
         store.root = root  # whose rules for keys are to apply
         yield store

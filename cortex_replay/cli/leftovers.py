@@ -1,0 +1,31 @@
+"""What commands say of runs that died, and of what somebody else put in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cortex_replay.cli import output
+from cortex_replay.store import Store
+from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.staging import Leftovers
+
+__all__ = ["take_over_leftovers", "tell_of_unmarked"]
+
+
+def take_over_leftovers(store: Store) -> int:
+    """Stage what runs of this user's left that died, and say so; gives the number of answers."""
+    adopted = store.adopt_leftovers()
+    if adopted:
+        output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+    tell_of_unmarked(store.leftovers(), store.root)
+    return adopted
+
+
+def tell_of_unmarked(left: Leftovers, root: Path) -> None:
+    """What somebody else staged is for a person to look at; no command takes it over."""
+    if left.unmarked:
+        folder = output.escaped(str(root / STATE_FOLDER))
+        output.talk(
+            f"{folder} holds staged answers that no run of yours on this machine left there, so they are not "
+            "taken over: look at them, and remove what you do not know"
+        )

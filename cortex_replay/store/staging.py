@@ -1,0 +1,240 @@
+"""Staging: where the answers of a run wait for its commit, and what runs that died have left there.
+
+Each run has a folder of its own, whose name carries the user's mark, and so does the name of each answer in
+it. What carries none was put there by somebody else: it is neither taken over nor removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Self
+
+from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.marks import Marker
+from cortex_replay.store.trusted import MAX_FIXTURE_BYTES
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is staged
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Leftovers", "Session", "StagedAnswer", "Staging", "kind_of"]
+
+_STAGING: Final = "staging"
+_OWNER: Final = "owner"
+_SESSION: Final = re.compile(r"(\d{1,10}-\d{1,9})-([0-9a-f]{32})")
+_NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.EINVAL, errno.ENXIO)
+_STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What runs that died before they committed have left in staging."""
+
+    sessions: int = 0
+    answers: int = 0
+    unmarked: int = 0
+    """What is there besides: it does not carry this user's mark, so nobody takes it over."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedAnswer:
+    """An answer that a run that died has staged."""
+
+    kind: str
+    data: bytes
+
+
+class Session:
+    """The staged files of one process, which holds a lock on one of them for as long as it lives."""
+
+    def __init__(self, name: str, folder: Folder, staging: Folder, owner: int, marker: Marker) -> None:
+        self.name = name
+        self.folder = folder
+        self._staging = staging
+        self._marker = marker
+        self._count = 0
+        # A store that is dropped without a commit leaves its answers to whoever adopts them.
+        self.abandon = weakref.finalize(self, _let_go, owner, folder, staging)
+
+    @classmethod
+    def create(cls, state: Folder, marker: Marker) -> Session:
+        """A folder of our own; under the lock, so that nobody takes it for a dead one's."""
+        staging = state.make_folder(_STAGING, PRIVATE_FOLDER)
+        try:
+            name, folder = _new_folder(staging, marker)
+            try:
+                owner = folder.open_private(_OWNER)
+                try:
+                    fcntl.flock(owner, fcntl.LOCK_EX)
+                except BaseException:
+                    os.close(owner)
+                    raise
+            except BaseException:
+                folder.close()
+                _remove(staging, name)
+                raise
+        except BaseException:
+            staging.close()
+            raise
+        return cls(name, folder, staging, owner, marker)
+
+    def write(self, data: bytes, kind: str) -> str:
+        """Put an answer where it survives this process; gives its name."""
+        name = self._next(kind, data)
+        self.folder.create(name, data, mode=PRIVATE)
+        return name
+
+    def take(self, folder: Folder, name: str, kind: str) -> None:
+        """Move a file here that a commit had put in its place."""
+        data = folder.read(name, MAX_FIXTURE_BYTES + 1)
+        folder.rename(name, self.folder, self._next(kind, data))
+
+    def close(self) -> None:
+        """Remove everything; nothing of it is wanted any more."""
+        _remove(self._staging, self.name)
+        self.abandon()
+
+    def _next(self, kind: str, data: bytes) -> str:
+        self._count += 1
+        mark = self._marker.mark("answer", self.name, f"{self._count}", kind, blake3_hex(data))
+        return f"{self._count}.{mark}.{kind}"
+
+
+class Staging:
+    """What all runs have staged, as far as one can see from outside of them."""
+
+    def __init__(self, folder: Folder, marker: Marker | None) -> None:
+        self._folder = folder
+        self._marker = marker
+
+    @classmethod
+    def of(cls, state: Folder, marker: Marker | None) -> Self | None:
+        """That of a state folder, if nobody has to make it first."""
+        try:
+            return cls(state.folder(_STAGING), marker)
+        except FileNotFoundError:
+            return None
+
+    def leftovers(self) -> Leftovers:
+        """What dead sessions hold; takes no lock and changes nothing."""
+        marked = self._sessions()
+        counts = [len(names) for name in marked if (names := self._answers_of_dead(name))]
+        unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
+        return Leftovers(len(counts), sum(counts), sum(not self._lives(name) for name in unmarked))
+
+    def clean(self) -> None:
+        """Remove the folders of runs that died with nothing to lose."""
+        for name in self._sessions():
+            if self._answers_of_dead(name) == []:
+                _remove(self._folder, name)
+
+    def dead(self) -> list[str]:
+        """The sessions that nobody will commit any more."""
+        return [name for name in self._sessions() if self._answers_of_dead(name) is not None]
+
+    def answers(self, session: str) -> Iterator[StagedAnswer]:
+        """What a session has staged: whole, and with the mark of this user."""
+        with self._folder.folder(session) as folder:
+            for name in _staged_in(folder):
+                number, mark, kind = name.split(".")
+                try:
+                    data = folder.read(name, MAX_FIXTURE_BYTES + 1)
+                except OSError as error:
+                    if error.errno not in _NO_FILE:
+                        raise
+                    continue
+                # One without its mark was cut short when it was written, or put there by somebody else.
+                if self._knows(mark, "answer", session, number, kind, blake3_hex(data)):
+                    yield StagedAnswer(kind, data)
+
+    def remove(self, session: str) -> None:
+        """Remove a session of ours, with all that is in it."""
+        self._folder.remove_tree(session)
+
+    def close(self) -> None:
+        """Close the handle."""
+        self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _sessions(self) -> list[str]:
+        """The folders that carry the mark of this user."""
+        found = [(entry.name, _SESSION.fullmatch(entry.name)) for entry in self._folder.entries()]
+        return sorted(name for name, match in found if match and self._knows(match[2], "session", match[1]))
+
+    def _knows(self, mark: str, *parts: str) -> bool:
+        return self._marker is not None and self._marker.knows(mark, *parts)
+
+    def _answers_of_dead(self, session: str) -> list[str] | None:
+        """The names of the answers in a session; ``None`` if its process lives."""
+        try:
+            with self._folder.folder(session) as folder:
+                return None if _is_owned(folder) else _staged_in(folder)
+        except FileNotFoundError:
+            return []
+
+    def _lives(self, name: str) -> bool:
+        with suppress(OSError), self._folder.folder(name) as folder:
+            return _is_owned(folder)
+        return False
+
+
+def kind_of(name: str) -> str:
+    """How a staged file is to be taken, as its name says."""
+    return name.rpartition(".")[2]
+
+
+def _new_folder(staging: Folder, marker: Marker) -> tuple[str, Folder]:
+    number = 0
+    while True:
+        plain = f"{os.getpid()}-{number}"
+        name = f"{plain}-{marker.mark('session', plain)}"
+        try:
+            return name, staging.create_folder(name, PRIVATE_FOLDER)
+        except FileExistsError:
+            number += 1
+
+
+def _staged_in(folder: Folder) -> list[str]:
+    found = [entry.name for entry in folder.entries() if _STAGED.fullmatch(entry.name)]
+    return sorted(found, key=lambda name: int(name.partition(".")[0]))
+
+
+def _is_owned(folder: Folder) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        owner = folder.open_plain(_OWNER)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(owner, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(owner)
+    return False
+
+
+def _remove(staging: Folder, name: str) -> None:
+    """Remove a session of ours; what cannot be removed now, a later writer removes."""
+    with suppress(OSError):
+        staging.remove_tree(name)
+
+
+def _let_go(owner: int, folder: Folder, staging: Folder) -> None:
+    os.close(owner)
+    folder.close()
+    staging.close()

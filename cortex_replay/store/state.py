@@ -1,0 +1,131 @@
+"""The state folder of a store, which is a writer's alone: lock, journal, staging.
+
+A repository may bring a folder of that name along. So it is opened from the store's root without following
+a link, and refused unless it is a real folder that belongs to this user and that git knows nothing of.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
+from cortex_replay.errors import StoreIo
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.tracked import is_tracked
+
+try:
+    import fcntl
+except ImportError:  # Windows: reading works, writing says that it does not
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["State", "lock_state", "open_root", "open_state", "state_problem", "translate_errors"]
+
+_WAYLAID: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO)
+"""What the system says when something else is there than should be."""
+_TRACKED: dict[str, bool] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A store that is open to be written: its root, and the state folder in it."""
+
+    root: Folder
+    folder: Folder
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """What the system refuses, in words and as our error."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        advice = ""
+        if error.errno in _WAYLAID:
+            advice = ". A link or something else is in the way: look at it, then remove it"
+        raise StoreIo(f"the store cannot be written: {error.strerror or error}{where}{advice}") from error
+
+
+@contextmanager
+def open_root(source: DirectorySource) -> Iterator[Folder]:
+    """The root of a store, to be written.
+
+    Raises:
+        StoreIo: The way there leads through a link of the repository's.
+    """
+    try:
+        root = Folder.reach(source.path, anchor=source.anchor)
+    except OSError as error:
+        if error.errno not in _WAYLAID:
+            raise
+        raise StoreIo(
+            f"the store {source.path} is behind a link, so it can be read but not written; "
+            f"if you trust the link, name the folder itself: {source.root}"
+        ) from None
+    with root:
+        yield root
+
+
+@contextmanager
+def open_state(source: DirectorySource) -> Iterator[State]:
+    """The state folder of a store, made where there is none.
+
+    Raises:
+        StoreIo: What is there is not ours. Nothing was written.
+    """
+    with open_root(source) as root:
+        if problem := _problem_in(root, source):
+            raise StoreIo(problem)
+        _TRACKED.setdefault(root.path, False)  # from here on it is one that we made
+        with root.make_folder(STATE_FOLDER, PRIVATE_FOLDER) as folder:
+            folder.make_private()
+            with suppress(FileExistsError):
+                # It ignores itself, so that nobody can commit it by accident.
+                folder.create(".gitignore", b"*\n", mode=PRIVATE)
+            yield State(root, folder)
+
+
+@contextmanager
+def lock_state(source: DirectorySource) -> Iterator[State]:
+    """One writer at a time. The kernel drops the lock when a process dies; the file stays."""
+    if fcntl is None:
+        raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
+    with open_state(source) as state:
+        lock = state.folder.open_private("lock")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield state
+        finally:
+            os.close(lock)
+
+
+def state_problem(source: DirectorySource) -> str | None:
+    """Why nobody can write to the store as it is, if the state folder is why; for a reader."""
+    try:
+        with Folder.at(source.root) as root:
+            return _problem_in(root, source)
+    except OSError:
+        return None
+
+
+def _problem_in(root: Folder, source: DirectorySource) -> str | None:
+    status = root.status(STATE_FOLDER)
+    if status is None:
+        return None
+    path = f"{source.root}{os.sep}{STATE_FOLDER}"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{path} is a link or no folder; it must be a real folder of yours: look at it, then remove it"
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        return f"{path} belongs to another user; it must be yours: look at it, then remove it"
+    if root.path not in _TRACKED:
+        _TRACKED[root.path] = is_tracked(source.root, STATE_FOLDER)
+    if _TRACKED[root.path]:
+        return f"git tracks files in {path}, so they came with the repository: look at them, then remove them"
+    return None

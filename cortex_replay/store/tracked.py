@@ -1,0 +1,27 @@
+"""Whether git carries something that no repository should bring along."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cortex_replay.errors import StoreIo
+from cortex_replay.store.git import Repository
+
+__all__ = ["is_tracked"]
+
+
+def is_tracked(root: Path, name: str) -> bool:
+    """Whether git tracks ``name`` in the folder ``root``, or anything below it.
+
+    Where there is no repository, or no git, nothing is tracked. Letter case does not count: on some file
+    systems another spelling is the same folder.
+    """
+    has_repository = any(os.path.lexists(folder / ".git") for folder in (root, *root.parents))
+    if not has_repository and "GIT_DIR" not in os.environ:
+        return False  # nobody starts git to hear that
+    try:
+        repository = Repository(root)
+        return bool(repository.run("ls-files", "-z", "--", f":(top,icase,literal){repository.prefix}{name}"))
+    except StoreIo:
+        return False
