@@ -144,7 +144,7 @@ class DoomedStore:
         assert_tidy(self.root, leftovers=left.answers)
         assert left.answers >= len(self.staged)
 
-        assert store.adopt_leftovers() == left.answers
+        assert len(self.staged) <= store.adopt_leftovers() <= left.answers  # some were cut short
         store.commit()
         assert self._agree(sound_answers(self.root), self.answers | self.staged, has_adopted=True)
         assert_tidy(self.root)
