@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,16 @@ import pytest
 from tests.builder import StoreBuilder
 
 
-@pytest.fixture(scope="session")
-def state_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this user keeps what no repository may touch."""
-    return tmp_path_factory.mktemp("state-home")
+@pytest.fixture(scope="session", autouse=True)
+def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Marks are made with a key of these tests, not with one of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state-home")))
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(state_home))
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CI", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     for name in list(os.environ):

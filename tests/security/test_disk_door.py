@@ -13,8 +13,8 @@ PACKAGE: Final = Path(__file__).parents[2] / "cortex_replay"
 MODULES: Final = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "disk.py")
 
 OF_OS: Final = frozenset(
-    """open mkdir makedirs mknod mkfifo remove unlink rmdir removedirs rename renames replace link symlink chmod
-    lchmod fchmod chown lchown fchown truncate ftruncate utime write pwrite writev pwritev sendfile
+    """open mkdir makedirs mknod mkfifo remove unlink rmdir removedirs rename renames replace link symlink
+    chmod lchmod fchmod chown lchown fchown truncate ftruncate utime write pwrite writev pwritev sendfile
     posix_fallocate copy_file_range setxattr removexattr chflags""".split()  # noqa: SIM905
 )
 OF_PATHS: Final = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from cortex_replay import Answer, Store, StoreIo, blake3_hex
 from cortex_replay.cli.main import main
 from cortex_replay.recorder.claims import FileClaims
 from cortex_replay.store.fixture import render_fixture
+from cortex_replay.store.journal import parse_journal, render_journal
+from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cassettes.conftest import interaction, write
 
@@ -134,17 +137,21 @@ def test_a_state_folder_that_leads_elsewhere(clone: StoreBuilder, beside: Beside
     assert result.exit_code != 0
 
 
-@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize("command", ["record", "import", "index", "prune"])
 @pytest.mark.parametrize("kind", ["removed", "added"])
+@pytest.mark.parametrize("link", ["away", "fixtures/away"])
+@pytest.mark.parametrize("is_marked", [False, True])
 def test_a_journal_that_names_files_behind_a_link(
-    clone: StoreBuilder, beside: Beside, kind: str, command: str
+    clone: StoreBuilder, beside: Beside, link: str, kind: str, command: str, is_marked: bool
 ) -> None:
-    """Files of a commit that has to be finished were deleted, those of one to be undone moved."""
-    (clone.root / "away").symlink_to("../thesis")
-    (clone.root / "fixtures/away").symlink_to("../../thesis")
-    paths = ["away/chapter.json", "fixtures/away/chapter.json", "cassette.yaml"]
+    """Those of a commit to be finished were deleted, of one to be undone moved. Not even a mark helps."""
+    (clone.root / link).symlink_to(clone.root.parent / "thesis")
+    paths = [f"{link}/chapter.json", "cassette.yaml"]
     digest = blake3_hex((clone.root / "INDEX.toml").read_bytes()) if kind == "removed" else ""
     plant_journal(clone.root, **{kind: paths, "new_index": digest})
+    if is_marked:
+        journal = parse_journal((clone.root / STATE / "journal").read_bytes())
+        (clone.root / STATE / "journal").write_bytes(render_journal(journal, user_marker()))
     before = beside()
     cassette = (clone.root / "cassette.yaml").read_bytes()
     run(*WRITING[command])
@@ -228,8 +235,7 @@ def test_reading_adopts_nothing_and_writes_nothing(clone: StoreBuilder, command:
     assert everything(clone.root.parent) == before
 
 
-@pytest.mark.parametrize("ci", ["1", ""])
-@pytest.mark.parametrize("is_ours", [False, True])
+@pytest.mark.parametrize(("is_ours", "ci"), [(False, "1"), (True, "")])
 def test_pytest_in_replay_commits_nothing(clone: StoreBuilder, ci: str, is_ours: bool) -> None:
     """Not what was planted, and not what is our own either."""
     (clone.root / "test_it.py").write_text(
@@ -303,21 +309,20 @@ def make_hard_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [make_link, make_dangling, make_hard_link, os.mkfifo, Path.mkdir])
-@pytest.mark.parametrize(
-    "name", ["lock", "journal", "index.tmp", "journal.tmp", "file.tmp", "staging", "runs", ".gitignore"]
-)
 @pytest.mark.parametrize("command", ["record", "index --adopt-staged"])
 def test_names_of_ours_that_are_taken(
-    clone: StoreBuilder, beside: Beside, name: str, make: Callable[[Path], None], command: str
+    clone: StoreBuilder, beside: Beside, make: Callable[[Path], None], command: str
 ) -> None:
     """By something that is no plain file: nothing is written through it, and nobody waits for it."""
-    (clone.root / STATE).mkdir()
-    make(clone.root / STATE / name)
-    (clone.root / "fixtures/new.json").write_bytes(ANSWER)
     before = beside()
-    run(*WRITING[command])
+    (clone.root / "fixtures/new.json").write_bytes(ANSWER)
+    for name in ("lock", "journal", "index.tmp", "journal.tmp", "file.tmp", "staging", "runs", ".gitignore"):
+        shutil.rmtree(clone.root / STATE, ignore_errors=True)
+        (clone.root / STATE).mkdir()
+        make(clone.root / STATE / name)
+        run(*WRITING[command])
 
-    assert beside() == before
+        assert beside() == before, name
 
 
 @pytest.mark.parametrize("make", [make_link, make_hard_link, os.mkfifo, Path.mkdir])
