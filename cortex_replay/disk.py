@@ -55,13 +55,15 @@ def anchor_of(path: Path) -> Path:
     """The folder from which ``path`` is reached without following a link.
 
     A repository may hold links, and its writer chose them; those above it are the user's own. So it is
-    this folder where the path is below it, else the top of the path's git repository, else the parent.
+    this folder where the path is below it, else the top of the outermost git repository on the path (what a
+    link leads to may be another one), else the parent.
     """
     absolute = absolute_path(path)
-    here = Path.cwd()
-    if absolute.is_relative_to(here):
-        return here
-    for folder in absolute.parents:
+    with suppress(FileNotFoundError):  # this folder is gone
+        here = Path.cwd()
+        if absolute.is_relative_to(here) and here.parent != here:
+            return here
+    for folder in reversed(absolute.parents):
         if os.path.lexists(folder / ".git"):
             return folder
     return absolute.parent

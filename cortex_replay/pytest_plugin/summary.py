@@ -79,7 +79,11 @@ def finished(
     if config.getoption("llm_fail_unused") and summary.unused and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if report := config.getoption("llm_report"):
-        _write(Path(str(report)), summary, used, llm.redactor)
+        try:
+            _write(Path(str(report)), summary, used, llm.redactor)
+        except OSError as error:
+            summary.error = f"the report cannot be written: {error}"
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return summary
 
 

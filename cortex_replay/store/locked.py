@@ -31,7 +31,7 @@ from cortex_replay.store.journal import (
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import EXCHANGES_FOLDER, INDEX_NAME
 from cortex_replay.store.staging import Session
-from cortex_replay.store.state import State
+from cortex_replay.store.state import State, foreign_journal, is_foreign
 from cortex_replay.store.trusted import Layout, Untrusted
 
 __all__ = ["LockedStore", "refusal_of", "staged_kind"]
@@ -94,14 +94,9 @@ class LockedStore:
             journal = parse_journal(self.state.read(JOURNAL_NAME, MAX_JOURNAL_BYTES))
         except FileNotFoundError:
             return Journal()
-        if journal.is_marked_by(self._marker):
-            return journal
-        if journal.is_open:
-            raise StoreIo(
-                f"{self.state.path}/{JOURNAL_NAME} tells of a commit that was cut short, but not of one of "
-                "yours on this machine, so nothing was done about it: look at it, then remove it"
-            )
-        return Journal()
+        if is_foreign(journal, self._marker):
+            raise StoreIo(foreign_journal(self.state.path))
+        return journal if journal.is_marked_by(self._marker) else Journal()
 
     def open_journal(self, journal: Journal) -> Journal:
         """Say what is about to happen; gives the journal as it is now."""

@@ -17,7 +17,8 @@ from typing import Final
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
+from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.tracked import is_tracked
 
 try:
@@ -25,9 +26,19 @@ try:
 except ImportError:  # Windows: reading works, writing says that it does not
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["State", "lock_state", "open_root", "open_state", "state_problem", "translate_errors"]
+__all__ = [
+    "WAYLAID",
+    "State",
+    "foreign_journal",
+    "is_foreign",
+    "lock_state",
+    "open_root",
+    "open_state",
+    "state_problem",
+    "translate_errors",
+]
 
-_WAYLAID: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO)
+WAYLAID: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO)
 """What the system says when something else is there than should be."""
 _TRACKED: dict[str, bool] = {}
 
@@ -48,7 +59,7 @@ def translate_errors() -> Iterator[None]:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         advice = ""
-        if error.errno in _WAYLAID:
+        if error.errno in WAYLAID:
             advice = ". A link or something else is in the way: look at it, then remove it"
         raise StoreIo(f"the store cannot be written: {error.strerror or error}{where}{advice}") from error
 
@@ -63,7 +74,7 @@ def open_root(source: DirectorySource) -> Iterator[Folder]:
     try:
         root = Folder.reach(source.path, anchor=source.anchor)
     except OSError as error:
-        if error.errno not in _WAYLAID:
+        if error.errno not in WAYLAID:
             raise
         raise StoreIo(
             f"the store {source.path} is behind a link, so it can be read but not written; "
@@ -107,12 +118,28 @@ def lock_state(source: DirectorySource) -> Iterator[State]:
 
 
 def state_problem(source: DirectorySource) -> str | None:
-    """Why nobody can write to the store as it is, if the state folder is why; for a reader."""
+    """Why nobody can write to the store as it is, if its state is why; for a reader."""
     try:
         with Folder.at(source.root) as root:
-            return _problem_in(root, source)
+            problem = _problem_in(root, source)
     except OSError:
         return None
+    if problem is None and is_foreign(parse_journal(source.read_journal()), known_marker()):
+        return foreign_journal(f"{source.root}{os.sep}{STATE_FOLDER}")
+    return problem
+
+
+def is_foreign(journal: Journal, marker: Marker | None) -> bool:
+    """Whether somebody else says that a commit was cut short."""
+    return journal.is_open and not journal.is_marked_by(marker)
+
+
+def foreign_journal(folder: str) -> str:
+    """What there is to say of such a journal in a state folder."""
+    return (
+        f"{folder}{os.sep}{JOURNAL_NAME} tells of a commit that was cut short, but not of one of yours on "
+        "this machine, so nobody acts on it: look at it, then remove it"
+    )
 
 
 def _problem_in(root: Folder, source: DirectorySource) -> str | None:

@@ -46,7 +46,7 @@ from cortex_replay.store.locked import LockedStore, refusal_of, staged_kind
 from cortex_replay.store.marks import known_marker, user_marker
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 from cortex_replay.store.staging import Leftovers, Session, StagedAnswer, Staging, kind_of
-from cortex_replay.store.state import lock_state, open_state, state_problem, translate_errors
+from cortex_replay.store.state import WAYLAID, lock_state, open_state, state_problem, translate_errors
 from cortex_replay.store.trusted import Layout, Untrusted
 
 __all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
@@ -253,7 +253,9 @@ class StoreWriter:
                     staging = Staging.of(state, known_marker())
             except FileNotFoundError:
                 return Leftovers()
-            except NotADirectoryError:
+            except OSError as error:
+                if error.errno not in WAYLAID:
+                    raise
                 return Leftovers(unmarked=1)
             if staging is None:
                 return Leftovers()

@@ -64,6 +64,16 @@ def test_a_repository_elsewhere_is_no_more_trusted(repository: Path, tmp_path: P
         write_whole(repository / "linked" / "new", b"theirs")
 
 
+def test_another_repository_behind_a_link_is_no_anchor(repository: Path, tmp_path: Path) -> None:
+    """Else a link to it would lead there."""
+    (repository / ".git").mkdir()
+    (tmp_path / "outside" / ".git").mkdir()
+    os.chdir("/")
+    assert anchor_of(repository / "linked" / "new") == repository
+    with pytest.raises(OSError):  # noqa: PT011
+        write_whole(repository / "linked" / "new", b"theirs")
+
+
 def test_a_tree_is_removed_without_what_its_links_lead_to(repository: Path) -> None:
     (repository / "tree").mkdir()
     (repository / "tree" / "link").symlink_to(repository.parent / "outside")

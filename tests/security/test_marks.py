@@ -266,13 +266,13 @@ def test_a_store_behind_a_link_is_read_and_not_written(builder: StoreBuilder, tm
     before = sorted(path for path in (tmp_path / "elsewhere").rglob("*"))
     store = Store.open("tests/llm")
     assert len(store) == 2
-    for change in (
-        lambda: store.add(fixture_of(ask("New?"), Answer("New."))),
-        lambda: store.remove(*store.list()[0][:2]) or store.commit(),
-        lambda: Store.create("tests/other"),
-    ):
-        with pytest.raises(StoreIo):
-            change()
+    with pytest.raises(StoreIo):
+        store.add(fixture_of(ask("New?"), Answer("New.")))
+    store.remove(*store.list()[0][:2])
+    with pytest.raises(StoreIo):
+        store.commit()
+    with pytest.raises(StoreIo):
+        Store.create("tests/other")
     os.chdir(tmp_path)  # the way there does not get better from elsewhere
     store.discard()
     with pytest.raises(StoreIo, match="behind a link, so it can be read but not written"):

@@ -198,6 +198,21 @@ def test_verify_says_what_is_planted_and_recommends_no_command(clone: StoreBuild
     assert json.loads(run("verify", "--json").stdout)["leftovers"]["unmarked"] == 1
 
 
+@pytest.mark.parametrize("name", [STATE, f"{STATE}/staging", f"{STATE}/journal"])
+def test_verify_says_what_is_in_the_way(clone: StoreBuilder, name: str) -> None:
+    """And that it is for a person to look at."""
+    (clone.root / name).parent.mkdir(exist_ok=True)
+    if name.endswith("journal"):
+        plant_journal(clone.root)
+    else:
+        (clone.root / name).symlink_to(clone.root.parent / "thesis")
+    result = run("verify")
+
+    assert result.exit_code == 0
+    assert "look at" in result.stderr
+    assert "cortex-replay index" not in result.stderr
+
+
 def test_a_file_added_to_a_session_of_ours(clone: StoreBuilder) -> None:
     """The mark of a session does not vouch for whatever lies in it."""
     script = """
