@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
 __all__ = [
     "PRIVATE",
@@ -141,7 +141,8 @@ class Folder:
         try:
             return Folder(path, os.open(name, _FOLDER, dir_fd=self._descriptor))
         except OSError as error:
-            _name_whole(error, path)
+            error.filename = path  # the system names the child alone
+            raise
 
     def make_folder(self, name: str, mode: int = 0o777) -> Folder:
         """The child folder ``name``, made where it is missing, and durable in this one.
@@ -326,7 +327,8 @@ class Folder:
         try:
             return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
         except OSError as error:
-            _name_whole(error, f"{self.path}{os.sep}{name}")
+            error.filename = f"{self.path}{os.sep}{name}"
+            raise
 
     def _plain(self, name: str, flags: int, mode: int = 0o644) -> int:
         descriptor = self._open(name, flags, mode)
@@ -378,12 +380,6 @@ def _write(descriptor: int, data: bytes, *, durable: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _name_whole(error: OSError, path: str) -> NoReturn:
-    """The system names the child alone, which tells a person little."""
-    error.filename = path
-    raise error
 
 
 def _refuse_link(path: str) -> None:
