@@ -18,7 +18,7 @@ from cortex_replay import Answer, Store, StoreIo, blake3_hex
 from cortex_replay.cli.main import main
 from cortex_replay.recorder.claims import FileClaims
 from cortex_replay.store.fixture import render_fixture
-from cortex_replay.store.journal import parse_journal, render_journal
+from cortex_replay.store.journal import Journal, parse_journal, render_journal
 from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cassettes.conftest import interaction, write
@@ -173,6 +173,25 @@ def test_a_journal_that_names_files_of_the_clone(clone: StoreBuilder, kind: str)
     assert (clone.root / "package.json").read_text() == "{}"
     assert (clone.root / "fixtures/work.json").read_bytes() == ANSWER
     assert clone.codes() == ["unlisted"], "a journal of a stranger excuses no file"
+
+
+@pytest.mark.parametrize("kind", ["removed", "added"])
+def test_recovery_touches_fixtures_only(clone: StoreBuilder, kind: str) -> None:
+    """Whatever a journal names, even one with our mark."""
+    others = ["package.json", "notes.txt", "fixtures/notes.txt", "fixtures/schema.json", f"{STATE}/a.json"]
+    (clone.root / STATE).mkdir()
+    for name in (*others, "fixtures/gone.json"):
+        (clone.root / name).write_bytes(ANSWER)
+    digest = blake3_hex((clone.root / "INDEX.toml").read_bytes()) if kind == "removed" else ""
+    paths = (*others, "fixtures/gone.json", "../notes.json", "fixtures/../package.json")
+    named = {"removed": paths} if kind == "removed" else {"added": paths}
+    journal = Journal(1, is_open=True, new_index=digest, **named)
+    (clone.root / STATE / "journal").write_bytes(render_journal(journal, user_marker()))
+    Store.open(clone.root).adopt_leftovers()
+
+    assert [name for name in others if not (clone.root / name).exists()] == []
+    assert (clone.root.parent / "notes.json").read_text() == "mine"
+    assert not (clone.root / "fixtures/gone.json").exists()
 
 
 @pytest.mark.parametrize("command", WRITING)
