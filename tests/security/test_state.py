@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -184,8 +185,8 @@ def test_recovery_touches_fixtures_only(clone: StoreBuilder, kind: str) -> None:
         (clone.root / name).write_bytes(ANSWER)
     digest = blake3_hex((clone.root / "INDEX.toml").read_bytes()) if kind == "removed" else ""
     paths = (*others, "fixtures/gone.json", "../notes.json", "fixtures/../package.json")
-    named = {"removed": paths} if kind == "removed" else {"added": paths}
-    journal = Journal(1, is_open=True, new_index=digest, **named)
+    journal = Journal(1, is_open=True, new_index=digest)
+    journal = replace(journal, removed=paths) if kind == "removed" else replace(journal, added=paths)
     (clone.root / STATE / "journal").write_bytes(render_journal(journal, user_marker()))
     Store.open(clone.root).adopt_leftovers()
 
