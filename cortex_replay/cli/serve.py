@@ -149,7 +149,14 @@ def serve_command(
     )
     if url_file is not None:
         write_whole(url_file, gateway.url().encode(), mode=PRIVATE)
-    facts = {"url": gateway.url(), "mode": engine.mode, "port": gateway.port, "pid": os.getpid()}
+    facts = {
+        "url": gateway.url(),
+        "control": gateway.url("-"),
+        "rpc": gateway.rpc_url,
+        "mode": engine.mode,
+        "port": gateway.port,
+        "pid": os.getpid(),
+    }
     output.print_address(json.dumps(facts) if as_json else gateway.url())
     output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escaped(str(root))}; Ctrl-C ends it")
     try:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.gateway.control import CONTROL, controlled
-from cortex_replay.gateway.doors import Doors, Refusal
+from cortex_replay.gateway.doors import RPC_PATH, Doors, Refusal
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
 from cortex_replay.recorder.http.render import error_reply
+from cortex_replay.recorder.http.routes import METHODS
 from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_RPC_PATH: Final = "/rpc"
 CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -137,8 +137,11 @@ class App:
         if entry.path.startswith(CONTROL):
             body = await self._body(header("content-length"), receive)
             return controlled(entry.path, method, body, self._engine, self._faults)
-        if entry.path == _RPC_PATH and self._rpc is not None:
+        if entry.path == RPC_PATH and self._rpc is not None:
             return await self._message(self._rpc, method, header, receive)
+        if method not in METHODS:
+            reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
+            return error_reply(None, 405, reason, "invalid_request_error")
         route = self._engine.upstreams.route(method, entry.path, header)
         if route is None:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)

@@ -1,18 +1,29 @@
 """Who may come in: a client on this machine, by the right name, and with the token where one is needed.
 
+There are three doors. Providers are behind the gateway's token, except in replay on this machine. What a test
+can ask of the gateway itself is behind it always. ``/rpc`` has callers with tokens of their own, which open
+nothing else, and the gateway's token does not open it.
+
 A web page that a browser shows can reach a server on loopback, too. It cannot hide where it comes from: it
 sends ``Origin`` or ``Sec-Fetch-Site``, or, when it has its own name point to this machine, another ``Host``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["Doors", "Entry", "Refusal", "hosts_of"]
+from cortex_replay.gateway.control import CONTROL
+from cortex_replay.recorder.http.routes import path_problem
+
+__all__ = ["RPC_PATH", "Doors", "Entry", "Refusal", "hosts_of"]
+
+RPC_PATH: Final = "/rpc"
+_LONGEST_SCOPE: Final = 512
 
 _SEGMENTS: Final = re.compile(r"(?:/+t-([^/]*))?(?:/+s-([^/]*))?(?=/|$)")
 _SLASHES: Final = re.compile(r"/{2,}")
@@ -39,12 +50,18 @@ class Doors:
 
     Args:
         hosts: What ``Host`` may be, to the letter.
-        token: What clients have to bring; ``None`` for nothing.
+        token: The gateway's.
+        is_open: Whether clients of providers need no token.
+        has_rpc: Whether somebody answers ``/rpc``, and asks callers for their own tokens.
     """
 
-    def __init__(self, hosts: Iterable[str], token: str | None) -> None:
+    def __init__(
+        self, hosts: Iterable[str], token: str, *, is_open: bool = False, has_rpc: bool = False
+    ) -> None:
         self._hosts = frozenset(host.lower().encode() for host in hosts)
-        self._token = token
+        self._token = token.encode()
+        self.is_open = is_open
+        self._has_rpc = has_rpc
 
     def enter(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Entry | Refusal:
         """The entry of a call, or the reason why it has none.
@@ -62,9 +79,18 @@ class Doors:
                 token = token if match[1] is None else match[1].encode()
                 scope = scope if match[2] is None else unquote(match[2])
                 path = path[match.end() :]
-        if self._token is not None and not hmac.compare_digest(token, self._token.encode()):
+        path = _SLASHES.sub("/", path) if "//" in path else path or "/"
+        if not self._needs_no_token(path) and not hmac.compare_digest(token, self._token):
             return Refusal(401, "the token is missing or wrong")
-        return Entry(_SLASHES.sub("/", path) if "//" in path else path or "/", scope, fault)
+        problem = path_problem(path)
+        if problem is not None:
+            return Refusal(400, f"this path is not served: it {problem}")
+        return Entry(path, scope if len(scope) <= _LONGEST_SCOPE else _shortened(scope), fault)
+
+    def _needs_no_token(self, path: str) -> bool:
+        if self._has_rpc and path == RPC_PATH:
+            return True
+        return self.is_open and not path.startswith(CONTROL)
 
     def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
         """The token, the scope and the fault that headers bring."""
@@ -91,3 +117,9 @@ def hosts_of(host: str, port: int) -> list[str]:
     if ":" in host and host != "::1":
         names = [f"[{host}]"]
     return [f"{name}:{port}" for name in names] + (names if port == 80 else [])
+
+
+def _shortened(scope: str) -> str:
+    """A scope that takes little room, and is not that of another name."""
+    digest = hashlib.sha256(scope.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{scope[: _LONGEST_SCOPE - len(digest)]}{digest}"

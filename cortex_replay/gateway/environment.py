@@ -86,6 +86,7 @@ def command_environment(
     made |= {name: environment[name] for name in passed if name in environment}
     made |= {name: url(upstream) + behind for name, (upstream, behind) in _BASE_URLS.items()}
     made["CORTEX_REPLAY_GATEWAY"] = url("")
+    made["CORTEX_REPLAY_CONTROL"] = url("-")
     if guard is not None:
         for name in _PROXIES:
             made[name] = made[name.lower()] = guard

@@ -19,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway.app import CLOSE, App
-from cortex_replay.gateway.doors import Doors, hosts_of
+from cortex_replay.gateway.control import CONTROL
+from cortex_replay.gateway.doors import RPC_PATH, Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Engine
@@ -147,8 +148,9 @@ class Gateway:
         host: Where to listen; anything but loopback needs ``allow_remote``.
         port: 0 for a free one.
         pace: How fast recorded streams are replayed.
-        token: What clients have to bring. By default there is a new one for every gateway that can make a
-            live call or be reached from elsewhere, and none otherwise.
+        token: What clients have to bring where the gateway can make a live call or be reached from
+            elsewhere, and whoever wants to control it always; by default a new one for every gateway. With
+            one of your own, clients in replay have to bring it, too.
         allow_remote: Whether to listen where other machines can reach it.
         allowed_hosts: Further names by which clients may call it, with their port.
         max_body: The largest body that is read.
@@ -175,29 +177,52 @@ class Gateway:
             raise InvalidRequest(
                 "host", "other machines could reach it there; --allow-remote says that they may"
             )
-        if not token and (engine.mode != "replay" or not is_local):
-            token = secrets.token_hex(32)
+        self._is_open_in_replay = not token and is_local
         self.engine = engine
-        self.token = token
+        self.token = token or secrets.token_hex(32)
+        caller = None if rpc is None else rpc.callers.by_token(self.token)
+        if caller is not None:
+            reason = f"is also that of the caller {caller.name}, who could then do everything; take another"
+            raise InvalidRequest("token", reason)
         self._socket = _bound(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        doors = Doors([*hosts_of(host, self.port), *allowed_hosts], token)
+        names = [*hosts_of(host, self.port), *allowed_hosts]
+        self._doors = Doors(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
         self.faults = faults or Faults()
         self._rpc = rpc
-        self._app = App(engine, doors, pace, self.faults, rpc, max_body)
+        self._app = App(engine, self._doors, pace, self.faults, rpc, max_body)
         self._server = _Server(_config(self._app))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
-        """The base URL for clients of an upstream, with the token and the scope in it."""
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        parts = [f"t-{self.token}"] if self.token is not None else []
+        """The base URL for clients of an upstream, with the scope in it, and the token where it is needed.
+
+        ``-`` is the gateway itself, for ``/-/faults`` and ``/-/ledger``.
+        """
+        needs_token = not self._is_open or upstream == CONTROL.strip("/")
+        parts = [f"t-{self.token}"] if needs_token else []
         parts += [f"s-{quote(scope, safe='')}"] if scope else []
         parts += [upstream] if upstream else []
-        return "/".join([f"http://{shown}:{self.port}", *parts])
+        return "/".join([self._origin, *parts])
+
+    @property
+    def rpc_url(self) -> str | None:
+        """Where callers come in, each with its own token; ``None`` if there are none."""
+        return None if self._rpc is None else self._origin + RPC_PATH
+
+    @property
+    def _origin(self) -> str:
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{shown}:{self.port}"
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether clients of providers need no token: all they can get is a recording."""
+        return self._is_open_in_replay and self.engine.mode == "replay"
 
     def use(self, engine: Engine, faults: Faults) -> None:
         """Let another engine answer from now on, with other faults: each test has its own."""
         self.engine, self.faults = engine, faults
+        self._doors.is_open = self._is_open
         self._app.use(engine, faults)
 
     async def serve(self) -> None:

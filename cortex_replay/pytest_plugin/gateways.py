@@ -39,8 +39,7 @@ class Gateways:
         self, engine: Engine, scope: str, faults: Faults, settings: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> ScopedGateway:
         """The gateway for one test, whose subprocesses find it in their environment."""
-        if self._gateway is None or (self._gateway.token is None and engine.mode != "replay"):
-            self.close()
+        if self._gateway is None:
             self._gateway = self._running.enter_context(Gateway(engine).running())
         self._gateway.use(engine, faults)
         scoped = ScopedGateway(self._gateway, scope)

@@ -221,7 +221,7 @@ def test_names_of_a_server() -> None:
     ],
 )
 def test_what_a_path_brings(path: str, entry: Entry) -> None:
-    assert Doors(["h"], None).enter(path, [(b"host", b"h")]) == entry
+    assert Doors(["h"], "token", is_open=True).enter(path, [(b"host", b"h")]) == entry
 
 
 def test_a_header_brings_the_scope_too() -> None:

@@ -175,7 +175,7 @@ def test_errors_on_demand_are_openai_s_to_openai_s_clients(opened: Opened) -> No
 
 def test_faults_of_no_scope_are_for_all(opened: Opened) -> None:
     with opened() as gateway:
-        url = f"{gateway.url()}/-/faults"
+        url = f"{gateway.url('-')}/faults"
         assert httpx.put(url, json={"faults": ["500@1"], "scope": ""}).json()["faults"] == {"": ["500@1"]}
         header = {"x-cortex-replay-fault": "429@" + "9" * 5000}
         answer = httpx.post(gateway.url("anthropic") + "/v1/messages", json=ASKED, headers=header)

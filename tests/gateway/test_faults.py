@@ -244,7 +244,7 @@ def test_a_fault_in_a_test_s_own_header(recorded: Path) -> None:
 
 def test_faults_are_controlled_over_http(recorded: Path) -> None:
     with gateway_over(recorded) as gateway:
-        url = f"{gateway.url()}/-/faults"
+        url = f"{gateway.url('-')}/faults"
         listed = httpx.put(url, json={"faults": ["500@2"], "scope": "a"}).json()
         assert listed["faults"] == {"": [], "a": ["500@2"]}
         body = {"model": "m", "max_tokens": 9, "messages": QUESTION}
@@ -266,8 +266,8 @@ def test_faults_are_controlled_over_http(recorded: Path) -> None:
             b'{"faults": [], "more": 1}',
         ):
             assert httpx.put(url, content=wrong).status_code == 400
-        assert httpx.get(f"{gateway.url()}/-/ledger").json()["hits"] == 8
-        assert httpx.get(f"{gateway.url()}/-/else").status_code == 404
+        assert httpx.get(f"{gateway.url('-')}/ledger").json()["hits"] == 8
+        assert httpx.get(f"{gateway.url('-')}/else").status_code == 404
         assert httpx.get(url, headers={"origin": "http://evil.example"}).status_code == 403
 
 

@@ -71,7 +71,7 @@ def test_a_foreign_client_calls_over_http(shell: Shell, provider: FakeProvider) 
         recorded = called(facts["url"])
     with served(shell) as (facts, _):
         replayed = called(facts["url"])
-        ledger = httpx.get(f"{facts['url']}/-/ledger").json()
+        ledger = httpx.get(f"{facts['control']}/ledger").json()
         with openai.OpenAI(base_url=f"{facts['url']}/openai/v1", api_key="dummy") as client:
             by_sdk = client.chat.completions.create(
                 model="m",

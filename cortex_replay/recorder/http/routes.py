@@ -10,8 +10,21 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
+from unicodedata import normalize
+from urllib.parse import unquote_to_bytes
 
-__all__ = ["PROTOCOLS", "Route", "canonical_path", "lifted_by", "unprefixed_upstream"]
+__all__ = [
+    "METHODS",
+    "PROTOCOLS",
+    "Route",
+    "canonical_path",
+    "lifted_by",
+    "path_problem",
+    "unprefixed_upstream",
+]
+
+METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+"""What a provider is asked by. ``TRACE`` would send back the key, and ``CONNECT`` goes elsewhere."""
 
 PROTOCOLS: Final = {
     "/v1/messages": "anthropic-messages",
@@ -33,6 +46,10 @@ _OPENAI: Final = re.compile(
 )
 _NATIVE_OLLAMA: Final = re.compile(r"/api(?:/|$)")
 _VERSIONED_KINDS: Final = ("claude", "openai-compat", "openai-responses", "ollama")
+_PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9._~!$&'()*+,=:@-]*+)++")
+_NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_STEPS: Final = re.compile(r"[/\\]")
+_MOST_ESCAPED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,42 @@ class Route:
     """In the one form that recordings have it in."""
     protocol: str | None
     """The wire that the call is lifted by; ``None`` for what is recorded as it is."""
+
+
+def path_problem(path: str) -> str | None:
+    """Why a path, as it came, must not be put behind a provider's base URL; ``None`` for nearly all.
+
+    A provider's key is for what is below its base path. A dot segment leads out of it, in whatever spelling
+    a server on the way may read as one: escaped, escaped again, with parameters, in other dots and slashes.
+    """
+    if _PLAIN_PATH.fullmatch(path):
+        return None
+    if not path.startswith("/"):
+        return "does not begin with a slash"
+    if _NO_ESCAPE.search(path):
+        return "has a percent sign that escapes nothing"
+    for _ in range(_MOST_ESCAPED):
+        if (problem := _problem_as_read(path)) is not None:
+            return problem
+        try:
+            read = unquote_to_bytes(path).decode()
+        except (UnicodeDecodeError, UnicodeEncodeError):
+            return "has an escape that is no character"
+        if read == path:
+            return None
+        path = read
+    return "is escaped again and again"
+
+
+def _problem_as_read(path: str) -> str | None:
+    if "\\" in path:
+        return "has a backslash"
+    if any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in path):
+        return "has a control character"
+    for step in _STEPS.split(normalize("NFKC", path)):
+        if step.partition(";")[0].strip() in (".", ".."):
+            return "has a segment of dots"
+    return None
 
 
 def canonical_path(path: str, kind: str) -> str:
