@@ -101,7 +101,21 @@ class Endpoint:
         return (mapped or address).is_loopback
 
     def at(self, path: str) -> httpx.URL:
-        return self._joined(self.url, path)
+        """The URL of a path below this one.
+
+        Raises:
+            InvalidRequest: The path leads elsewhere, once the client has resolved its dots.
+        """
+        base = self.url.raw_path.rstrip(b"/")
+        try:
+            url = self._joined(self.url, path)
+        except (httpx.InvalidURL, UnicodeError):
+            raise InvalidRequest("path", "cannot be part of a URL") from None
+        is_below = url.raw_path.startswith(base + b"/") and url.raw_path[len(base) :][:2] != b"//"
+        # Only the client's own resolving makes a path shorter; escaping makes it longer.
+        if not is_below or url.netloc != self.url.netloc or len(url.raw_path) < len(base) + len(path):
+            raise InvalidRequest("path", "leads away from the provider's base URL")
+        return url
 
     @staticmethod
     def _joined(url: httpx.URL, path: str) -> httpx.URL:
@@ -339,6 +353,7 @@ class Http:
             budget: For all of it.
 
         Raises:
+            InvalidRequest: The target leads away from the base URL.
             Transport, Timeout: See :meth:`ByteStream.read`.
         """
         held = await self._held()
@@ -355,12 +370,17 @@ class Http:
             response = await self._sent(held, request, budget)
         except TimeoutError:
             failure = Timeout(budget.timeout_ms)
+        except InvalidRequest as error:
+            failure = error
         except Exception as error:  # noqa: BLE001 - see ByteStream.read
             failure = Transport(_reason(error))
         else:
             stream = ByteStream(response, budget, self._max_body_bytes, held.places)
+            # Whoever asked is meant to hold no key, and a server may repeat it.
+            clean = (lambda text: text) if self._key is None else self._key.scrub
             given = [
-                (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
+                (name.decode("latin-1"), clean(value.decode("latin-1")))
+                for name, value in response.headers.raw
             ]
             return Relayed(response.status_code, given, stream)
         raise failure

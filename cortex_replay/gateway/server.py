@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -92,6 +93,8 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        if not self.url.startswith(b"/"):  # that is how one asks a proxy
+            raise httptools.HttpParserError("the target is not a path")
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

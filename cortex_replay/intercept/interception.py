@@ -84,7 +84,8 @@ class Interception:
     def upstreams_at(self, url: Any) -> list[tuple[Upstream, str]]:
         """The providers at a URL, with the path below each: one server may stand for several, and most for
         none."""
-        host, port, path = str(url.host), url.port or _PORTS.get(url.scheme, 0), url.path
+        host, port = str(url.host), url.port or _PORTS.get(url.scheme, 0)
+        path = url.raw_path.partition(b"?")[0].decode("ascii")  # as it goes out, its escapes not undone
         return [
             (upstream, path[len(base) :])
             for origin, base, upstream in self._servers

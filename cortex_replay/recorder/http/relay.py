@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
 
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.recorder.http.call import Call
+from cortex_replay.recorder.http.call import Call, Headers
+from cortex_replay.recorder.http.routes import METHODS, path_problem
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
 
 if TYPE_CHECKING:
@@ -20,37 +21,46 @@ __all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
 DUMMY_KEY: Final = "cortex-replay-dummy-key"
 """What clients are given instead of a key: they will not start without one."""
 
-_HOP_BY_HOP: Final = frozenset(
-    [
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ]
-)
+_HOP_BY_HOP: Final = frozenset(["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"])
 _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
     [
-        "host",
-        "content-length",
         "accept-encoding",
+        "content-length",
         "cookie",
+        "cookie2",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
         "origin",
         "referer",
-        "forwarded",
-        "x-forwarded-for",
+        "via",
+        # Some servers take the path, the method or the client from these.
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
         "x-real-ip",
-        "x-cortex-replay-fault",
-        "x-cortex-replay-scope",
-        "x-cortex-replay-token",
+        "x-rewrite-url",
+        "x-upgrade",
     ]
 )
+_FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
 _KEYS: Final = frozenset(["authorization", "x-api-key", "x-goog-api-key", "api-key"])
-_NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(["content-length", "content-encoding", "set-cookie", "alt-svc"])
+_NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
+    [
+        "alt-svc",
+        "clear-site-data",
+        "content-encoding",
+        "content-length",
+        "location",
+        "refresh",
+        "set-cookie",
+        "set-cookie2",
+        "strict-transport-security",
+    ]
+)
+_FAMILIES_NOT_GIVEN: Final = ("access-control-", "proxy-", "x-cortex-replay-")
 _KEPT: Final = frozenset(
     ["content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
 )
@@ -59,7 +69,23 @@ _MAX_ANSWER: Final = 64 * 2**20
 
 def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """What a client gets of an upstream's headers while it is recorded."""
-    return [(name.lower(), value) for name, value in headers if name.lower() not in _NOT_GIVEN]
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = _NOT_GIVEN | _listed(lowered)
+    return [
+        (name, value)
+        for name, value in lowered
+        if name not in dropped and not name.startswith(_FAMILIES_NOT_GIVEN)
+    ]
+
+
+def _listed(headers: Headers) -> frozenset[str]:
+    """The headers that ``Connection`` says are for the next machine only."""
+    return frozenset(
+        listed.strip().lower()
+        for name, value in headers
+        if name == "connection"
+        for listed in value.split(",")
+    )
 
 
 def kept_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
@@ -95,16 +121,24 @@ class Relay:
         """Whatever the upstream answers.
 
         Raises:
+            InvalidRequest: The method or the path is none that a key may go out with.
             Transport, Timeout: It could not be reached, or not in time.
         """
         from cortex_replay.adapters.budget import Budget  # noqa: PLC0415 - replay needs no client
 
+        if call.method not in METHODS:
+            raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
+        if (problem := path_problem(call.route.path)) is not None:
+            raise InvalidRequest("path", f"is not passed on: it {problem}")
         http, has_key = self._client(self._upstreams[call.route.upstream])
         query = call.query
+        dropped = _NOT_SENT | _listed(call.headers)
         headers = [
             (name, value)
             for name, value in call.headers
-            if name not in _NOT_SENT and not (name in _KEYS and (has_key or DUMMY_KEY in value))
+            if name not in dropped
+            and not name.startswith(_FAMILIES_NOT_SENT)
+            and not (name in _KEYS and (has_key or DUMMY_KEY in value))
         ]
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
