@@ -20,7 +20,7 @@ LAYERS = [
     {"prompt"},
     {"redact", "config"},
     {"types"},
-    {"strict_json", "validation"},
+    {"hosts", "strict_json", "validation"},
     {"canonical", "hashing"},
     {"disk", "errors", "handed", "printable", "secret_names"},
 ]

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from cortex_replay.hosts import LOCAL, host_of, normal_host
+
 __all__ = ["guarding"]
 
 _TARGET: Final = re.compile(rb"([A-Z]+) (?:([a-z]+)://)?(?:[^/@\s]*@)?([^/\s]+)")
@@ -34,8 +36,8 @@ class _Handler(socketserver.BaseRequestHandler):
         with contextlib.suppress(OSError):
             data = self.request.recv(65536)
             match = _TARGET.match(data)
-            target = match[3].decode("latin-1")[:200] if match else "somewhere"
-            if match is None or target != self.server.gateway:
+            target = _target(match[3]) if match else "somewhere"
+            if match is None or target not in self.server.names:
                 self.server.noted(target)
                 self.request.sendall(_ANSWER)
             elif match[1] == b"CONNECT":
@@ -64,6 +66,14 @@ class _Handler(socketserver.BaseRequestHandler):
             back.join()
 
 
+def _target(authority: bytes) -> str:
+    """Where a request wants to go, in one form: a host, and its port if it names one."""
+    host, colon, port = authority.decode("latin-1")[:300].rpartition(":")
+    if not colon or not port.isdecimal():
+        return host_of(authority.decode("latin-1")[:300])[:200]
+    return f"{normal_host(host)[:200]}:{int(port)}"
+
+
 def _for_a_server(first: re.Match[bytes], head: bytes) -> bytes:
     """A head in the form for servers, for one request only: the next one may be for somebody else."""
     line, *lines = head.split(b"\r\n")
@@ -88,6 +98,9 @@ class _Guard(socketserver.ThreadingTCPServer):
     def __init__(self, gateway: str, noted: Callable[[str], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.gateway = gateway
+        host, _, port = gateway.rpartition(":")
+        hosts = LOCAL if normal_host(host) in LOCAL else {normal_host(host)}
+        self.names = frozenset(f"{name}:{port}" for name in hosts)
         self.noted = noted
 
 

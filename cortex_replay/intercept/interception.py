@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from cortex_replay.config import Settings
+from cortex_replay.hosts import LOCAL, normal_host
 from cortex_replay.recorder.faults import Faults
 from cortex_replay.recorder.http import Call, Engine
 from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
@@ -38,6 +39,7 @@ def is_bypassed() -> bool:
 
 class _Origin(NamedTuple):
     host: str
+    """In its one form."""
     port: int
 
 
@@ -78,13 +80,12 @@ class Interception:
     @property
     def hosts(self) -> set[str]:
         """The names of the machines that nobody may reach around us; this one is not among them."""
-        names = {origin.host for origin, _, _ in self._servers}
-        return {name for name in names if name not in ("localhost", "127.0.0.1", "::1")}
+        return {origin.host for origin, _, _ in self._servers} - LOCAL
 
     def upstreams_at(self, url: Any) -> list[tuple[Upstream, str]]:
         """The providers at a URL, with the path below each: one server may stand for several, and most for
         none."""
-        host, port = str(url.host), url.port or _PORTS.get(url.scheme, 0)
+        host, port = normal_host(url.host), url.port or _PORTS.get(url.scheme, 0)
         path = url.raw_path.partition(b"?")[0].decode("ascii")  # as it goes out, its escapes not undone
         return [
             (upstream, path[len(base) :])
@@ -110,8 +111,7 @@ def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, Upstream]]:
 
 
 def _same_host(one: str, other: str) -> bool:
-    local = ("localhost", "127.0.0.1", "::1")
-    return one == other or (one in local and other in local)
+    return one == other or (one in LOCAL and other in LOCAL)
 
 
 def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
@@ -120,7 +120,7 @@ def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
     seen = set()
     for upstream in sorted(listed, key=lambda one: -len(urlsplit(one.base_url).path)):
         parts = urlsplit(upstream.base_url)
-        origin = _Origin(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
+        origin = _Origin(normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0))
         base = parts.path.rstrip("/")
         if (origin, base, upstream.name) not in seen:
             seen.add((origin, base, upstream.name))
