@@ -1,9 +1,10 @@
 """Whether a known value is still there: the last question before anything is written.
 
-It is asked by other means than those that removed the values, so that one mistake cannot be in both:
-there, a text is decoded with a map back to where each character came from; here, each value becomes an
-expression of all its spellings, escapes are peeled off without regard for what else they break, and
-every long run is decoded as base64 by itself.
+It is asked by other means than those that removed the values, so that one mistake cannot be in both: there, a
+text is decoded with a map back to where each character came from, and values are looked for as they are
+encoded. Here escapes are peeled off layer by layer without regard for what else they break, all of a text is
+decoded as base64 at once, and the plain values are looked for in each reading. Every step takes time linear
+in the text, whatever it holds, and nearly all of it is spent in C.
 """
 
 from __future__ import annotations
@@ -12,86 +13,171 @@ import binascii
 import re
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import unquote
 
-from cortex_replay.redact.known import KnownValues
+from cortex_replay.redact.known import SHORTEST_KNOWN, KnownValues
 
 __all__ = ["Leftovers"]
 
-_DEEPEST: Final = 4
+_MOST_LAYERS: Final = 8
 _DEEPEST_BASE64: Final = 2
-_WRAPPING: Final = re.compile(r"(?<=[A-Za-z0-9+/_-])(?:\\{1,15}+[rn]|[\r\n])++[ \t]{0,16}(?=[A-Za-z0-9+/_-])")
-_SHORTEST_LINE: Final = 40
-_RUNS_ONLY: Final = bytes(
-    code if code < 128 and (chr(code).isalnum() or chr(code) in "+/-_") else ord(" ") for code in range(256)
+_LINE: Final = b"#" * 40
+"""Base64 with shorter lines than this is not put together."""
+_TEXT: Final = b"#" * (SHORTEST_KNOWN + 2)
+"""What hides a value in another encoding is longer than the value."""
+_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_AS_BASE64: Final = bytes(
+    code if code in _ALPHABET else {ord("-"): ord("+"), ord("_"): ord("/")}.get(code, ord("A"))
+    for code in range(256)
 )
-_ALL_ALIKE: Final = bytes(ord(" ") if code == ord(" ") else ord("#") for code in range(256))
-_CODE: Final = re.compile(r"\\++(?:[ux]((?<=u)[0-9A-Fa-f]{4}|(?<=x)[0-9A-Fa-f]{2}))?")
+_IN_RUN: Final = bytes(ord("#") if code in _ALPHABET + b"-_" else ord(" ") for code in range(256))
+_IN_HEX: Final = bytes(ord("#") if code in b"0123456789abcdefABCDEF" else ord(" ") for code in range(256))
+_PRINTABLE: Final = bytes(
+    ord("#") if code in b"\t\n\r" or 32 <= code < 127 else ord(" ") for code in range(256)
+)
+_PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})((?:%[0-9A-Fa-f]{2})*+)")
+# Not from the middle of backslashes: a long row of them would be read from each of its places.
+_CODE: Final = re.compile(
+    rb"(?<!\\)(?:((?:\\++u00[0-9A-Fa-f]{2})++)"
+    rb"|\\++u([dD][89abAB][0-9A-Fa-f]{2})\\++u([dD][c-fC-F][0-9A-Fa-f]{2})"
+    rb"|\\++(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})))"
+)
+_FOLDED: Final = bytes.maketrans(b"+\b\f\n\r\t", b" bfnrt")
+"""A form writes a space as a plus, and JSON a tab as the letter that is left of its escape."""
+_MOST_KEPT: Final = 4096
 
 
 class Leftovers:
     """Looks for known values; a class because what it looks for is prepared once."""
 
     def __init__(self, known: KnownValues) -> None:
-        self._known = known
-        self._values = known.values
-        self._data = [value.encode("utf-8", "surrogatepass") for value in known.values]
-        self._shortest_run = min(map(len, self._data), default=0) * 8 // 6
+        self._values = [_bytes(value) for value in known.values]
+        self._hex = [value.hex().encode() for value in self._values]
+        folded = map(_folded, self._values)
+        self._folded = [value for value in folded if len(value) >= SHORTEST_KNOWN]
+        # A value with what escapes are made of may be another one without them; there are few such.
+        self._awkward = KnownValues(value for value in known.values if "%" in value or "\\" in value)
+        shortest = min(map(len, self._values), default=0)
+        self._base64_run = b"#" * (shortest * 8 // 6)
+        self._hex_run = b"#" * (shortest * 2)
 
-    def are_in(self, text: str, nesting: int = 0) -> bool:
+    def are_in(self, text: str) -> bool:
         """Whether any value stands in a text, in any encoding."""
         if not self._values:
             return False
-        if any(value in text for value in self._values):
+        data = _bytes(text)
+        if self._are_in(data, 0):
             return True
-        readings = [text]
-        if self._known.may_be_spelled_out_in(text):
-            if any(spelling.search(text) for spelling in self._known.spellings):
+        has_escapes = "\\" in text or "%" in text
+        return has_escapes and any(spelling.search(text) for spelling in self._awkward.spellings)
+
+    def _are_in(self, data: bytes, nesting: int) -> bool:
+        if not data:
+            return False
+        reading = data
+        for reading in _readings(data):
+            if _any_in(self._values, reading) or self._is_encoded_in(reading, nesting):
                 return True
-            readings += _peeled(text)
-        return any(
-            any(value in reading for value in self._values) or self._is_encoded_in(reading, nesting)
-            for reading in readings
-        )
+        is_as_it_was = reading is data and b"+" not in data
+        return not is_as_it_was and _any_in(self._folded, _without_escapes(reading))
 
-    def _is_encoded_in(self, text: str, nesting: int) -> bool:
-        runs = _runs(text, self._shortest_run)
-        if ("\n" in text or "\\" in text) and _runs(text, _SHORTEST_LINE):
-            runs += _runs(_WRAPPING.sub("", text), self._shortest_run)
-        return any(self._is_encoded_as(run, nesting) for run in runs)
-
-    def _is_encoded_as(self, run: bytes, nesting: int) -> bool:
-        if any(value.hex().encode() in run.lower() for value in self._data):
+    def _is_encoded_in(self, data: bytes, nesting: int) -> bool:
+        classes = data.translate(_IN_RUN)
+        if self._is_encoded_as(data, classes, nesting):
             return True
-        standard = run.replace(b"-", b"+").replace(b"_", b"/")
-        for skipped in range(4):
-            whole = standard[skipped:]
-            data = binascii.a2b_base64(whole + b"A" * (-len(whole) % 4))
-            if any(value in data for value in self._data):
+        if (b"\n" not in data and b"\\n" not in data) or _LINE not in classes:
+            return False
+        whole = data.replace(b"\\n", b"").replace(b"\\r", b"").translate(None, b"\\ \t\r\n")
+        return self._is_encoded_as(whole, whole.translate(_IN_RUN), nesting)
+
+    def _is_encoded_as(self, data: bytes, classes: bytes, nesting: int) -> bool:
+        if self._base64_run not in classes:  # nor any hex, which is longer
+            return False
+        if self._hex_run in data.translate(_IN_HEX) and _any_in(self._hex, data.lower()):
+            return True
+        for decoded in _decodings(data):
+            if _any_in(self._values, decoded):
                 return True
-            if nesting < _DEEPEST_BASE64 and data.isascii() and self.are_in(data.decode(), nesting + 1):
+            if nesting < _DEEPEST_BASE64 and self._are_in(_texts(decoded), nesting + 1):
                 return True
         return False
 
 
-def _runs(text: str, shortest: int) -> list[bytes]:
-    """All that could be base64 and is long enough."""
-    data = text.encode("ascii", "replace").translate(_RUNS_ONLY)
-    if not data.translate(_ALL_ALIKE).count(b"#" * shortest):
-        return []
-    return [run for run in data.split() if len(run) >= shortest]
+def _decodings(data: bytes) -> Iterator[bytes]:
+    """All of a text as base64, from each of four starts; what is none in it stands for zeros."""
+    decoded = binascii.a2b_base64(data.translate(_AS_BASE64) + b"A" * (4 + -len(data) % 4))
+    yield decoded
+    bits = int.from_bytes(decoded)
+    for shift in (2, 4, 6):
+        yield (bits << shift).to_bytes(len(decoded) + 1)[1:]
 
 
-def _decoded(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16)) if match[1] else match[0]
+def _texts(data: bytes) -> bytes:
+    """What in decoded bytes could be text, line by line."""
+    classes = data.translate(_PRINTABLE)
+    found = []
+    start = classes.find(_TEXT)
+    while start >= 0:
+        end = classes.find(b" ", start)
+        end = len(data) if end < 0 else end
+        found.append(data[start:end])
+        start = classes.find(_TEXT, end)
+    return b"\n".join(found)
 
 
-def _peeled(text: str) -> Iterator[str]:
-    """The text with a layer of escapes less, and another, until there are none."""
-    for _ in range(_DEEPEST):
-        peeled = _CODE.sub(_decoded, unquote(text, errors="replace"))
-        if peeled == text:
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _any_in(values: list[bytes], data: bytes) -> bool:
+    return any(value in data for value in values)
+
+
+def _readings(data: bytes) -> Iterator[bytes]:
+    """The text, and the text with a layer of escapes less, and another, until there are none."""
+    yield data
+    for _ in range(_MOST_LAYERS):
+        peeled = _PERCENT.sub(_from_percent, data) if b"%" in data else data
+        if b"\\" in peeled:
+            peeled = _CODE.sub(_from_code, peeled)
+        if len(peeled) == len(data):  # every escape is longer than what it stands for
             break
-        text = peeled
-        yield text
-    yield text.replace("\\", "")
+        data = peeled
+        yield data
+    if b"\\" in data:
+        yield data.replace(b"\\", b"")
+
+
+def _without_escapes(reading: bytes) -> bytes:
+    return reading.replace(b"\\", b"").translate(_FOLDED)
+
+
+def _folded(value: bytes) -> bytes:
+    """A value as it is once every escape in it is taken for one."""
+    *_, last = _readings(value)
+    return _without_escapes(last)
+
+
+class _Codes(dict[bytes, bytes]):
+    """What the digits of a code stand for, in UTF-8."""
+
+    def __missing__(self, digits: bytes) -> bytes:
+        made = _bytes(chr(int(digits, 16)))
+        if len(self) < _MOST_KEPT:
+            self[digits] = made
+        return made
+
+
+_CODES: Final = _Codes()
+
+
+def _from_percent(match: re.Match[bytes]) -> bytes:
+    return bytes.fromhex((match[0].replace(b"%", b"") if match[2] else match[1]).decode())
+
+
+def _from_code(match: re.Match[bytes]) -> bytes:
+    row, high, low, code, byte = match.groups()
+    if row:
+        return b"".join([_CODES[digits] for digits in row.replace(b"\\", b"")[1:].split(b"u")])
+    if high:
+        return _bytes(bytes.fromhex((high + low).decode()).decode("utf-16-be"))
+    return _CODES[code or byte]

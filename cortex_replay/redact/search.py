@@ -51,6 +51,7 @@ class Search:
         if unknown := sorted(wanted.difference(names, extra_patterns)):
             raise ValueError(f"there is no rule {unknown[0]!r}")
         self._known = known if KNOWN in wanted else KnownValues(())
+        self._has_spaces = any(" " in value for value in self._known.values)
         self._extra = [(name, pattern) for name, pattern in self._extra if name in wanted]
         self._rules = (
             RULES if only is None else RuleTable(rule for rule in RULES.rules if rule.name in wanted)
@@ -66,7 +67,8 @@ class Search:
         yield from self._look_at_views(text, 0)
         for start, end in self._known.find_spelled_out(text):
             yield start, end, KNOWN
-        if "+" in text and "%" in text and _PERCENT.search(text):  # perhaps a form, where it is a space
+        # Perhaps a form, where it is a space.
+        if "+" in text and (self._has_spaces or ("%" in text and _PERCENT.search(text))):
             yield from self._look_at_views(text.replace("+", " "), 0)
 
     def _look_at_views(self, text: str, nesting: int) -> Iterator[Found]:
