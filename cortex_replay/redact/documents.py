@@ -28,6 +28,8 @@ _STREAMED: Final = "data:"
 _FIELD: Final = re.compile(r"([A-Za-z]*+): ?(.*)")
 LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 """The lines of a text, as streams count them: JSON may hold the other ends of lines that Python knows."""
+_MOST_LISTS: Final = 8
+"""Of the lists around a string, the innermost: else deep nesting takes time that grows with its depth."""
 
 
 class Leaf(NamedTuple):
@@ -155,7 +157,7 @@ class _Gathering:
                 number = item.get("index")
                 is_conversation = is_conversation or "role" in item
             below = [(pieces, f"{inside}[{number}]") for pieces, inside in lists]
-            self.take(item, f"{place}[]", [*below, (own, "[]")], depth)
+            self.take(item, f"{place}[]", [*below, (own, "[]")][-_MOST_LISTS:], depth)
         for inside, pieces in own.items():
             if len(pieces) > 1:
                 where = f"{place}{inside}".removeprefix(".")

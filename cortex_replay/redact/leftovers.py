@@ -56,6 +56,7 @@ class Leftovers:
         self._folded = [value for value in folded if len(value) >= SHORTEST_KNOWN]
         # A value with what escapes are made of may be another one without them; there are few such.
         self._awkward = KnownValues(value for value in known.values if "%" in value or "\\" in value)
+        self._has_spaces = any(b" " in value for value in self._values)
         shortest = min(map(len, self._values), default=0)
         self._base64_run = b"#" * (shortest * 8 // 6)
         self._hex_run = b"#" * (shortest * 2)
@@ -64,11 +65,7 @@ class Leftovers:
         """Whether any value stands in a text, in any encoding."""
         if not self._values:
             return False
-        data = _bytes(text)
-        if self._are_in(data, 0):
-            return True
-        has_escapes = "\\" in text or "%" in text
-        return has_escapes and any(spelling.search(text) for spelling in self._awkward.spellings)
+        return self._are_in(_bytes(text), 0)
 
     def _are_in(self, data: bytes, nesting: int) -> bool:
         if not data:
@@ -77,8 +74,14 @@ class Leftovers:
         for reading in _readings(data):
             if _any_in(self._values, reading) or self._is_encoded_in(reading, nesting):
                 return True
-        is_as_it_was = reading is data and b"+" not in data
-        return not is_as_it_was and _any_in(self._folded, _without_escapes(reading))
+            if self._has_spaces and b"+" in reading and _any_in(self._folded, _without_escapes(reading)):
+                return True
+        if reading is not data and _any_in(self._folded, _without_escapes(reading)):
+            return True
+        if len(self._awkward) == 0 or (b"\\" not in data and b"%" not in data):
+            return False
+        text = data.decode("utf-8", "replace")
+        return any(spelling.search(text) for spelling in self._awkward.spellings)
 
     def _is_encoded_in(self, data: bytes, nesting: int) -> bool:
         classes = data.translate(_IN_RUN)
@@ -135,6 +138,9 @@ def _any_in(values: list[bytes], data: bytes) -> bool:
 def _readings(data: bytes) -> Iterator[bytes]:
     """The text, and the text with a layer of escapes less, and another, until there are none."""
     yield data
+    if b"\\" in data and b"%" in data:
+        # A percent sign before a value may seem to be an escape together with its first characters.
+        yield _CODE.sub(_from_code, data).replace(b"\\", b"")
     for _ in range(_MOST_LAYERS):
         peeled = _PERCENT.sub(_from_percent, data) if b"%" in data else data
         if b"\\" in peeled:
