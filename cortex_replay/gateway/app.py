@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.gateway.control import CONTROL, controlled
 from cortex_replay.gateway.doors import RPC_PATH, Doors, Refusal
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.recorder.http import Call, Engine, Reply
+from cortex_replay.recorder.http.aside import aside
 from cortex_replay.recorder.http.render import error_reply
 from cortex_replay.recorder.http.routes import METHODS
 from cortex_replay.redact.logs import logger_of
@@ -66,6 +69,7 @@ class App:
         faults: What is to go wrong.
         rpc: Who answers ``/rpc``, if anybody does.
         max_body: The largest body that is read.
+        most_bodies: How many bytes of larger bodies are in memory at once.
     """
 
     def __init__(
@@ -76,8 +80,10 @@ class App:
         faults: Faults,
         rpc: Rpc | None = None,
         max_body: int = 32 * 2**20,
+        most_bodies: int = 64 * 2**20,
     ) -> None:
         self._rpc = rpc
+        self._room = Room(most_bodies)
         self.is_closing = False
         self._engine = engine
         self._faults = faults
@@ -91,10 +97,14 @@ class App:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        with Place(self._room) as place:
+            await self._serve(scope, receive, send, place)
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send, place: Place) -> None:
         reply = None
         protocol = None
         try:
-            prepared = await self._prepared(scope, receive)
+            prepared = await self._prepared(scope, receive, place)
             if isinstance(prepared, Reply):
                 reply = prepared
             elif isinstance(prepared, _Message):
@@ -107,7 +117,7 @@ class App:
                     answering = self._answer_faultily(call, fault, send, scope)
                     await self._while_there(answering, receive)
                     return
-                reply = self._engine.at_once(call)
+                reply = await aside(len(call.body), self._engine.at_once, call)
                 if reply is None:
                     await self._while_there(self._answer(call, send), receive)
                     return
@@ -121,7 +131,7 @@ class App:
         await _send_whole(reply, send)
 
     async def _prepared(
-        self, scope: Message, receive: Receive
+        self, scope: Message, receive: Receive, place: Place
     ) -> tuple[Call, Fault | None] | _Message | Reply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -134,11 +144,13 @@ class App:
             return next((value.decode("latin-1") for known, value in headers if known == wanted), "")
 
         method: str = scope["method"]
-        if entry.path.startswith(CONTROL):
-            body = await self._body(header("content-length"), receive)
-            return controlled(entry.path, method, body, self._engine, self._faults)
         if entry.path == RPC_PATH and self._rpc is not None:
-            return await self._message(self._rpc, method, header, receive)
+            return await self._message(self._rpc, method, header, receive, place)
+        if entry.path.startswith(CONTROL):
+            body = await self._body_or_refusal(header("content-length"), receive, place, None)
+            if isinstance(body, Reply):
+                return body
+            return controlled(entry.path, method, body, self._engine, self._faults)
         if method not in METHODS:
             reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
             return error_reply(None, 405, reason, "invalid_request_error")
@@ -147,13 +159,9 @@ class App:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
             reason = f"cortex-replay: nobody is at {entry.path}; a base URL ends in one of {known}"
             return error_reply(None, 404, reason, "not_found_error")
-        try:
-            body = await self._body(header("content-length"), receive)
-        except _TooLarge:
-            reason = f"cortex-replay: the body is larger than {self._max_body} bytes"
-            return error_reply(route.protocol, 413, reason, "request_too_large")
-        except TimeoutError:
-            return error_reply(route.protocol, 408, "cortex-replay: the body did not come", "timeout_error")
+        body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
+        if isinstance(body, Reply):
+            return body
         is_quick = self._engine.mode == "replay" and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
@@ -162,7 +170,7 @@ class App:
         return call, self._faults.next(entry.scope, entry.fault) if is_faulty else None
 
     async def _message(
-        self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive
+        self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive, place: Place
     ) -> _Message | Reply:
         """A message to the RPC. Who sends it is known before it is read."""
         if method != "POST":
@@ -171,16 +179,32 @@ class App:
         if caller is None:
             return rpc.refusal()
         try:
-            return _Message(rpc, await self._body(header("content-length"), receive), caller)
+            return _Message(rpc, await self._body(header("content-length"), receive, place), caller)
         except _TooLarge:
             return rpc.too_large()
+        except (NoRoom, TimeoutError) as error:
+            return _not_read(error, None)
 
     async def _answer_message(self, message: _Message, send: Send) -> None:
         await _send_whole(await message.rpc.reply(message.body, message.caller), send)
 
-    async def _body(self, length: str, receive: Receive) -> bytes:
-        if length.isdigit() and int(length) > self._max_body:
+    async def _body_or_refusal(
+        self, length: str, receive: Receive, place: Place, protocol: str | None
+    ) -> bytes | Reply:
+        try:
+            return await self._body(length, receive, place)
+        except _TooLarge:
+            reason = f"cortex-replay: the body is larger than {self._max_body} bytes"
+            return error_reply(protocol, 413, reason, "request_too_large")
+        except (NoRoom, TimeoutError) as error:
+            return _not_read(error, protocol)
+
+    async def _body(self, length: str, receive: Receive, place: Place) -> bytes:
+        size = int(length) if length.isdigit() and len(length) < 19 else 0
+        if size > self._max_body or len(length) >= 19:
             raise _TooLarge
+        if size > FREE_BYTES:
+            await place.hold(size)
         async with asyncio.timeout(_BODY_S):
             message = await receive()
         if message["type"] == "http.disconnect":
@@ -193,6 +217,7 @@ class App:
             return body
         async with asyncio.timeout(_BODY_S):
             while message.get("more_body"):
+                await place.hold_part(size)
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise _Gone
@@ -305,6 +330,15 @@ class App:
             # A moment at least, so that each event is a piece of its own on the way.
             await asyncio.sleep(max(0.0, pause))
             yield data
+
+
+def _not_read(error: NoRoom | TimeoutError, protocol: str | None) -> Reply:
+    """What a client is told whose body was not read, or not all of it."""
+    if isinstance(error, TimeoutError):
+        return error_reply(protocol, 408, "cortex-replay: the body did not come", "timeout_error")
+    reason = "cortex-replay: too many large bodies are under way; try again in a moment"
+    reply = error_reply(protocol, 503, reason, "overloaded_error", may_retry=True)
+    return replace(reply, headers=[*reply.headers, ("retry-after", "1")])
 
 
 async def _left(receive: Receive) -> None:

@@ -35,6 +35,7 @@ _HEAD_S: Final = 10.0
 """How long a client may take to send its headers."""
 _MOST_HEAD_BYTES: Final = 128 * 1024
 _MOST_CONNECTIONS: Final = 512
+_MOST_UNREAD_BYTES: Final = 32 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
 _UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
@@ -47,6 +48,8 @@ class _Protocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _is_in_head = True
+    _has_large_body = False
+    _unread_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -78,6 +81,8 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._has_large_body = False
+        self._unread_bytes = 0
         self.scope[CLOSE] = self.close_connection  # type: ignore[typeddict-unknown-key]
         if self._deadline is None:
             self._await_head()
@@ -99,10 +104,23 @@ class _Protocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
         super().on_headers_complete()
+        if self._has_large_body:  # it may wait outside until somebody wants to read it
+            self.flow.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:  # whoever was refused may go on for a while, so as to see why
+            self._unread_bytes += len(body)
+            if self._unread_bytes > _MOST_UNREAD_BYTES:
+                self.transport.close()
+            return
+        super().on_body(body)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:
             super().on_header(name, value)
+            lowered = self.headers[-1][0]
+            if lowered == b"transfer-encoding" or (lowered == b"content-length" and len(value) > 4):
+                self._has_large_body = True
         else:  # behind a body: nobody needs them
             self._head_bytes += len(name) + len(value)
 

@@ -17,6 +17,7 @@ from cortex_replay.config import Settings, known_secrets
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
 from cortex_replay.recorder.claims import Claims
 from cortex_replay.recorder.fixtures import FixtureMaker
+from cortex_replay.recorder.http.aside import aside
 from cortex_replay.recorder.http.call import Call, Reply
 from cortex_replay.recorder.http.ledger import Ledger
 from cortex_replay.recorder.http.misses import (
@@ -161,7 +162,9 @@ class Engine:
     async def answering(self, call: Call) -> AsyncIterator[Reply]:
         """The answer to a call. Its turn has ended well when this is left without an error."""
         protocol = call.route.protocol
-        lifted = None if protocol is None else self._known(protocol, call.body)
+        lifted = None
+        if protocol is not None:
+            lifted = await aside(len(call.body), self._known, protocol, call.body)
         if protocol is None or lifted is None:
             answer = self._opaque_answer(call)
         elif self.mode == "replay":
@@ -241,8 +244,8 @@ class Engine:
     @asynccontextmanager
     async def _opaque_answer(self, call: Call) -> AsyncIterator[Reply]:
         protocol = call.route.protocol
-        request = opaque_request(call)
-        key = opaque_key(request)
+        request = await aside(len(call.body), opaque_request, call)
+        key = await aside(len(call.body), opaque_key, request)
         exchange = self._opaque.known(key)
         if exchange is not None:
             self.ledger.hit(key)

@@ -12,6 +12,7 @@ from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
 from cortex_replay.recorder.door import StoreDoor
+from cortex_replay.recorder.http.aside import aside
 from cortex_replay.recorder.http.call import Call, Reply
 from cortex_replay.recorder.http.ledger import Ledger
 from cortex_replay.recorder.http.opaque import encoded_body, is_worth_keeping, opaque_exchange
@@ -81,24 +82,26 @@ class WireRecorder:
                 yield Reply(relayed.status, headers, live=live)
                 return
             body = await relayed.body.read_all()
-            kept.whole(call.route.protocol or "", relayed, body)
+            await aside(len(body) + len(call.body), kept.whole, call.route.protocol or "", relayed, body)
             yield Reply(relayed.status, headers, body)
 
     async def _taken_down(
         self, call: Call, request: LlmRequest, relayed: Relayed, kept: _Kept
     ) -> AsyncIterator[bytes]:
         tape = AnswerTape(request, call.route.protocol or "", relayed.body.content_type)
+        size = len(call.body)
         while data := await relayed.body.read():
             tape.add(data)
+            size += len(data)
             if tape.response is not None:
                 rest = await _rest_of(relayed.body)
                 tape.add(rest)
-                kept.stream(tape, relayed)
+                await aside(size, kept.stream, tape, relayed)
                 yield data + rest
                 return
             yield data
         tape.end()
-        kept.stream(tape, relayed)
+        await aside(size, kept.stream, tape, relayed)
 
 
 class _Kept:
@@ -215,7 +218,7 @@ class OpaqueRecorder:
             BudgetSpent: No more calls may be made.
             Transport, Timeout: The upstream did not answer.
         """
-        refuse_value_above(request["body"], self._most, "body")
+        await aside(len(call.body), refuse_value_above, request["body"], self._most, "body")
         async with AsyncExitStack() as stack:
             if self._mode != "live":
                 turns = self._turns.setdefault(key, Turns())
@@ -238,17 +241,20 @@ class OpaqueRecorder:
                 )
                 return
             body = await relayed.body.read_all()
-            self._keep(call, request, relayed, key, encoded_body(body), attempt)
+            size = len(body) + len(call.body)
+            await aside(size, self._keep, call, request, relayed, key, encoded_body(body), attempt)
             yield Reply(relayed.status, headers, body)
 
     async def _taken_down(
         self, call: Call, request: dict[str, JsonValue], relayed: Relayed, key: str, attempt: _Attempt
     ) -> AsyncIterator[bytes]:
         tape = StreamTape(relayed.body.content_type)
+        size = len(call.body)
         while data := await relayed.body.read():
             tape.add(data)
+            size += len(data)
             yield data
-        self._keep(call, request, relayed, key, tape.recorded(), attempt)
+        await aside(size, self._keep, call, request, relayed, key, tape.recorded(), attempt)
 
     def _keep(
         self,

@@ -1,0 +1,97 @@
+"""Room for bodies: how much of what clients send is in memory at once."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from itertools import count
+from typing import Final, Self
+
+__all__ = ["FREE_BYTES", "NoRoom", "Place", "Room"]
+
+FREE_BYTES: Final = 64 * 1024
+"""A body up to this size needs no place: there are only so many connections."""
+_STEP: Final = 256 * 1024
+_PATIENCE_S: Final = 30.0
+
+
+class NoRoom(Exception):
+    """There was none for a long time."""
+
+
+class Room:
+    """Bytes that bodies share. Of those who wait, the smallest comes first."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.free = most
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+
+    async def take(self, size: int) -> None:
+        """Have so many bytes, once they are free.
+
+        Raises:
+            NoRoom: They did not become free.
+        """
+        if size <= self.free and not self._waiting:
+            self.free -= size
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (size, next(self._numbers), turn))
+        self._let_in()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(turn)
+        except BaseException as error:
+            if not turn.cancel():  # it came in the very moment
+                self.give(size)
+            if isinstance(error, TimeoutError):
+                raise NoRoom from None
+            raise
+
+    def give(self, size: int) -> None:
+        """Give bytes back."""
+        self.free += size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and (self._waiting[0][2].done() or self._waiting[0][0] <= self.free):
+            size, _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                self.free -= size
+                turn.set_result(None)
+
+
+class Place:
+    """The room of one call: it grows with its body, and ends with the call."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held = 0
+
+    async def hold(self, size: int) -> None:
+        """Have room for a body of this size, of which no more is known.
+
+        Raises:
+            NoRoom: See :meth:`Room.take`.
+        """
+        if size <= FREE_BYTES or size <= self._held:
+            return
+        wanted = min(size, self._room.most) - self._held
+        if wanted > 0:
+            await self._room.take(wanted)
+            self._held += wanted
+
+    async def hold_part(self, size: int) -> None:
+        """Have room for what there is so far of a body that does not say how long it is."""
+        if size > max(FREE_BYTES, self._held):
+            await self.hold(max(size, 2 * self._held, _STEP))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._room.give(self._held)
+            self._held = 0
