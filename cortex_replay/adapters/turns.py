@@ -22,11 +22,13 @@ class Turns:
     wait hold a future of the thread-safe kind, and whoever is done wakes the next.
     """
 
+    __slots__ = ("_is_taken", "_lock", "_waiting", "given")  # there are many
+
     def __init__(self) -> None:
         self.given = 0
         """How many answers were given."""
         self._is_taken = False
-        self._waiting: deque[tuple[Future[None], asyncio.AbstractEventLoop]] = deque()
+        self._waiting: deque[tuple[Future[None], asyncio.AbstractEventLoop]] | None = None
         self._lock = threading.Lock()
 
     def advance(self) -> None:
@@ -52,6 +54,8 @@ class Turns:
                 self._is_taken = True
                 return
             turn: Future[None] = Future()
+            if self._waiting is None:
+                self._waiting = deque()
             self._waiting.append((turn, asyncio.get_running_loop()))
         try:
             await asyncio.wait_for(asyncio.wrap_future(turn), timeout_ms / 1000)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.recorder.faults.fault import Fault
 
 __all__ = ["Faults"]
+
+_MOST_COUNTED: Final = 100_000
+_MOST_LISTED: Final = 1000
 
 
 class Faults:
@@ -52,6 +57,10 @@ class Faults:
             return found or counted
 
     def _first(self, faults: Iterable[Fault], scope: str, own: str) -> Fault | None:
+        if (scope, own) not in self._calls and len(self._calls) >= _MOST_COUNTED:
+            raise InvalidRequest(
+                "fault", f"those of more than {_MOST_COUNTED} scopes were counted; start anew"
+            )
         self._calls[scope, own] += 1
         call = self._calls[scope, own]
         return next((fault for fault in faults if fault.strikes(call)), None)
@@ -71,7 +80,8 @@ class Faults:
     def note(self, fault: Fault) -> None:
         """A fault has changed something."""
         with self._lock:
-            self.struck[str(fault)] += 1
+            is_listed = str(fault) in self.struck or len(self.struck) < _MOST_LISTED
+            self.struck[str(fault) if is_listed else "(others)"] += 1
 
     def listed(self) -> dict[str, list[str]]:
         """The faults of each scope, under ``""`` those of all."""

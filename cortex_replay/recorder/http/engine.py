@@ -50,6 +50,7 @@ Observer = Callable[[Call, Outcome | None], None]
 _WAIT_MS: Final = 600_000
 """How long a call waits for its turn: as long as the one before it may take."""
 _MOST_LIFTED: Final = 4096
+_MOST_TURNS: Final = 100_000
 _MOST_BYTES_LIFTED: Final = 16 * 1024
 
 
@@ -204,17 +205,20 @@ class Engine:
     @asynccontextmanager
     async def _replayed(self, call: Call, protocol: str, lifted: _Lifted) -> AsyncIterator[Reply]:
         key = lifted.key
-        turns = self._turns.setdefault((call.scope, key), Turns())
+        failures = self.store.failures(*key)
+        try:
+            answers = self.store.get(*key).answers
+        except NoFixture:
+            answers = ()
+        if not answers and not failures:  # nothing is counted: a stranger could ask for ever so much
+            yield await self._missed(call, protocol, key, is_exhausted=False)
+            return
+        turns = self._turns_of(call.scope, key)
         async with turns.taken(_WAIT_MS):
             n = turns.given + 1
-            failures = self.store.failures(*key)
-            try:
-                answers = self.store.get(*key).answers
-            except NoFixture:
-                answers = ()
             outcome = recorded_outcome(answers, failures, n)
             if outcome is None:
-                yield await self._missed(call, protocol, key, is_exhausted=bool(answers or failures))
+                yield await self._missed(call, protocol, key, is_exhausted=True)
                 return
             if isinstance(outcome, Answer) and not _can_serve(outcome, lifted, protocol):
                 explained = self._clean(explained_other_way(key, self.how_to_record))
@@ -302,6 +306,14 @@ class Engine:
     def _observed(self, call: Call, outcome: Outcome | None) -> None:
         if self.observer is not None:
             self.observer(call, outcome)
+
+    def _turns_of(self, scope: str, key: FixtureKey) -> Turns:
+        turns = self._turns.get((scope, key))
+        if turns is None:
+            if len(self._turns) >= _MOST_TURNS:
+                raise InvalidRequest("scope", f"more than {_MOST_TURNS} were counted in this run; start anew")
+            turns = self._turns[scope, key] = Turns()
+        return turns
 
     def _scope(self, name: str) -> RecordingScope:
         scope = self._scopes.get(name)

@@ -16,6 +16,9 @@ from cortex_replay.types import TokenUsage
 __all__ = ["Ledger", "Miss"]
 
 _MOST_REASONS: Final = 50
+_MOST_LISTED: Final = 1000
+"""Further ones are only counted: anybody can cause as many as he likes."""
+_OTHERS: Final = "(others)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class Miss:
     what: str
     """The model and the start of the hash, or the method and path."""
     explanation: str
+
+
+_ANOTHER_MISS: Final = Miss("(not listed)", "cortex-replay: there were too many misses to list")
 
 
 @dataclass
@@ -90,7 +96,10 @@ class Ledger:
 
     def missed(self, what: str, explanation: str) -> None:
         with self._lock:
-            self.misses.append(Miss(self._clean(what), self._clean(explanation)))
+            is_listed = len(self.misses) < _MOST_LISTED
+            self.misses.append(
+                Miss(self._clean(what), self._clean(explanation)) if is_listed else _ANOTHER_MISS
+            )
 
     def asked(self) -> None:
         """An upstream is asked."""
@@ -106,7 +115,7 @@ class Ledger:
 
     def damaged(self, reason: str) -> None:
         with self._lock:
-            self.broken.append(self._clean(reason))
+            self.broken.append(self._clean(reason) if len(self.broken) < _MOST_LISTED else _OTHERS)
 
     def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
         """Something was recorded, or passed through in mode ``live``."""
@@ -127,11 +136,13 @@ class Ledger:
 
     def refuse(self, reason: str) -> None:
         with self._lock:
-            self.refused.append(self._clean(reason))
+            self.refused.append(self._clean(reason) if len(self.refused) < _MOST_LISTED else _OTHERS)
 
     def bypass(self, host: str) -> None:
         with self._lock:
-            self.bypassed[self._clean(host)] += 1
+            host = self._clean(host)
+            is_listed = host in self.bypassed or len(self.bypassed) < _MOST_LISTED
+            self.bypassed[host if is_listed else _OTHERS] += 1
 
     def unused(self, store: Store) -> list[StoredFixture]:
         """The fixtures that no call of this run has used, in order."""
@@ -154,13 +165,16 @@ class Ledger:
         """For a program; ``prune --unused-from`` is one."""
         told: dict[str, Any] = {
             "hits": self.hits,
-            "misses": [{"what": miss.what, "explanation": miss.explanation} for miss in self.misses],
+            "misses": [
+                {"what": miss.what, "explanation": miss.explanation} for miss in self.misses[:_MOST_LISTED]
+            ],
+            "missed": len(self.misses),
             "recorded": self.recorded,
             "live": self.live,
             "failed": self.failed,
             "failures": list(self.failures),
-            "not_recorded": list(self.refused),
-            "broken": list(self.broken),
+            "not_recorded": self.refused[:_MOST_LISTED],
+            "broken": self.broken[:_MOST_LISTED],
             "used": [key._asdict() for key in sorted(self.used_keys)],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),

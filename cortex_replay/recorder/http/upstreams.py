@@ -28,6 +28,7 @@ _KEY_HEADERS: Final[Mapping[str, tuple[str, str]]] = {
 _ALIASES: Final = {"claude": "anthropic"}
 _NO_SERVER: Final = ("scripted", "echo")
 _MOST_ROUTES_KEPT: Final = 4096
+_LONGEST_PATH_KEPT: Final = 512
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class Upstreams:
         canonical = canonical_path(f"/{rest}", upstream.kind)
         protocol = lifted_by(canonical) if method == "POST" else None
         route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
-        if (is_prefixed or protocol is not None) and len(self._routes) < _MOST_ROUTES_KEPT:
+        is_short = len(path) <= _LONGEST_PATH_KEPT and len(self._routes) < _MOST_ROUTES_KEPT
+        if is_short and (is_prefixed or protocol is not None):
             self._routes[method, path] = route
         return route
 

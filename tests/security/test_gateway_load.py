@@ -1,0 +1,315 @@
+"""What strangers send costs little: no memory for bodies nobody wants, no loop that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.gateway import Gateway
+from cortex_replay.gateway.room import NoRoom, Place, Room
+from cortex_replay.recorder.faults import Fault, Faults
+from cortex_replay.recorder.http import Ledger
+from tests.adapters.fake_provider import Exchange, serving_in_thread
+from tests.builder import StoreBuilder
+from tests.gateway.conftest import gateway_over
+from tests.gateway.test_commands import Shell, served
+
+MIB = 2**20
+STRANGERS = 100
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    Store.create(tmp_path / "llm")
+    return Shell(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+
+
+def resident(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def head(port: int, path: str, *lines: str) -> bytes:
+    return "\r\n".join([f"POST {path} HTTP/1.1", f"host: 127.0.0.1:{port}", *lines, "", ""]).encode()
+
+
+@contextlib.contextmanager
+def strangers(port: int, path: str, *lines: str, chunk: bytes = b"") -> Iterator[list[socket.socket]]:
+    """A hundred connections, each of which sends as much of a body as anybody takes, and never its end."""
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(STRANGERS)]
+    for connection in connections:
+        connection.sendall(head(port, path, *lines))
+        connection.setblocking(False)
+    data = chunk or b" " * 65536
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        for connection in connections:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                connection.send(data)
+    try:
+        yield connections
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+@on_linux
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_the_bodies_of_strangers_take_little_memory(shell: Shell, is_chunked: bool) -> None:
+    """In replay, where anybody on this machine is served; it was 4.5 MB for each of them, and more."""
+    line = "transfer-encoding: chunked" if is_chunked else f"content-length: {32 * MIB}"
+    chunk = b"10000\r\n" + b" " * 65536 + b"\r\n" if is_chunked else b""
+    with served(shell) as (facts, process):
+        small = f"{facts['url']}/openai/v1/chat/completions"
+        assert httpx.post(small, json=ASKED).status_code == 424
+        before = resident(process.pid)
+        with strangers(facts["port"], "/openai/v1/chat/completions", line, chunk=chunk):
+            grown = resident(process.pid) - before
+            started = time.monotonic()
+            assert httpx.post(small, json=ASKED, timeout=10).status_code == 424, "small ones are served"
+            assert time.monotonic() - started < 5
+        assert grown < 160 * MIB, f"{grown / MIB:.0f} MiB"
+
+
+@on_linux
+def test_without_the_token_no_body_is_read(shell: Shell) -> None:
+    with served(shell, "--mode", "once") as (facts, process):
+        assert httpx.get(f"http://127.0.0.1:{facts['port']}/openai/v1/models").status_code == 401
+        before = resident(process.pid)
+        with strangers(facts["port"], "/openai/v1/files", f"content-length: {32 * MIB}") as connections:
+            grown = resident(process.pid) - before
+            connections[0].settimeout(5)
+            assert connections[0].recv(12) == b"HTTP/1.1 401"
+        assert grown < 40 * MIB, f"{grown / MIB:.0f} MiB"
+
+
+def test_whoever_was_refused_cannot_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_replay.gateway.server._MOST_UNREAD_BYTES", MIB)
+    with gateway_over(tmp_path / "store", "live", "http://127.0.0.1:9") as gateway:
+        connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
+        connection.sendall(head(gateway.port, "/openai/v1/files", "transfer-encoding: chunked"))
+        flood = (b"10000\r\n" + b" " * 65536 + b"\r\n") * 500
+        with pytest.raises(ConnectionError):
+            connection.sendall(flood)
+        connection.close()
+
+
+def test_large_bodies_of_honest_clients_all_get_their_turn(tmp_path: Path) -> None:
+    """More than there is room for at once."""
+    body = json.dumps({**ASKED, "messages": [{"role": "user", "content": "x" * (3 * MIB)}]}).encode()
+    with gateway_over(tmp_path / "store", max_body=4 * MIB) as gateway:
+        room = gateway._app._room = Room(8 * MIB)
+        least = [room.free]
+        take = room.take
+
+        async def watched(size: int) -> None:
+            await take(size)
+            least.append(room.free)
+
+        room.take = watched  # type: ignore[method-assign]
+        statuses: list[int] = []
+
+        def ask() -> None:
+            url = gateway.url("openai") + "/v1/chat/completions"
+            statuses.append(httpx.post(url, content=body, timeout=60).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert statuses == [424] * 8
+        assert min(least) >= 0
+        assert _eventually(lambda: room.free == room.most)
+
+
+def test_when_there_is_no_room_a_client_may_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cortex_replay.gateway.room._PATIENCE_S", 0.2)
+    with gateway_over(tmp_path / "store") as gateway:
+        room = gateway._app._room = Room(MIB)
+        url = gateway.url("anthropic") + "/v1/messages"
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as stuck:
+            stuck.sendall(head(gateway.port, "/anthropic/v1/messages", f"content-length: {MIB}") + b"{")
+            assert _eventually(lambda: room.free == 0)
+            refused = httpx.post(url, content=b" " * (MIB // 2))
+            small = httpx.post(url, json=ASKED)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert "x-should-retry" not in refused.headers
+        assert refused.json()["type"] == "error", "in its provider's shape"
+        assert small.status_code == 424
+        assert _eventually(lambda: room.free == room.most), "and whoever leaves gives back what it held"
+        for content in (b" " * (MIB // 2), b"{" * (MIB + 1)):
+            httpx.post(url, content=content)
+        assert httpx.post(url, content=iter([b" " * 300_000, b" " * 300_000])).status_code == 400
+        assert _eventually(lambda: room.free == room.most)
+
+
+def _eventually(is_so: Any) -> bool:
+    end = time.monotonic() + 5
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(is_so())
+
+
+def test_the_smallest_comes_first_and_nothing_is_lost() -> None:
+    async def run() -> list[int]:
+        room = Room(100)
+        done: list[int] = []
+
+        async def use(size: int) -> None:
+            await room.take(size)
+            done.append(size)
+            room.give(size)
+
+        await room.take(100)
+        tasks = [asyncio.create_task(use(size)) for size in (90, 50, 70, 10)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        room.give(100)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert room.free == 100
+        with Place(room) as place:
+            await place.hold(10**9)
+            assert room.free == 0, "what can never fit has all of it"
+        assert room.free == 100
+        return done
+
+    assert asyncio.run(run()) == [10, 70, 90]
+
+
+def test_waiting_for_room_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_replay.gateway.room._PATIENCE_S", 0.01)
+
+    async def run() -> int:
+        room = Room(10)
+        await room.take(10)
+        with pytest.raises(NoRoom):
+            await room.take(1)
+        room.give(10)
+        return room.free
+
+    assert asyncio.run(run()) == 10
+
+
+async def _deep(exchange: Exchange) -> None:
+    """Lists in lists, each of which may be one text in pieces."""
+    await exchange.whole(b"[" * 90 + b",".join([b'"a\\\\u0041"'] * 60_000) + b"]" * 90)
+
+
+def test_others_are_answered_while_a_large_answer_is_redacted(tmp_path: Path) -> None:
+    with (
+        serving_in_thread(_deep) as provider,
+        gateway_over(tmp_path / "store", "once", provider.url) as gateway,
+    ):
+        url = gateway.url("openai") + "/v1/embeddings"
+        large = threading.Thread(target=lambda: httpx.post(url, json={"input": "x"}, timeout=60))
+        large.start()
+        waits = []
+        while large.is_alive():
+            started = time.monotonic()
+            assert httpx.get(gateway.url("-") + "/faults").status_code == 200
+            waits.append(time.monotonic() - started)
+        assert len(waits) > 3, "some came in between"
+        assert sorted(waits)[len(waits) // 2] < 1
+        assert gateway.engine.ledger.recorded == 1
+
+
+def test_scopes_misses_and_hosts_are_not_kept_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cortex_replay.recorder.http.engine._MOST_TURNS", 5)
+    monkeypatch.setattr("cortex_replay.recorder.http.ledger._MOST_LISTED", 5)
+    builder = StoreBuilder(tmp_path / "store")
+    builder.add("q", "one")
+    builder.write()
+    store = Store.open(tmp_path / "store")
+    (item,) = store.list()
+    request = store.get(item.model, item.prompt_hash).request
+    assert request is not None
+    with gateway_over(tmp_path / "store") as gateway:
+        for number in range(20):
+            url = gateway.url("openai", scope=f"stranger {number} " + "x" * 2000) + "/v1/chat/completions"
+            assert httpx.post(url, json=ASKED | {"model": f"m{number}"}).status_code == 424
+        assert gateway.engine._turns == {}, "what is not recorded is not counted"
+        ledger = gateway.engine.ledger
+        assert (len(ledger.misses), len(set(ledger.misses))) == (20, 6)
+        shown = ledger.to_dict(gateway.engine.store)
+        assert (len(shown["misses"]), shown["missed"]) == (5, 20)
+
+
+def test_a_scope_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_replay.recorder.http.engine._MOST_TURNS", 5)
+
+    async def answer(exchange: Exchange) -> None:
+        message = {"role": "assistant", "content": f"answer {time.monotonic_ns()}"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        await exchange.whole(json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode())
+
+    with (
+        serving_in_thread(answer) as provider,
+        gateway_over(tmp_path / "store", "once", provider.url) as gateway,
+    ):
+        for _ in range(2):  # two answers to one question, so that calls are counted
+            assert httpx.post(gateway.url("openai") + "/v1/chat/completions", json=ASKED).status_code == 200
+    with gateway_over(tmp_path / "store") as gateway:
+        statuses = [
+            httpx.post(gateway.url("openai", scope=f"s{n}") + "/v1/chat/completions", json=ASKED).status_code
+            for n in range(8)
+        ]
+        assert statuses == [200] * 5 + [400] * 3
+        again = httpx.post(gateway.url("openai", scope="s0") + "/v1/chat/completions", json=ASKED)
+        assert again.status_code == 200, "and those that are known go on"
+
+
+def test_the_faults_of_strangers_are_not_counted_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cortex_replay.recorder.faults.schedule._MOST_COUNTED", 5)
+    monkeypatch.setattr("cortex_replay.recorder.faults.schedule._MOST_LISTED", 5)
+    with gateway_over(tmp_path / "store") as gateway:
+        statuses = [_faulty(gateway, f"5{n:02}@1") for n in range(10)]
+        assert statuses == [500, 501, 502, 503, 504] + [400] * 5
+        assert _faulty(gateway, "") == 424, "those who want no fault are not concerned"
+    faults = Faults()
+    for number in range(10):
+        faults.note(Fault.parse(f"5{number:02}"))
+    assert faults.struck["(others)"] == 5
+
+
+def _faulty(gateway: Gateway, fault: str) -> int:
+    headers = {"x-cortex-replay-fault": fault} if fault else {}
+    url = gateway.url("openai") + "/v1/chat/completions"
+    return httpx.post(url, json=ASKED, headers=headers).status_code
+
+
+def test_hosts_around_the_gateway_are_not_listed_without_end() -> None:
+    ledger = Ledger()
+    for number in range(3000):
+        ledger.bypass(f"host-{number}.example:443")
+        ledger.refuse(f"reason {number}")
+        ledger.damaged(f"reason {number}")
+    assert len(ledger.bypassed) == 1001
+    assert sum(ledger.bypassed.values()) == 3000
+    assert (len(set(ledger.refused)), len(ledger.refused)) == (1001, 3000)
+    assert len(set(ledger.broken)) == 1001
