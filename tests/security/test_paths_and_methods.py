@@ -218,6 +218,8 @@ def test_a_target_that_is_no_path_goes_nowhere(gateway: Gateway, upstream: FakeP
     for method in ("GET", "POST", "OPTIONS", "CONNECT"):
         status, _, _ = asked(gateway, method, "", target=target or " ")
         assert status in (0, 400, 401, 404, 405), (method, target)
+    token = gateway.url().partition(str(gateway.port))[2]
+    assert asked(gateway, "GET", "", target=f"http://evil.example{token}/team/v1/models")[0] == 400
     assert upstream.received == []
 
 
