@@ -145,7 +145,7 @@ def _with_servers(settings: Settings, overrides: Mapping[str, str], timeout_ms: 
     """The settings with the servers of the command line, for those who ask by an adapter."""
     named = {"claude" if name == "anthropic" else name: url for name, url in overrides.items()}
     providers = {
-        name: replace(provider, base_url=named[name]) if name in named else provider
+        name: provider.at(named[name]) if name in named else provider
         for name, provider in settings.providers.items()
     }
     return replace(settings, providers=providers, timeout_ms=timeout_ms or settings.timeout_ms)

@@ -16,6 +16,7 @@ import click
 import cortex_replay
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, settled, split_command, wants_json
+from cortex_replay.config.trust import TRUST_VARIABLE
 from cortex_replay.errors import LlmError
 
 __all__ = ["main"]
@@ -38,6 +39,7 @@ _COMMANDS = (
     "serve",
     "show",
     "sweep",
+    "trust",
     "verify",
 )
 
@@ -128,9 +130,18 @@ Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrit
     metavar="PATH",
     help="Root of the store, where INDEX.toml stands. Also accepted after the command.",
 )
+@click.option(
+    "--trust",
+    "consents",
+    multiple=True,
+    metavar="SERVER=VARIABLE",
+    help="For this run, let the key in a variable go to a server that the project names. Repeatable.",
+)
 @click.pass_context
-def main(ctx: click.Context, store: Path | None) -> None:  # noqa: ARG001 - read by the commands
+def main(ctx: click.Context, store: Path | None, consents: tuple[str, ...]) -> None:  # noqa: ARG001 - read by the commands
     """Record real model calls once; replay them for ever."""
+    if consents:  # where whoever needs a key looks for it
+        os.environ[TRUST_VARIABLE] = ",".join([os.environ.get(TRUST_VARIABLE, ""), *consents])
     if os.environ.get("NO_COLOR"):
         ctx.color = False
     for stream in (sys.stdout, sys.stderr):

@@ -95,7 +95,7 @@ def _subcommand(args: list[str]) -> str | None:
     """The first word that is neither an option of the group nor the value of one."""
     words = iter(args)
     for word in words:
-        if word == "--store":
+        if word in ("--store", "--trust"):
             next(words, None)
         elif not word.startswith("-"):
             return word

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,13 +19,23 @@ from typing import Any, Final, NamedTuple
 from cortex_replay.config.checks import KEY_ADVICE, is_key_like, is_key_name, shown_name
 from cortex_replay.errors import InvalidRequest
 
-__all__ = ["OWN_NAME", "PYPROJECT", "ConfigFile", "find_config", "read_at_most", "shown_path"]
+__all__ = [
+    "OWN_NAME",
+    "PYPROJECT",
+    "ConfigFile",
+    "find_config",
+    "find_user_config",
+    "read_at_most",
+    "shown_path",
+    "user_folder",
+]
 
 OWN_NAME: Final = "cortex-replay.toml"
 PYPROJECT: Final = "pyproject.toml"
 MAX_BYTES: Final = 2**20
 
 _TOOL: Final = "cortex-replay"
+_USER_NAME: Final = "config.toml"
 _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -51,6 +61,8 @@ class ConfigFile(NamedTuple):
     """What stands before the name of a setting in this file."""
     table: dict[str, Any]
     """The settings; not to be changed."""
+    is_project: bool = True
+    """Whether it came with a repository; else it is the user's own."""
 
     def where(self, *names: str) -> str:
         """The place of a setting, for a message."""
@@ -81,6 +93,37 @@ def find_config(start: Path) -> ConfigFile | None:
             _refuse_keys(found, found.table)
             return found
     return None
+
+
+def user_folder(environment: Mapping[str, str]) -> Path | None:
+    """Where the user keeps what no repository may say; ``None`` if there is no such folder."""
+    base = environment.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):  # a relative one is to be ignored, says its specification
+        home = environment.get("HOME", "")
+        base = f"{home}/.config" if home.startswith("/") else ""
+    return Path(base, _TOOL) if base else None
+
+
+def find_user_config(environment: Mapping[str, str]) -> ConfigFile | None:
+    """The user's own settings, which hold in every project.
+
+    Raises:
+        InvalidRequest: They cannot be read, are not sound, or others could have written them.
+    """
+    folder = user_folder(environment)
+    if folder is None or not _has(folder, _USER_NAME):
+        return None
+    path = folder / _USER_NAME
+    shown = shown_path(path)
+    read = _read(path)
+    if read is None:
+        return None
+    facts = path.stat()
+    if hasattr(os, "geteuid") and (facts.st_uid not in (os.geteuid(), 0) or facts.st_mode & 0o022):
+        raise InvalidRequest(shown, "others could have written it; run: chmod go-w, or make it your own")
+    file = ConfigFile(path, shown, "", _parsed(read, shown), is_project=False)
+    _refuse_keys(file, file.table)
+    return file
 
 
 def _upward(start: Path) -> Iterator[Path]:

@@ -16,10 +16,11 @@ from typing import Final
 
 from cortex_replay.config.files import read_at_most, shown_path
 from cortex_replay.config.settings import CallerSettings, ProviderSettings, Settings
+from cortex_replay.config.trust import refuse_without_consent
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
 
-__all__ = ["key_for", "key_origin", "known_secrets", "token_for"]
+__all__ = ["key_for", "key_origin", "known_secrets", "refuse_outside", "token_for"]
 
 _MAX_BYTES: Final = 16 * 1024
 
@@ -28,9 +29,25 @@ def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str |
     """A provider's key: from the first of its variables that is set, else from its file.
 
     Raises:
-        InvalidRequest: The file is not there, or others could read it.
+        InvalidRequest: The file is not there, or others could read it; or the user has not agreed that the
+            key goes to this server (:mod:`cortex_replay.config.trust`).
     """
-    return _secret_of(provider.key_variables, provider.key_file, "key_file", environment)
+    _refuse_stray_key(provider, environment)
+    root = provider.root_of("key_file")
+    return _secret_of(provider.key_variables, provider.key_file, "key_file", environment, root)
+
+
+def _refuse_stray_key(provider: ProviderSettings, environment: Mapping[str, str]) -> None:
+    variable = _variable_of(provider.key_variables, environment)
+    if variable is not None:
+        setting = "key_env" if provider.key_env else None
+        refuse_without_consent(provider, variable, setting, environment)
+    elif provider.key_file is not None:
+        file = os.path.normpath(provider.key_file.absolute())
+        root = provider.root_of("key_file")
+        if root is not None:
+            refuse_outside(provider.key_file, root, f"key_file {shown_path(provider.key_file)}")
+        refuse_without_consent(provider, file, "key_file", environment)
 
 
 def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | None:
@@ -39,16 +56,21 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
     Raises:
         InvalidRequest: The file is not there, or others could read it.
     """
-    return _secret_of(caller.token_env, caller.token_file, "token_file", environment)
+    root = caller.root_of("token_file")
+    return _secret_of(caller.token_env, caller.token_file, "token_file", environment, root)
 
 
 def _secret_of(
-    variables: tuple[str, ...], file: Path | None, setting: str, environment: Mapping[str, str]
+    variables: tuple[str, ...],
+    file: Path | None,
+    setting: str,
+    environment: Mapping[str, str],
+    root: Path | None,
 ) -> str | None:
     variable = _variable_of(variables, environment)
     if variable is not None:
         return environment[variable].strip()
-    return None if file is None else _key_in(file, setting)
+    return None if file is None else _key_in(file, setting, root)
 
 
 def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
@@ -57,9 +79,10 @@ def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> st
     Raises:
         InvalidRequest: As :func:`key_for`.
     """
+    _refuse_stray_key(provider, environment)
     variable = _variable_of(provider.key_variables, environment)
     if variable is None and provider.key_file is not None:
-        _key_in(provider.key_file)
+        _key_in(provider.key_file, root=provider.root_of("key_file"))
         return shown_path(provider.key_file)
     return variable
 
@@ -86,20 +109,22 @@ def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str
         named.update(provider.key_variables)
         if provider.key_file is not None:
             with suppress(InvalidRequest):  # whoever uses the provider will be told
-                yield _key_in(provider.key_file)
+                yield _key_in(provider.key_file, root=provider.root_of("key_file"))
     for caller in settings.callers.values():
         named.update(caller.token_env)
         if caller.token_file is not None:
             with suppress(InvalidRequest):  # whoever starts a server will be told
-                yield _key_in(caller.token_file, "token_file")
+                yield _key_in(caller.token_file, "token_file", caller.root_of("token_file"))
     for name, value in environment.items():
         if name in settings.redaction.known_env or (name in named and not is_plain(value.strip())):
             yield value
         yield from secrets_in(name, value)
 
 
-def _key_in(path: Path, setting: str = "key_file") -> str:
+def _key_in(path: Path, setting: str = "key_file", root: Path | None = None) -> str:
     where = f"{setting} {shown_path(path)}"
+    if root is not None:
+        refuse_outside(path, root, where)
     try:
         facts, data = read_at_most(path, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
@@ -113,6 +138,26 @@ def _key_in(path: Path, setting: str = "key_file") -> str:
     if not key or len(key.split()) > 1:
         raise InvalidRequest(where, "does not hold a key and nothing else")
     return key
+
+
+def refuse_outside(path: Path, root: Path, where: str) -> None:
+    """Refuse a path of a project's file that leaves the project, by its spelling or by a link on its way.
+
+    Raises:
+        InvalidRequest: It does.
+    """
+    parts = Path(os.path.relpath(path, root)).parts
+    if ".." in path.parts or not parts or parts[0] == ".." or Path(*parts).is_absolute():
+        reason = (
+            "is outside of this project, whose configuration names it; only your own may do that "
+            "(config.toml in ~/.config/cortex-replay, see docs/configuration.md)"
+        )
+        raise InvalidRequest(where, reason)
+    step = root
+    for part in parts:
+        step /= part
+        if step.is_symlink():
+            raise InvalidRequest(where, f"leads through a symbolic link, {shown_path(step)}")
 
 
 def _refuse_open_to_others(facts: os.stat_result, path: Path, where: str) -> None:

@@ -3,9 +3,14 @@
 From the weakest to the strongest:
 
 1. the defaults (:class:`~cortex_replay.config.settings.Settings`);
-2. ``[tool.cortex-replay]`` of the nearest ``pyproject.toml``, or the nearest ``cortex-replay.toml``;
-3. the environment: ``CORTEX_REPLAY_MODE`` and its like; one that is empty counts as not set;
-4. flags.
+2. the user's own ``cortex-replay/config.toml``, below ``$XDG_CONFIG_HOME`` or ``~/.config``; not in CI;
+3. the project's: ``[tool.cortex-replay]`` of the nearest ``pyproject.toml``, or the nearest
+   ``cortex-replay.toml``;
+4. the environment: ``CORTEX_REPLAY_MODE`` and its like; one that is empty counts as not set;
+5. flags.
+
+A project's file may be a stranger's. What it says of servers, keys and paths is marked as its own
+(:class:`~cortex_replay.config.settings.ProjectSays`), and counts for less.
 
 A value that loses is checked all the same. With ``CI`` set, a mode that stands in a file is not used:
 there the default is always ``replay``. A mode from the environment or a flag holds, with a warning.
@@ -22,7 +27,7 @@ from typing import Any, Final, NamedTuple, cast, get_args
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
-from cortex_replay.config.files import ConfigFile, find_config
+from cortex_replay.config.files import ConfigFile, find_config, find_user_config
 from cortex_replay.config.settings import (
     BUILT_IN_KINDS,
     CALLER_CHECKS,
@@ -32,6 +37,7 @@ from cortex_replay.config.settings import (
     Kind,
     Normaliser,
     Price,
+    ProjectSays,
     ProviderSettings,
     Redaction,
     Settings,
@@ -39,6 +45,7 @@ from cortex_replay.config.settings import (
     refuse_foreign_field,
     refuse_unknown_provider,
 )
+from cortex_replay.config.trust import is_ci
 from cortex_replay.errors import InvalidRequest
 
 __all__ = ["VARIABLES", "Loaded", "load_from", "load_settings"]
@@ -52,7 +59,8 @@ _TABLES: Final = ("providers", "redaction", "normalisers", "prices", "callers")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
 _PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
-_NOT_CI: Final = frozenset(["", "0", "false"])
+_OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers"])
+"""What the user's own file cannot say: it would make one store mean two things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,8 @@ class _Given(NamedTuple):
     value: object
     origin: str
     where: str
+    root: Path | None = None
+    """The folder of the project's file that gives it; ``None`` if the user does."""
 
 
 def load_settings(
@@ -96,10 +106,14 @@ def load_settings(
 def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
     """The settings that hold with a file that was found; see :func:`load_settings`."""
     home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text, to be joined
-    said = _Said() if file is None else _Reader(file, home).read()
+    in_ci = is_ci(environment)
+    own = None if in_ci else find_user_config(environment)
+    of_user = _Said() if own is None else _Reader(own, home).read()
+    said = _Said() if file is None else _Reader(file, home, of_user.kinds).read()
+    said = said.over(of_user)
     scalars = said.scalars | _from_environment(environment, home) | _scalar_flags(flags)
     warnings = _misspelt(environment)
-    if environment.get("CI", "").lower() not in _NOT_CI:
+    if in_ci:
         warnings += _settle_mode_in_ci(scalars)
     chosen = scalars.get("provider")
     if chosen is not None:
@@ -134,17 +148,47 @@ class _Said:
     origins: dict[str, str] = field(default_factory=dict)
     """Of every table but providers."""
 
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: cast("Kind", given["kind"].value) for name, given in self.providers.items()}
+
+    def over(self, weaker: _Said) -> _Said:
+        """Both, where this one wins."""
+        providers = {**weaker.providers, **self.providers}
+        for name in weaker.providers.keys() & self.providers.keys():
+            given = self.providers[name]
+            if given["kind"].value == weaker.kinds[name]:  # else it is another provider altogether
+                providers[name] = weaker.providers[name] | given
+        redaction = Redaction(
+            extra_patterns={**weaker.redaction.extra_patterns, **self.redaction.extra_patterns},
+            redact_key=self.redaction.redact_key,
+            known_env=(*weaker.redaction.known_env, *self.redaction.known_env),
+        )
+        return _Said(
+            weaker.scalars | self.scalars,
+            providers,
+            redaction,
+            self.normalisers,
+            weaker.prices | self.prices,
+            weaker.callers | self.callers,
+            weaker.origins | self.origins,
+        )
+
 
 class _Reader:
     """Reads the settings of one file, and says where each stands when it is wrong."""
 
-    def __init__(self, file: ConfigFile, home: str) -> None:
+    def __init__(self, file: ConfigFile, home: str, kinds: Mapping[str, Kind] | None = None) -> None:
         self._file = file
         self._home = home
+        self._root = file.path.parent if file.is_project else None
+        self._kinds = {**BUILT_IN_KINDS, **(kinds or {})}
 
     def read(self) -> _Said:
         table = self._file.table
         self._refuse_unknown(table, (*SCALAR_CHECKS, *_TABLES))
+        if not self._file.is_project:
+            self._refuse_what_projects_say(table)
         said = _Said()
         said.scalars = {
             name: self._given(check, table[name], name)
@@ -174,19 +218,26 @@ class _Reader:
         where = self._file.where(*names)
         if names[-1] in _PATHS:
             value = self._file.path.parent / _at_home(checks.path(value, where), self._home)
-        return _Given(check(value, where), self._file.shown, where)
+        return _Given(check(value, where), self._file.shown, where, self._root)
+
+    def _refuse_what_projects_say(self, table: Mapping[str, Any]) -> None:
+        said = [(name,) for name in table if name in _OF_PROJECTS]
+        if "redact_key" in self._table(table, "redaction"):
+            said.append(("redaction", "redact_key"))  # type: ignore[arg-type]
+        for names in said:
+            raise InvalidRequest(self._file.where(*names), "is for a project to say, not for your own file")
 
     def _provider(self, name: str, entry: object) -> dict[str, _Given]:
         table = self._as_table(entry, "providers", name)
         self._refuse_unknown(table, PROVIDER_CHECKS, "providers", name)
-        if "kind" not in table and name not in BUILT_IN_KINDS:
+        if "kind" not in table and name not in self._kinds:
             kinds = ", ".join(get_args(Kind))
             raise InvalidRequest(self._file.where("providers", name), f"lacks kind: one of {kinds}")
         given = {
             setting: self._given(PROVIDER_CHECKS[setting], value, "providers", name, setting)
             for setting, value in table.items()
         }
-        kind = cast("Kind", given["kind"].value if "kind" in given else BUILT_IN_KINDS[name])
+        kind = cast("Kind", given["kind"].value if "kind" in given else self._kinds[name])
         given.setdefault("kind", _Given(kind, _DEFAULT, ""))
         for setting, one in given.items():
             refuse_foreign_field(kind, setting, one.where)
@@ -220,7 +271,8 @@ class _Reader:
             setting: self._given(CALLER_CHECKS[setting], value, "callers", name, setting).value
             for setting, value in table.items()
         }
-        return CallerSettings(**cast("dict[str, Any]", given))
+        said = None if self._root is None else ProjectSays(self._root, frozenset(given))
+        return CallerSettings(**cast("dict[str, Any]", given), project=said)
 
     def _redaction(self, table: Mapping[str, Any]) -> Redaction:
         self._refuse_unknown(table, _REDACTION, "redaction")
@@ -327,7 +379,10 @@ def _add_provider_flags(
 
 
 def _provider(given: Mapping[str, _Given]) -> ProviderSettings:
-    return ProviderSettings(**cast("dict[str, Any]", {name: one.value for name, one in given.items()}))
+    values = {name: one.value for name, one in given.items()}
+    roots = {name: one.root for name, one in given.items() if one.root is not None}
+    said = ProjectSays(next(iter(roots.values())), frozenset(roots)) if roots else None
+    return ProviderSettings(**cast("dict[str, Any]", values), project=said)
 
 
 def _settle_mode_in_ci(scalars: dict[str, _Given]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, get_args
-from urllib.parse import urlsplit
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
+from cortex_replay.config.servers import server_of
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.validation import flag, keep, kind_of, texts
 
@@ -25,6 +25,7 @@ __all__ = [
     "Mode",
     "Normaliser",
     "Price",
+    "ProjectSays",
     "ProviderSettings",
     "Redaction",
     "SensitivityLevel",
@@ -167,6 +168,15 @@ def refuse_unknown_provider(name: str, known: Collection[str], where: str) -> No
         raise InvalidRequest(where, f"there is no such provider{hint}")
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectSays:
+    """Which settings of a provider or a caller come from a project's file, which may be a stranger's."""
+
+    root: Path
+    """The folder of the file. Paths that it names are followed only below."""
+    names: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
     """One place that answers requests.
@@ -197,6 +207,8 @@ class ProviderSettings:
     """Scripted: the file of rules."""
     models: tuple[str, ...] | None = None
     """The models that callers of the admin RPC may name; ``None`` for any."""
+    project: ProjectSays | None = field(default=None, compare=False, repr=False)
+    """What a project's file said of all this; the rest is the user's own (:mod:`cortex_replay.config.trust`)."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -215,6 +227,7 @@ class ProviderSettings:
             max_tokens_field: MaxTokensField | None = None,
             script: Path | str | None = None,
             models: Sequence[str] | None = None,
+            project: ProjectSays | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -228,7 +241,8 @@ class ProviderSettings:
         if self.kind == "claude" and self.version is None:
             keep(self, "version", _CLAUDE_VERSION)
         for setting in fields(self):
-            if getattr(self, setting.name) not in (setting.default, None):
+            is_given = getattr(self, setting.name) not in (setting.default, None)
+            if is_given and setting.name in PROVIDER_CHECKS:
                 refuse_foreign_field(self.kind, setting.name, setting.name)
 
     @property
@@ -238,14 +252,32 @@ class ProviderSettings:
         Those of the kind are for its own service alone. With another ``base_url`` there are none but
         ``key_env``, since a key must not reach a server that it was not made for.
         """
-        own = _KINDS[self.kind]
-        is_own = own.base_url is not None and _origin(own.base_url) == _origin(self.base_url or "")
-        return self.key_env or (own.key_env if is_own else ())
+        return self.key_env or (self.own_key_variables if self.is_own_service else ())
+
+    @property
+    def own_key_variables(self) -> tuple[str, ...]:
+        """The variables that hold the key of the kind's own service, wherever this provider is."""
+        return _KINDS[self.kind].key_env
+
+    @property
+    def is_own_service(self) -> bool:
+        """Whether the server is that of the kind's own service, over TLS."""
+        own = _KINDS[self.kind].base_url
+        server = server_of(self.base_url or "")
+        return own is not None and server is not None and server == server_of(own)
+
+    def at(self, base_url: str) -> ProviderSettings:
+        """The provider at a server that the user chose."""
+        said = self.project and ProjectSays(self.project.root, self.project.names - {"base_url"})
+        return replace(self, base_url=base_url, project=said)
+
+    def root_of(self, setting: str) -> Path | None:
+        """The folder that a path must be below because a project's file names it; ``None`` for any."""
+        return _root_of(self.project, setting)
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+def _root_of(said: ProjectSays | None, setting: str) -> Path | None:
+    return said.root if said is not None and setting in said.names else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +294,8 @@ class CallerSettings:
     """The most calls while the server runs; ``None`` for no limit."""
     max_tokens: int | None = None
     """The most tokens while the server runs; ``None`` for no limit."""
+    project: ProjectSays | None = field(default=None, compare=False, repr=False)
+    """What a project's file said of all this."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -273,11 +307,16 @@ class CallerSettings:
             grants: Sequence[Grant] = (),
             max_calls: int | None = None,
             max_tokens: int | None = None,
+            project: ProjectSays | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
         for name, check in CALLER_CHECKS.items():
             keep(self, name, check(getattr(self, name), name))
+
+    def root_of(self, setting: str) -> Path | None:
+        """See :meth:`ProviderSettings.root_of`."""
+        return _root_of(self.project, setting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from typing import Any
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.config import ProviderSettings, Settings, key_for, known_secrets
+from cortex_replay.config.files import shown_path
+from cortex_replay.config.keys import refuse_outside
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.redactor import Redactor
 
@@ -34,7 +36,12 @@ def _made(provider: ProviderSettings, shared: dict[str, Any]) -> LlmAdapter:
 
         if provider.kind == "echo":
             return EchoAdapter()
-        return ScriptedAdapter() if provider.script is None else ScriptedAdapter.from_file(provider.script)
+        if provider.script is None:
+            return ScriptedAdapter()
+        root = provider.root_of("script")
+        if root is not None:
+            refuse_outside(provider.script, root, f"script {shown_path(provider.script)}")
+        return ScriptedAdapter.from_file(provider.script)
     if provider.kind in ("gemini", "http"):
         reason = f"one of the kind {provider.kind} is for the gateway: cortex-replay record -- COMMAND"
         raise InvalidRequest("provider", reason)

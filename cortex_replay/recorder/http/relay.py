@@ -130,7 +130,8 @@ class Relay:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
         if (problem := path_problem(call.route.path)) is not None:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
-        http, has_key = self._client(self._upstreams[call.route.upstream])
+        upstream = self._upstreams[call.route.upstream]
+        http, has_key = self._client(upstream)
         query = call.query
         dropped = _NOT_SENT | _listed(call.headers)
         headers = [
@@ -142,6 +143,9 @@ class Relay:
         ]
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+        given = [name for name, value in headers if DUMMY_KEY not in value]
+        given += [name for name, _ in parse_qsl(query, keep_blank_values=True)]
+        upstream.refuse_keys_of_client(given, self._environment)
         self._learn_keys(headers, query)
         target = f"{call.route.path}?{query}" if query else call.route.path
         relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))

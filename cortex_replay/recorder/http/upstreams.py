@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
+from cortex_replay.config.checks import is_key_name
+from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
 
@@ -27,6 +29,8 @@ _KEY_HEADERS: Final[Mapping[str, tuple[str, str]]] = {
 }
 _ALIASES: Final = {"claude": "anthropic"}
 _NO_SERVER: Final = ("scripted", "echo")
+_NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
+"""Headers that are called so and hold none."""
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
 
@@ -47,8 +51,25 @@ class Upstream:
         """The header that carries the key, and what stands before it."""
         return _KEY_HEADERS.get(self.kind, ("authorization", "Bearer "))
 
+    def refuse_keys_of_client(self, names: Iterable[str], environment: Mapping[str, str]) -> None:
+        """Keep a key that a client brings from a server that a project's file put in its provider's place.
+
+        Args:
+            names: Of the headers and the parameters that would be passed on.
+            environment: For what the user agreed to.
+
+        Raises:
+            InvalidRequest: There is a key among them, and the user has not agreed.
+        """
+        if self.provider is not None and any(is_key_name(name) for name in names if name not in _NO_KEYS):
+            refuse_without_consent(self.provider, CLIENT, None, environment)
+
     def key(self, environment: Mapping[str, str]) -> str | None:
-        """The provider's key, where there is one for this very server."""
+        """The provider's key, where there is one for this very server.
+
+        Raises:
+            InvalidRequest: There is one, and the user has not agreed that it goes there.
+        """
         if self.provider is not None:
             return key_for(self.provider, environment)
         for name in self.key_variables:

@@ -1,0 +1,184 @@
+"""``cortex-replay trust``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.options import ExampleCommand, json_option
+from cortex_replay.config import ProviderSettings, load_settings
+from cortex_replay.config.files import shown_path
+from cortex_replay.config.settings import fields_of_kind
+from cortex_replay.config.trust import (
+    CLIENT,
+    TRUST_VARIABLE,
+    Consent,
+    consent_of,
+    is_ci,
+    needed_consent,
+    remember,
+    remembered,
+    trust_file,
+    trusted,
+)
+from cortex_replay.errors import InvalidRequest
+
+__all__ = ["trust_command"]
+
+
+@click.command(
+    "trust",
+    cls=ExampleCommand,
+    epilog=f"""Examples:
+
+  cortex-replay trust                                  what this project asks for
+  cortex-replay trust https://llm.example LLM_KEY      allow one of them
+  cortex-replay trust https://llm.example client       pass on the keys that clients bring themselves
+  cortex-replay trust --list                           what is allowed on this machine
+  cortex-replay trust --remove https://llm.example     allow it no longer
+
+In CI nothing that is remembered counts: set {TRUST_VARIABLE}=https://llm.example=LLM_KEY there.
+
+Exit status:
+  0  done; or there is nothing that is not allowed yet
+  2  wrong usage
+  4  this project asks for something that is not allowed
+""",
+)
+@click.argument("server", required=False)
+@click.argument("key", required=False, metavar="[VARIABLE|FILE|client]")
+@click.option("--all", "is_all", is_flag=True, help="Allow everything that this project asks for.")
+@click.option("--list", "is_list", is_flag=True, help="Show what is allowed on this machine.")
+@click.option("--remove", "is_remove", is_flag=True, help="Allow it no longer; without a key, none at all.")
+@json_option
+@click.pass_context
+def trust_command(
+    ctx: click.Context,
+    server: str | None,
+    key: str | None,
+    is_all: bool,
+    is_list: bool,
+    is_remove: bool,
+    as_json: bool,
+) -> None:
+    """Say which keys may go to which servers.
+
+    A project's configuration comes with its repository. Where it names a server that is neither its
+    provider's own nor on this machine, or a key of another name than its provider's, no key is sent
+    there until you say so here. What you say is remembered in your own folder, for each server and key.
+    Replaying needs no key and none of this.
+    """
+    if sum([is_all, is_list, is_remove]) > 1 or (server is not None and (is_all or is_list)):
+        raise click.UsageError("--all, --list and --remove do not go together, nor a server with the first two")
+    if is_remove:
+        if server is None:
+            raise click.UsageError("--remove needs a server")
+        _remove(server, key, as_json=as_json)
+    elif is_list:
+        _print(sorted(remembered(os.environ)), as_json=as_json)
+    elif server is not None:
+        if key is None:
+            raise click.UsageError("name the variable or the file that holds the key, or client")
+        _add([consent_of(server, key, "trust")], as_json=as_json)
+    else:
+        asked = list(_asked())
+        if is_all:
+            for one in asked:
+                output.talk(_row(one))
+            _add([one.consent for one in asked if not one.is_allowed], as_json=as_json)
+        else:
+            ctx.exit(_tell(asked, as_json=as_json))
+
+
+class _Asked(NamedTuple):
+    """What a provider of this project asks for."""
+
+    provider: str
+    consent: Consent
+    is_allowed: bool
+
+
+def _asked() -> Iterator[_Asked]:
+    allowed = trusted(os.environ)
+    for name, provider in load_settings(Path(), os.environ).settings.providers.items():
+        if "base_url" not in fields_of_kind(provider.kind):
+            continue
+        for consent in _needed_by(name, provider):
+            yield _Asked(name, consent, consent in allowed)
+
+
+def _needed_by(name: str, provider: ProviderSettings) -> Iterator[Consent]:
+    keys: dict[str, str | None] = dict.fromkeys(provider.key_variables, "key_env" if provider.key_env else None)
+    if provider.key_file is not None:
+        keys[os.path.normpath(provider.key_file.absolute())] = "key_file"
+    if not keys:
+        keys[CLIENT] = None
+    for key, setting in keys.items():
+        try:
+            needed = needed_consent(provider, key, setting)
+        except InvalidRequest as error:
+            output.talk(f"warning: providers.{name}.{error.field}: {error.reason}")
+            return
+        if needed is not None:
+            yield needed
+
+
+def _row(one: _Asked) -> str:
+    state = "allowed" if one.is_allowed else f"not allowed; {one.consent.command}"
+    return output.escaped(f"{one.provider}: {one.consent.key} to {one.consent.server}: {state}")
+
+
+def _tell(asked: list[_Asked], *, as_json: bool) -> int:
+    if as_json:
+        rows = [{"provider": o.provider, **o.consent._asdict(), "allowed": o.is_allowed} for o in asked]
+        output.print_json({"asked": rows})
+    else:
+        for one in asked:
+            click.echo(_row(one))
+        if not asked:
+            output.talk("this project asks for nothing that needs to be allowed")
+    return 0 if all(one.is_allowed for one in asked) else 4
+
+
+def _print(consents: list[Consent], *, as_json: bool) -> None:
+    if as_json:
+        path = trust_file(os.environ)
+        rows: list[Mapping[str, str]] = [one._asdict() for one in consents]
+        output.print_json({"file": path and shown_path(path), "trust": rows})
+        return
+    for one in consents:
+        click.echo(output.escaped(f"{one.server}  {one.key}"))
+
+
+def _add(consents: list[Consent], *, as_json: bool) -> None:
+    known = remembered(os.environ)
+    path = remember({*known, *consents}, os.environ)
+    new = sorted(set(consents) - known)
+    if as_json:
+        _print(new, as_json=True)
+    else:
+        for one in new:
+            click.echo(output.escaped(f"allowed: {one.key} to {one.server}"))
+        output.talk(f"remembered in {output.escaped(shown_path(path))}")
+    if is_ci(os.environ):
+        output.talk(f"warning: CI is set, where this does not count; set {TRUST_VARIABLE}")
+
+
+def _remove(server: str, key: str | None, *, as_json: bool) -> None:
+    known = remembered(os.environ)
+    wanted = consent_of(server, key or CLIENT, "trust")
+    gone = {one for one in known if one == wanted or (key is None and one.server == wanted.server)}
+    if gone:
+        remember(known - gone, os.environ)
+    if as_json:
+        _print(sorted(gone), as_json=True)
+        return
+    for one in sorted(gone):
+        click.echo(output.escaped(f"no longer allowed: {one.key} to {one.server}"))
+    if not gone:
+        output.talk("nothing of that was allowed")

