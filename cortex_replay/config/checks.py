@@ -11,7 +11,7 @@ import difflib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
@@ -21,11 +21,14 @@ from urllib.parse import urlsplit
 from cortex_replay import validation
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.printable import UNPRINTABLE
 from cortex_replay.secret_names import is_secret_setting
 
 __all__ = [
     "KEY_ADVICE",
+    "MAX_ENTRIES",
     "Check",
+    "at_most",
     "choice_of",
     "choices_of",
     "did_you_mean",
@@ -38,6 +41,7 @@ __all__ = [
     "pattern",
     "placeholder",
     "price",
+    "printable",
     "server",
     "shown_name",
     "some_words",
@@ -68,6 +72,42 @@ _KEY_LIKE: Final = re.compile(
     | xox[a-z]-[\w-]{10,} | A[KS]IA[0-9A-Z]{16} | AIza[\w-]{35} | eyJ[\w-]{10,}\.[\w-]{10,}.* )""",
     re.VERBOSE | re.ASCII,
 )
+
+
+MAX_ENTRIES: Final = 100
+"""Of one table of providers, callers, normalisers or patterns, and of one list."""
+MAX_PATTERN: Final = 1000
+_MAX_WORD: Final = 2000
+_MAX_PATH: Final = 4000
+_MAX_PLACEHOLDER: Final = 200
+
+
+def printable(value: str, where: str, *, also: str = "") -> str:
+    """Text that says what it seems to say, wherever it is printed or written.
+
+    Args:
+        value: The text.
+        where: Its place, for a message.
+        also: Control characters that may be in it.
+
+    Raises:
+        InvalidRequest: It holds a control character, or one that hides or reorders text.
+    """
+    found = next((one[0] for one in UNPRINTABLE.finditer(value) if one[0] not in also), None)
+    if found is not None:
+        reason = f"holds the character U+{ord(found):04X}, which cannot be seen; leave it out"
+        raise InvalidRequest(where, reason)
+    return value
+
+
+def at_most(given: Sized, most: int, where: str, what: str = "entries") -> None:
+    """Refuse more than a configuration ever needs.
+
+    Raises:
+        InvalidRequest: There is more.
+    """
+    if len(given) > most:
+        raise InvalidRequest(where, f"has {len(given)} {what}; at most {most} are taken")
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
@@ -120,7 +160,8 @@ def word(value: object, where: str) -> str:
     given = validation.text(value, where)
     if not given or not given.isprintable() or any(map(str.isspace, given)):
         raise InvalidRequest(where, "expected text without spaces")
-    return given
+    at_most(given, _MAX_WORD, where, "characters")
+    return printable(given, where)
 
 
 def path(value: object, where: str) -> Path:
@@ -129,7 +170,8 @@ def path(value: object, where: str) -> Path:
     given = os.fspath(value)
     if not isinstance(given, str) or not given or "\0" in given:
         raise InvalidRequest(where, "is no path")
-    return Path(given)
+    at_most(given, _MAX_PATH, where, "characters")
+    return Path(printable(given, where))
 
 
 def server(value: object, where: str) -> str:
@@ -149,7 +191,8 @@ def server(value: object, where: str) -> str:
 
 def pattern(value: object, where: str) -> str:
     """A regular expression that means the same in every version of Python, and never nothing."""
-    given = validation.text(value, where)
+    given = printable(validation.text(value, where), where, also="\t\n")  # it may have lines of its own
+    at_most(given, MAX_PATTERN, where, "characters")
     problem = _pattern_problem(given)
     if problem is not None:
         raise InvalidRequest(where, problem)
@@ -173,7 +216,8 @@ def placeholder(value: object, where: str) -> str:
     given = validation.text(value, where)
     if not given:
         raise InvalidRequest(where, "is empty; something must show that a text stood there")
-    return given
+    at_most(given, _MAX_PLACEHOLDER, where, "characters")
+    return printable(given, where)
 
 
 @lru_cache(maxsize=256)
@@ -238,6 +282,7 @@ def _optional(check: Callable[[object, str], _T], value: object, where: str) -> 
 
 
 def _many(check: Callable[[object, str], str], value: object, where: str) -> tuple[str, ...]:
+    at_most(validation.items(value, where), MAX_ENTRIES, where)
     kept = (check(item, f"{where}[{i}]") for i, item in enumerate(validation.items(value, where)))
     return tuple(dict.fromkeys(kept))
 

@@ -16,7 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cortex_replay.config.checks import KEY_ADVICE, is_key_like, is_key_name, shown_name
+from cortex_replay.config import bounds
+from cortex_replay.config.checks import KEY_ADVICE, is_key_like, is_key_name, printable, shown_name
 from cortex_replay.errors import InvalidRequest
 
 __all__ = [
@@ -43,8 +44,6 @@ _FLAGS: Final = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-_MAX_DOTS: Final = 1000
-"""In one line. The time that tomllib takes for a dotted key grows with the square of its parts."""
 _FREE_NAMES: Final = frozenset([("redaction", "extra_patterns"), ("normalisers",)])
 """Tables whose names are the user's, and may well be called after the key that a pattern is to find."""
 _KEY_SETTINGS: Final = frozenset(["key_env", "key_file", "redact_key", "token_env", "token_file"])
@@ -225,32 +224,40 @@ def _is_link(shown: str) -> InvalidRequest:
 
 def _parsed(data: bytes, shown: str) -> dict[str, Any]:
     problem = None
-    if any(line.count(b".") > _MAX_DOTS for line in data.splitlines()):
-        problem = f"has a line with more than {_MAX_DOTS} dots"
-    elif data.startswith(b"\xef\xbb\xbf"):
+    if data.startswith(b"\xef\xbb\xbf"):
         problem = "starts with a byte order mark; save it as UTF-8 without one"
     else:
         try:
             return _toml(data)
         except UnicodeDecodeError:
             problem = "is not UTF-8"
-        except tomllib.TOMLDecodeError as error:
+        except _TooMuch as error:
+            problem = f"{error}; no configuration needs that"
+        except (ValueError, RecursionError) as error:
             problem = f"is not TOML: {error}"
-        except RecursionError:
-            problem = "is nested too deeply"
     raise InvalidRequest(shown, problem)
+
+
+class _TooMuch(Exception):
+    """More than is ever parsed."""
 
 
 @lru_cache(maxsize=8)
 def _toml(data: bytes) -> dict[str, Any]:
     """By content: the same bytes say the same, whatever the clock of the file system thinks."""
-    return tomllib.loads(data.decode())
+    text = data.decode()
+    problem = bounds.problem_of(text)
+    if problem is not None:
+        raise _TooMuch(problem)
+    return tomllib.loads(text)
 
 
 def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -> None:
-    """Refuse what is a key by its name or by its look, anywhere, and never say it."""
+    """Refuse what is a key by its name or by its look, anywhere, and never say it; and names that cannot be
+    seen as they are."""
     if isinstance(value, dict):
         for name, inner in value.items():
+            printable(name, file.where(*map(shown_name, (*names, name))))
             _refuse_keys(file, inner, (*names, name))
     elif isinstance(value, list):
         for inner in value:

@@ -289,7 +289,9 @@ class _Reader:
 
     def _entries(self, table: Mapping[str, Any], name: str, *above: str) -> Iterator[tuple[str, object]]:
         """The entries of a table whose names are the user's."""
-        for key, value in self._table(table, name, *above).items():
+        entries = self._table(table, name, *above)
+        checks.at_most(entries, checks.MAX_ENTRIES, self._file.where(*above, name))
+        for key, value in entries.items():
             yield checks.name(key, self._file.where(*above, name)), value
 
     def _table(self, table: Mapping[str, Any], name: str, *above: str) -> Mapping[str, Any]:

@@ -368,6 +368,7 @@ class Redaction:
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        checks.at_most(self.extra_patterns or {}, checks.MAX_ENTRIES, "extra_patterns")
         patterns = {
             checks.name(name, "extra_patterns"): checks.pattern(pattern, f"extra_patterns.{name}")
             for name, pattern in (self.extra_patterns or {}).items()
@@ -479,6 +480,7 @@ class Settings:
 
 def _named(value: Mapping[str, _T] | None, kind: type[_T], where: str) -> dict[str, _T]:
     """A copy, since a frozen value must not change when the caller's mapping does."""
+    checks.at_most(value or {}, checks.MAX_ENTRIES, where)
     for name, item in (value or {}).items():
         checks.name(name, where)
         if not isinstance(item, kind):

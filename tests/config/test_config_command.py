@@ -172,13 +172,16 @@ def test_an_error_for_programs(project: Project) -> None:
 
 
 def test_nothing_that_a_file_says_steers_a_terminal(project: Project) -> None:
-    """Patterns may hold anything."""
-    project.write('normalisers.evil = { pattern = "\\u001b-31m\\n", placeholder = "\\u202e::x" }')
+    """What could is refused; the lines of a pattern are spelled out."""
+    project.write('normalisers.evil = { pattern = "\\u001b-31m", placeholder = "x" }')
+    refused = run("config")
+    project.write('normalisers.long = { pattern = "(?x) a\\n b", placeholder = "::x" }')
     result = run("config")
 
+    assert refused.exit_code == 2
+    assert "holds the character U+001B" in refused.stderr
     assert result.exit_code == 0
-    assert not re.search("[\x1b\u202e]", result.stdout)
-    assert "\\x1b-31m\\n -> \\u202e::x" in result.stdout
+    assert "(?x) a\\n b -> ::x" in result.stdout
 
 
 def test_help_has_examples_and_ends_with_the_exit_statuses() -> None:

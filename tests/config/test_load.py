@@ -213,7 +213,7 @@ def test_every_variable_has_a_setting() -> None:
     [
         ('modee = "live"', "modee", "there is no such setting; did you mean mode?"),
         ("xyzzy = 1", "xyzzy", "there is no such setting"),
-        ('"a\\nb" = 1', "(a setting)", "there is no such setting"),
+        ('"a\\nb" = 1', "(a setting)", "holds the character U+000A"),
         ('mode = "recrod"', "mode", "expected replay, record, once or live; did you mean record?"),
         ("mode = 3", "mode", "expected replay, record, once or live"),
         ("jobs = '4'", "jobs", "expected a whole number, not a str"),

@@ -1,0 +1,69 @@
+"""How much a configuration may hold, told before it is parsed.
+
+The time and the memory that a TOML parser takes grow faster than its text: with the square of the parts of
+a dotted key, with a kilobyte for each part, without end for what is nested. So the text is gone through
+once, in time that grows with its length, and what no honest file has is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["problem_of"]
+
+MAX_PARTS: Final = 12
+"""Of one dotted key or the name of one table."""
+MAX_NESTING: Final = 16
+"""Of arrays and inline tables."""
+MAX_NAMES: Final = 20_000
+"""Parts of keys in all, items of arrays included."""
+MAX_WORD: Final = 256
+"""The longest thing outside of quotes: a number, a date, a part of a key."""
+
+_TOKEN: Final = re.compile(
+    r'''
+      (?P<text> """(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?
+              | \'\'\'(?:[^']|'(?!\'\'))*+(?:'{3,5})?
+              | "(?:[^"\\\n]|\\[^\n])*+"?
+              | '[^'\n]*+'? )
+    | (?P<comment> \#[^\n]*+ )
+    | (?P<word> [^\s"'\#\[\]{}.,=]++ )
+    | (?P<mark> [\[\]{}.,=] | \n\s*+ )
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def problem_of(text: str) -> str | None:
+    """Why a TOML document must not be parsed, or ``None`` if it may.
+
+    Says nothing about whether it is one: what is not TOML may pass, and costs the parser no more.
+    """
+    depth = parts = names = 0
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "word":
+            if token.end() - token.start() > MAX_WORD:
+                return f"has a word or a number of more than {MAX_WORD} characters"
+        elif kind == "mark":
+            mark = token[0]
+            if mark == ".":
+                parts += 1
+                names += 1
+                if parts >= MAX_PARTS:
+                    return f"has a name of more than {MAX_PARTS} parts"
+                continue
+            parts = 0
+            if mark in "[{":
+                depth += 1
+                names += 1
+                if depth > MAX_NESTING:
+                    return f"is nested more than {MAX_NESTING} deep"
+            elif mark in "]}":
+                depth = max(0, depth - 1)
+            elif mark[0] != "\n":
+                names += 1
+            if names > MAX_NAMES:
+                return f"has more than {MAX_NAMES} names and values"
+    return None
