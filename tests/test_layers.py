@@ -21,7 +21,7 @@ LAYERS = [
     {"redact", "config"},
     {"types"},
     {"hosts", "strict_json", "validation"},
-    {"canonical", "hashing"},
+    {"canonical", "expressions", "hashing"},
     {"disk", "errors", "handed", "printable", "secret_names"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}

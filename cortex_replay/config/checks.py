@@ -10,17 +10,16 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from cortex_replay import validation
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.expressions import Expression, Unsound
 from cortex_replay.printable import UNPRINTABLE
 from cortex_replay.secret_names import is_secret_setting
 
@@ -54,8 +53,6 @@ __all__ = [
 Check = Callable[[object, str], object]
 
 _T = TypeVar("_T")
-
-_CATCHING: Final = Lock()
 
 KEY_ADVICE: Final = (
     "a key does not belong in a configuration; "
@@ -223,15 +220,12 @@ def placeholder(value: object, where: str) -> str:
 @lru_cache(maxsize=256)
 def _pattern_problem(given: str) -> str | None:
     try:
-        # Warnings are caught for the whole process; so once for each pattern, and by one thread at a time.
-        with _CATCHING, warnings.catch_warnings():
-            warnings.simplefilter("error")  # it will mean something else one day
-            compiled = re.compile(given)
-    except (re.error, Warning) as error:
+        is_empty = Expression(given, "").search("") is not None
+    except Unsound as error:
         return f"is not a sound regular expression: {error}"
-    except (OverflowError, RecursionError):
-        return "is not a sound regular expression: it is too large"
-    return "matches the empty text, and so everywhere" if compiled.search("") else None
+    except InvalidRequest as error:
+        return error.reason
+    return "matches the empty text, and so everywhere" if is_empty else None
 
 
 def choice_of(known: Sequence[_T]) -> Callable[[object, str], _T]:

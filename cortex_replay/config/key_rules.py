@@ -22,6 +22,7 @@ from cortex_replay.config.files import find_config
 from cortex_replay.config.load import load_from
 from cortex_replay.config.settings import Normaliser, Settings
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.expressions import Expression
 from cortex_replay.types import LlmMessage, LlmRequest
 from cortex_replay.validation import keep
 
@@ -41,17 +42,27 @@ _FREE: Final = frozenset(["input", "arguments"])
 
 class _Rule(NamedTuple):
     name: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str] | Expression
     instead: str
-    replacement: Callable[[re.Match[str]], str]
+    replacement: Callable[[Any], str]
 
     @classmethod
-    def of(cls, name: str, pattern: str, instead: str) -> Self:
+    def of(cls, name: str, table: str, pattern: str, instead: str) -> Self:
+        """A rule of a table in a configuration.
+
+        Raises:
+            InvalidRequest: Its pattern is not sound.
+        """
+        compiled: re.Pattern[str] | Expression
+        if pattern.startswith(PREFIX):
+            compiled = re.compile(expression(pattern))  # ours: the time it takes grows with the text alone
+        else:
+            compiled = Expression(checks.pattern(pattern, f"{table}.{name}"), f"{table}.{name}")
         # A function, since a text would be searched for references to groups.
-        return cls(name, re.compile(pattern), instead, partial(_put, instead))
+        return cls(name, compiled, instead, partial(_put, instead))
 
 
-def _put(instead: str, match: re.Match[str]) -> str:
+def _put(instead: str, match: Any) -> str:
     return instead if match[0] else ""  # nothing was found where nothing matched
 
 
@@ -75,9 +86,13 @@ class KeyRules:
     def __post_init__(self) -> None:
         keep(self, "normalisers", dict(self.normalisers))
         keep(self, "redact_key", dict(self.redact_key))
-        secrets = [_Rule.of(name, one, f"[REDACTED:{name}]") for name, one in self.redact_key.items()]
+        secrets = [
+            _Rule.of(name, "redaction.extra_patterns", one, f"[REDACTED:{name}]")
+            for name, one in self.redact_key.items()
+        ]
         changing = [
-            _Rule.of(name, expression(one.pattern), one.placeholder) for name, one in self.normalisers.items()
+            _Rule.of(name, "normalisers", one.pattern, one.placeholder)
+            for name, one in self.normalisers.items()
         ]
         keep(self, "_rules", (*secrets, *changing))
         for name in self.normalisers:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from cortex_replay.expressions import Expression, Unsound
 from cortex_replay.redact.contexts import ASSIGNMENT, CONTEXT_RULES, is_assigned_secret, secrets_in_context
 from cortex_replay.redact.known import KNOWN, KnownValues
 from cortex_replay.redact.patterns import RULES, SHORT_RULES, RuleTable
@@ -124,12 +125,12 @@ class Search:
                 yield start, end, name
 
 
-def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+def _compiled(name: str, pattern: str) -> Expression:
     if not _RULE_NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot name a pattern: use small letters, digits and dashes")
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return Expression(pattern, f"redaction.extra_patterns.{name}")
+    except Unsound as error:
         raise ValueError(f"the pattern {name!r} is no regular expression: {error}") from None
 
 
@@ -139,7 +140,7 @@ def _source(views: list[View], start: int, end: int) -> Span:
     return start, end
 
 
-def _between_blanks(expression: re.Pattern[str], text: str) -> Iterator[Span]:
+def _between_blanks(expression: Expression, text: str) -> Iterator[Span]:
     """Matches in what is between blanks: however it is written, a pattern must not take those."""
     at = 0
     for part in text.split(BLANK):

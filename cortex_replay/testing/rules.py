@@ -6,11 +6,11 @@ The names of their fields are those of a script's file, so that one table descri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
@@ -18,6 +18,7 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, LlmError, Upstream
+from cortex_replay.expressions import Expression, Unsound
 from cortex_replay.testing.asked import Asked
 from cortex_replay.testing.played import Performance, respond
 from cortex_replay.testing.template import fill, fill_json
@@ -90,8 +91,9 @@ class When:
             return None
         if self.matches is None:
             return {}
-        found = re.search(self.matches, text)
-        return None if found is None else found.groupdict("")
+        expression = _expression(self.matches)
+        found = expression.search(text)
+        return None if found is None else {name: found[i] or "" for name, i in expression.names.items()}
 
     def _follows(self, asked: Asked) -> bool:
         if isinstance(self.after_tool, str):
@@ -298,8 +300,13 @@ def _value(kind: type[_T], value: object, name: str) -> _T:
 
 def _check_pattern(pattern: str) -> None:
     try:
-        groups = re.compile(pattern).groupindex
-    except (re.error, OverflowError, RecursionError) as error:
+        groups = _expression(pattern).names
+    except Unsound as error:
         raise InvalidRequest("matches", f"is not a regular expression: {error}") from None
     if taken := _PLACES & groups.keys():
         raise InvalidRequest("matches", f"a group cannot be named {min(taken)}, which means something else")
+
+
+@lru_cache(maxsize=256)
+def _expression(pattern: str) -> Expression:
+    return Expression(pattern, "matches")
