@@ -1,4 +1,4 @@
-"""Regular expressions that other people wrote, run with a limit.
+r"""Regular expressions that other people wrote, run with a limit.
 
 They come with a repository: normalisers, patterns of secrets, rules of a script. Python's own engine
 cannot be stopped, and ``(a+)+$`` keeps it busy for longer than anybody waits. So they run on an engine
@@ -7,7 +7,7 @@ that gives up in time (`docs/adr/0007-patterns-of-users-run-with-a-limit.md`).
 What a pattern matches is part of every key that was made with it, so it must mean here exactly what it
 means to :mod:`re`, whose dialect it is written in. Python's own parser reads it, and what it read is
 written down again in the plainest words of the other engine: no construct that the two could
-read in two ways reaches it, and classes such as ``\\w`` are spelled out as Python has them.
+read in two ways reaches it, and classes such as ``\w`` are spelled out as Python has them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from re import _constants as sre  # type: ignore[attr-defined]  # the only list 
 from re import _parser  # type: ignore[attr-defined]
 from re._casefix import _EXTRA_CASES  # type: ignore[import-not-found]
 from threading import Lock
-from typing import Any, Final
-
-import regex
+from typing import TYPE_CHECKING, Any, Final
 
 from cortex_replay.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import regex
 
 __all__ = ["Expression", "Unsound"]
 
@@ -92,9 +93,10 @@ class Expression:
     def sub(self, replacement: Callable[[Any], str], text: str) -> str:
         """The text with every match replaced; see :meth:`search`."""
         try:
-            return self._for(text).sub(replacement, text, timeout=_limit(text))
+            replaced: str = self._for(text).sub(replacement, text, timeout=_limit(text))
         except TimeoutError:
             raise self._too_long(text) from None
+        return replaced
 
     def _for(self, text: str) -> regex.Pattern[str]:
         if self._stopped is not None:  # once is enough: a store may hold ten thousand such texts
@@ -117,6 +119,8 @@ def _limit(text: str) -> float:
 @lru_cache(maxsize=512)
 def _prepared(pattern: str, is_ascii: bool) -> tuple[regex.Pattern[str], int, Mapping[str, int]]:
     """The pattern for texts of ASCII alone, for which there are shorter words, or for all."""
+    import regex  # noqa: PLC0415 - most have no patterns of their own
+
     parsed = _parsed(pattern)
     written = _Writer(is_ascii=is_ascii).sequence(parsed, parsed.state.flags)
     try:
@@ -182,7 +186,8 @@ class _Writer:
             if kind is sre.LITERAL:
                 inside += self._range(value, value, flags)
             elif kind is sre.RANGE:
-                inside += self._range(*value, flags)
+                first, last = value
+                inside += self._range(first, last, flags)
             elif kind is sre.CATEGORY:
                 name = str(value).removeprefix("CATEGORY_")
                 members = self._members(name.removeprefix("NOT_"), flags)
@@ -263,7 +268,8 @@ class _Writer:
 
     def _groupref(self, group: int, flags: int) -> str:
         if flags & re.IGNORECASE:
-            raise Unsound("it refers to a group where case makes no difference, which cannot be run with a limit")
+            reason = "it refers to a group where case makes no difference; that cannot be run with a limit"
+            raise Unsound(reason)
         return f"(?:\\{group})"
 
     def _groupref_exists(self, value: Any, flags: int) -> str:

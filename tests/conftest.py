@@ -23,6 +23,7 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CI", "NO_COLOR", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"{os.devnull}/none")  # no settings of whoever runs the tests
     for name in list(os.environ):
         if name.startswith("CORTEX_") and name != "CORTEX_REPLAY_TORTURE":
             monkeypatch.delenv(name)

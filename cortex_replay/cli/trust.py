@@ -74,7 +74,7 @@ def trust_command(
     Replaying needs no key and none of this.
     """
     if sum([is_all, is_list, is_remove]) > 1 or (server is not None and (is_all or is_list)):
-        raise click.UsageError("--all, --list and --remove do not go together, nor a server with the first two")
+        raise click.UsageError("--all, --list, --remove and a server (but for --remove) exclude each other")
     if is_remove:
         if server is None:
             raise click.UsageError("--remove needs a server")
@@ -113,14 +113,15 @@ def _asked() -> Iterator[_Asked]:
 
 
 def _needed_by(name: str, provider: ProviderSettings) -> Iterator[Consent]:
-    keys: dict[str, str | None] = dict.fromkeys(provider.key_variables, "key_env" if provider.key_env else None)
+    setting = "key_env" if provider.key_env else None
+    keys: dict[str, str | None] = dict.fromkeys(provider.key_variables, setting)
     if provider.key_file is not None:
         keys[os.path.normpath(provider.key_file.absolute())] = "key_file"
     if not keys:
         keys[CLIENT] = None
-    for key, setting in keys.items():
+    for key, named_by in keys.items():
         try:
-            needed = needed_consent(provider, key, setting)
+            needed = needed_consent(provider, key, named_by)
         except InvalidRequest as error:
             output.talk(f"warning: providers.{name}.{error.field}: {error.reason}")
             return

@@ -21,6 +21,7 @@ MAX_NAMES: Final = 20_000
 MAX_WORD: Final = 256
 """The longest thing outside of quotes: a number, a date, a part of a key."""
 
+_DEEPER: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _TOKEN: Final = re.compile(
     r'''
       (?P<text> """(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?
@@ -40,30 +41,20 @@ def problem_of(text: str) -> str | None:
 
     Says nothing about whether it is one: what is not TOML may pass, and costs the parser no more.
     """
-    depth = parts = names = 0
+    depth = dots = names = 0
     for token in _TOKEN.finditer(text):
-        kind = token.lastgroup
-        if kind == "word":
-            if token.end() - token.start() > MAX_WORD:
-                return f"has a word or a number of more than {MAX_WORD} characters"
-        elif kind == "mark":
-            mark = token[0]
-            if mark == ".":
-                parts += 1
-                names += 1
-                if parts >= MAX_PARTS:
-                    return f"has a name of more than {MAX_PARTS} parts"
-                continue
-            parts = 0
-            if mark in "[{":
-                depth += 1
-                names += 1
-                if depth > MAX_NESTING:
-                    return f"is nested more than {MAX_NESTING} deep"
-            elif mark in "]}":
-                depth = max(0, depth - 1)
-            elif mark[0] != "\n":
-                names += 1
-            if names > MAX_NAMES:
-                return f"has more than {MAX_NAMES} names and values"
+        kind, mark = token.lastgroup, token[0]
+        if kind == "word" and len(mark) > MAX_WORD:
+            return f"has a word or a number of more than {MAX_WORD} characters"
+        if kind != "mark":
+            continue
+        dots = dots + 1 if mark == "." else 0
+        names += mark in "[{.,="
+        depth = max(0, depth + _DEEPER.get(mark, 0))
+        if dots >= MAX_PARTS:
+            return f"has a name of more than {MAX_PARTS} parts"
+        if depth > MAX_NESTING:
+            return f"is nested more than {MAX_NESTING} deep"
+        if names > MAX_NAMES:
+            return f"has more than {MAX_NAMES} names and values"
     return None

@@ -208,7 +208,7 @@ class ProviderSettings:
     models: tuple[str, ...] | None = None
     """The models that callers of the admin RPC may name; ``None`` for any."""
     project: ProjectSays | None = field(default=None, compare=False, repr=False)
-    """What a project's file said of all this; the rest is the user's own (:mod:`cortex_replay.config.trust`)."""
+    """What a project's file said of all this; the rest the user did (:mod:`cortex_replay.config.trust`)."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 

@@ -37,7 +37,7 @@ def test_every_field_has_a_check() -> None:
     tables = {"providers", "redaction", "normalisers", "prices", "callers"}
 
     assert {f.name for f in fields(Settings)} == {*SCALAR_CHECKS} | tables
-    assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS, "project"}  # that is not said, but seen
+    assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS, "project"}
     assert {f.name for f in fields(CallerSettings)} == {*CALLER_CHECKS, "project"}
 
 

@@ -5,10 +5,12 @@ Each is read by a process that may use little of either; the system is the judge
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +72,7 @@ BOMBS = {
     "a pattern that repeats repeats": f"normalisers.a = 'x{'(?:' * 120}a{'){2,9}' * 120}'",
     "a pattern of large counts": f"normalisers.a = '{'a{65535}' * 120}'",
     "a pattern with a count of its own": "normalisers.a = 'a{99999999999999999999}'",
-    "sets without case": f"normalisers.a = '(?i){'[!-' + chr(0x10FFFF) + ']'}{'[!-' + chr(0xFFFD) + ']' * 150}b'",
+    "sets without case": f"normalisers.a = '(?i){('[!-' + chr(0xFFFD) + ']') * 150}b'",
     "an empty loop": "normalisers.a = '(?:(?:){65535}){65535}x'",
     "a choice of nothing": "normalisers.a = '(?:(?:a?){500}){500}$'",
 }
@@ -87,10 +89,11 @@ def test_a_bomb_is_refused(tmp_path: Path, file: str) -> None:
     """With one clear error, in little time and memory."""
     for i, text in enumerate(BOMBS.values()):
         (tmp_path / f"{i}").mkdir()
+        before = ""
         if file == "pyproject.toml":
-            text = "[tool.cortex-replay]\nmode = 'replay'\n" + ("" if text.startswith("[") else "[other]\n") + text
-        (tmp_path / f"{i}" / file).write_text(text)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            before = "[tool.cortex-replay]\nmode = 'replay'\n" + ("" if text.startswith("[") else "[other]\n")
+        (tmp_path / f"{i}" / file).write_text(before + text)
+    at_first = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", READER, *(str(tmp_path / f"{i}") for i in range(len(BOMBS)))]
     result = subprocess.run(
         command, preexec_fn=limited, capture_output=True, text=True, timeout=60, check=False
@@ -101,7 +104,7 @@ def test_a_bomb_is_refused(tmp_path: Path, file: str) -> None:
     assert result.returncode == 0, (len(answers), list(BOMBS)[len(answers)], result.stderr[-500:])
     if file == "cortex-replay.toml":
         assert [name for name, said in answers.items() if not said.startswith("True ")] == HARMLESS
-    assert after.ru_utime - before.ru_utime < SECONDS
+    assert after.ru_utime - at_first.ru_utime < SECONDS
 
 
 def allowed() -> Iterator[str]:
@@ -121,19 +124,27 @@ def test_what_is_let_through_costs_little(tmp_path: Path) -> None:
         assert bounds.problem_of(text) is None
         (tmp_path / "cortex-replay.toml").write_text(text)
         start = time.process_time()
-        try:
+        with contextlib.suppress(InvalidRequest):
             load_settings(tmp_path, {})
-        except InvalidRequest:
-            pass
         assert time.process_time() - start < 2
 
 
 def test_quotes_and_comments_hide_nothing() -> None:
     """Dots in texts do not count; those behind a text do."""
     long = ".".join(["a"] * 50)
-    for text in (f'x = "{long}"', f"x = '{long}'", f"# {long}", f'x = """\n"{long}"\n"""', f"x = '''{long}'''''"):
+    texts = [f'x = "{long}"', f"x = '{long}'", f"# {long}", f'x = """\n"{long}"\n"""', f"x = '''{long}'''''"]
+    for text in texts:
         assert bounds.problem_of(text) is None, text
-    for before in ('x = "\\""\n', "x = '\\'\n", 'x = """a\\""""\n', "x = '''a'''''\n", "# '\n", 'x = ""\n', "x = ''\n"):
+    starts = [
+        'x = "\\""\n',
+        "x = '\\'\n",
+        'x = """a\\""""\n',
+        "x = '''a'''''\n",
+        "# '\n",
+        'x = ""\n',
+        "x = ''\n",
+    ]
+    for before in starts:
         assert bounds.problem_of(f"{before}{long} = 1") is not None, before
 
 
@@ -141,8 +152,6 @@ def test_quotes_and_comments_hide_nothing() -> None:
 @given(st.text(alphabet="\"'\\#\n.[]{}=,a ", max_size=60), st.sampled_from(["[", "a."]))
 def test_what_passes_is_never_deeper_than_it_may(text: str, unit: str) -> None:
     """Whatever stands before a bomb, the bomb is seen or the parser does not reach it."""
-    import tomllib
-
     bomb = f"{text}\nx = {'[' * 40}{']' * 40}\n" if unit == "[" else f"{text}\n{'a.' * 40}b = 1\n"
     if bounds.problem_of(bomb) is None:
         try:
@@ -158,7 +167,7 @@ def depth(value: object) -> int:
     return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
 
 
-UNSEEN = ["\n", "\r", "\x1b", "\x00", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"]
+UNSEEN = [*"\n\r\x1b\x00\x7f\x9b\u202e\u2066\u200b\u2028\ufeff\U000e0041"]
 PLACES = [
     "store = {}",
     "model = {}",
@@ -182,7 +191,7 @@ PLACES = [
 
 @pytest.mark.parametrize("place", PLACES)
 def test_what_cannot_be_seen_is_refused(tmp_path: Path, place: str) -> None:
-    """In every path, every name and every text that is printed or written; and the error does not repeat it."""
+    """In every path, name and text that is printed or written; and the error does not repeat it."""
     for one in UNSEEN:
         escaped = quoted(f"a{one}b")
         (tmp_path / "cortex-replay.toml").write_text(place.format(escaped))

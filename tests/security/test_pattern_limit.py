@@ -57,9 +57,12 @@ def test_no_pattern_takes_long(pattern: str, text: str) -> None:
     """It answers, or is stopped with an error that names its setting; and is not tried again."""
     expression = Expression(pattern, "normalisers.slow")
     start = time.monotonic()
+    error = None
     try:
         expression.sub(lambda _: "", text)
-    except InvalidRequest as error:
+    except InvalidRequest as caught:
+        error = caught
+    if error is not None:
         assert error.field == "normalisers.slow"
         assert "took more than" in error.reason
         again = time.monotonic()
@@ -77,11 +80,11 @@ def messages_of(text: str) -> LlmRequest:
 def test_every_place_that_takes_a_pattern() -> None:
     """Normalisers, patterns of secrets in the key and in the store, and rules of a script."""
     pattern, text = HOSTILE[0]
-    with pytest.raises(InvalidRequest, match="normalisers.slow"):
-        KeyRules({"slow": Normaliser(pattern.replace("$", "#"), "<x>")}).apply(messages_of(text.replace("b", "")))
-    with pytest.raises(InvalidRequest, match="redaction.extra_patterns.slow"):
+    with pytest.raises(InvalidRequest, match=r"normalisers\.slow"):
+        KeyRules({"slow": Normaliser("(a+)+#", "<x>")}).apply(messages_of(text))
+    with pytest.raises(InvalidRequest, match=r"redaction\.extra_patterns\.slow"):
         KeyRules({}, {"slow": pattern}).apply(messages_of(text))
-    with pytest.raises(InvalidRequest, match="redaction.extra_patterns.slow"):
+    with pytest.raises(InvalidRequest, match=r"redaction\.extra_patterns\.slow"):
         Redactor([], {"slow": pattern}).text(text)
     script = ScriptedAdapter([{"when": When(matches=pattern), "say": "x"}])
     with pytest.raises(InvalidRequest, match="matches"):
@@ -125,7 +128,8 @@ class Patterns:
 
     def one(self) -> str:
         self._groups = 0
-        return self.random.choice(["", "", "(?i)", "(?m)", "(?s)", "(?a)", "(?ai)", "(?im)", "(?x)"]) + self._part(4)
+        flags = ["", "", "(?i)", "(?m)", "(?s)", "(?a)", "(?ai)", "(?im)", "(?x)"]
+        return self.random.choice(flags) + self._part(4)
 
     def text(self) -> str:
         letters = LETTERS if self.random.random() < 0.7 else "ab1_ \n{\x1c"
@@ -144,7 +148,8 @@ class Patterns:
             return f"(?:{part}){self.random.choice(COUNTS)}"
         if pick < 0.93:
             self._groups += 1
-            return f"({other if '(' not in other[:1] else 'a'})" + self.random.choice(["", rf"\{self._groups}"])
+            inner = "a" if other.startswith("(") else other
+            return f"({inner})" + self.random.choice(["", rf"\{self._groups}"])
         if pick < 0.98:
             return self.random.choice(["(?=", "(?!", "(?<=", "(?<!"]) + part + ")"
         return self.random.choice(["(?i:", "(?s:", "(?m:", "(?>", "(?-i:", "(?x: "]) + part + ")"
@@ -217,7 +222,8 @@ def characters() -> Iterator[str]:
     "pattern",
     [
         *(r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\b.", r"\B.", r"(?a)\w", r"(?a)\s", r"(?a)\b."),
-        *("(?i)[a-z]", "(?i)[^a-z]", "(?i)[A-K]", "(?i)[À-ÿ]", "(?i)[α-ω]", "(?i)[Ā-ſ]", "(?ai)[k-s]", "(?i)ſ"),
+        *("(?i)[a-z]", "(?i)[^a-z]", "(?i)[A-K]", "(?i)[À-ÿ]", "(?i)[α-ω]", "(?i)[Ā-ſ]", "(?ai)[k-s]"),
+        "(?i)ſ",
         *("(?i)i", "(?i)ı", "(?i)İ", "(?i)k", "(?i)ß", "(?i)σ", "(?i)[^İ]", r"(?i)[\Wß]", "(?i)µ", "(?i)ǆ"),
     ],
 )

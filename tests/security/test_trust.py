@@ -178,7 +178,7 @@ def gateway(clone: Clone, header: str, name: str = "openai", **environment: str)
     code = (
         "import os, urllib.request as u, urllib.error as e\n"
         f"r = u.Request(os.environ['CORTEX_REPLAY_GATEWAY'].rstrip('/') + '/{name}/v1/chat/completions',"
-        " data=b'{\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}',"
+        ' data=b\'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}\','
         f" headers={{'content-type': 'application/json', {header}}})\n"
         "try: print(u.build_opener(u.ProxyHandler({})).open(r).read().decode())\n"
         "except e.HTTPError as error: print(error.read().decode())\n"
@@ -243,7 +243,11 @@ def test_consent_is_given_remembered_and_taken_back(clone: Clone, sink: Sink) ->
 
 @pytest.mark.parametrize(
     "consent",
-    ["https://llm.attacker.example=AWS_SECRET_ACCESS_KEY", f"{EVIL}:81=AWS_SECRET_ACCESS_KEY", f"{EVIL}=OTHER"],
+    [
+        "https://llm.attacker.example=AWS_SECRET_ACCESS_KEY",
+        f"{EVIL}:81=AWS_SECRET_ACCESS_KEY",
+        f"{EVIL}=OTHER",
+    ],
 )
 def test_consent_for_something_else(clone: Clone, sink: Sink, consent: str) -> None:
     """Another scheme, another port, another key."""
@@ -284,12 +288,14 @@ def test_a_trust_file_that_is_not_the_users_own(clone: Clone, sink: Sink, spoil:
 
 def test_replay_asks_for_no_consent(clone: Clone, sink: Sink) -> None:
     """What is recorded is given, whatever the configuration says of keys."""
-    clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"\nkey_file = "~/x"'))
+    keys = 'key_env = "AWS_SECRET_ACCESS_KEY"\nkey_file = "~/x"'
+    clone.says(provider("openai-compat", f"{EVIL}/v1", keys))
     clone.run("--trust", f"{EVIL}=AWS_SECRET_ACCESS_KEY", "record", "--model", "m", "--prompt", "Hi")
     sink.received = b""
     code = (
         "import asyncio; from cortex_replay import *\n"
-        "print(asyncio.run(ReplayAdapter(Store.open('.')).complete(LlmRequest('m', messages='Hi', max_tokens=1024))).text)"
+        "request = LlmRequest('m', messages='Hi', max_tokens=1024)\n"
+        "print(asyncio.run(ReplayAdapter(Store.open('.')).complete(request)).text)"
     )
     result = clone.run("replay", "--", sys.executable, "-c", code)
 
@@ -368,8 +374,7 @@ def test_a_server_that_looks_like_another(tmp_path: Path, url: str) -> None:
         f'[providers.openai]\nbase_url = {json.dumps(url)}\nkey_env = "OPENAI_API_KEY"'
     )
     with pytest.raises(InvalidRequest):
-        one = load_settings(tmp_path, {}).settings.providers["openai"]
-        key_for(one, {"OPENAI_API_KEY": SECRET})
+        key_for(load_settings(tmp_path, {}).settings.providers["openai"], {"OPENAI_API_KEY": SECRET})
 
 
 @pytest.mark.parametrize(
@@ -395,7 +400,7 @@ def test_what_needs_no_consent(tmp_path: Path) -> None:
         (own + '"AWS_SECRET_ACCESS_KEY"', Consent("https://api.openai.com", "AWS_SECRET_ACCESS_KEY")),
         ('base_url = "http://127.0.0.1:8000"\nkey_env = "VLLM_KEY"', None),
         ('base_url = "http://[::1]:8000"\nkey_env = "VLLM_KEY"', None),
-        ('base_url = "https://llm.example"\nkey_env = "VLLM_KEY"', Consent("https://llm.example", "VLLM_KEY")),
+        ('base_url = "https://x.example"\nkey_env = "VLLM_KEY"', Consent("https://x.example", "VLLM_KEY")),
     ]:
         (tmp_path / "cortex-replay.toml").write_text(f"[providers.openai]\n{url_and_key}")
         one = load_settings(tmp_path, {}).settings.providers["openai"]
