@@ -36,7 +36,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-def problem_of(text: str) -> str | None:
+def problem_of(text: str, most_names: int = MAX_NAMES, most_nesting: int = MAX_NESTING) -> str | None:
     """Why a TOML document must not be parsed, or ``None`` if it may.
 
     Says nothing about whether it is one: what is not TOML may pass, and costs the parser no more.
@@ -53,8 +53,8 @@ def problem_of(text: str) -> str | None:
         depth = max(0, depth + _DEEPER.get(mark, 0))
         if dots >= MAX_PARTS:
             return f"has a name of more than {MAX_PARTS} parts"
-        if depth > MAX_NESTING:
-            return f"is nested more than {MAX_NESTING} deep"
-        if names > MAX_NAMES:
-            return f"has more than {MAX_NAMES} names and values"
+        if depth > most_nesting:
+            return f"is nested more than {most_nesting} deep"
+        if names > most_names:
+            return f"has more than {most_names} names and values"
     return None

@@ -218,6 +218,8 @@ class _Reader:
         where = self._file.where(*names)
         if names[-1] in _PATHS:
             value = self._file.path.parent / _at_home(checks.path(value, where), self._home)
+            if names == ("store",) and self._file.is_project:
+                _refuse_store_elsewhere(value, self._file.path.parent, where)
         return _Given(check(value, where), self._file.shown, where, self._root)
 
     def _refuse_what_projects_say(self, table: Mapping[str, Any]) -> None:
@@ -307,6 +309,14 @@ class _Reader:
             if name not in known:
                 where = self._file.where(*map(checks.shown_name, (*above, name)))
                 raise InvalidRequest(where, f"there is no such setting{checks.did_you_mean(name, known)}")
+
+
+def _refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
+    """Refuse a store beyond the repository of the file that names it: commands write and remove there."""
+    above = (one for one in (folder, *folder.parents) if os.path.lexists(one / ".git"))
+    if not Path(os.path.normpath(store)).is_relative_to(next(above, folder)):
+        reason = "is outside of this project; only you can name such a store: --store or CORTEX_REPLAY_STORE"
+        raise InvalidRequest(where, reason)
 
 
 def _at_home(path: Path, home: str) -> Path:

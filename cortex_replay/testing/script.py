@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 from cortex_replay import validation as check
+from cortex_replay.config import bounds
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.testing.rules import Rule
 
 __all__ = ["as_rules", "default_rules", "load_rules", "parse_rules"]
+
+# A script may be a repository's; the largest honest ones are a tenth of this.
+_MAX_BYTES: Final = 8 * 2**20
+_MAX_NAMES: Final = 100_000
+_MAX_NESTING: Final = 60
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +40,8 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
         InvalidRequest: It cannot be read, or is not a script.
     """
     try:
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InvalidRequest("script", f"{os.fspath(path)}: {reason or error}") from None
@@ -47,11 +55,17 @@ def parse_rules(data: bytes) -> tuple[Rule, ...]:
         InvalidRequest: It is not TOML, or something in it is not as it should be; the message says
             which rule and which field.
     """
+    if len(data) > _MAX_BYTES:
+        raise InvalidRequest("script", f"is larger than {_MAX_BYTES} bytes")
     try:
-        document = tomllib.loads(data.decode())
+        text = data.decode()
+        problem = bounds.problem_of(text, _MAX_NAMES, _MAX_NESTING)
+        if problem is not None:
+            raise InvalidRequest("script", problem)
+        document = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise InvalidRequest("script", f"not UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise InvalidRequest("script", f"not TOML: {error}") from None
     except RecursionError:
         raise InvalidRequest("script", "nested too deeply") from None
