@@ -158,7 +158,7 @@ def test_paths_in_a_file_are_relative_to_it(project: Project, monkeypatch: pytes
 
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "store": st.sampled_from(["/a", "/b", "/c d"]),
+    "store": st.sampled_from(["/project/a", "/project/b", "/project/c d"]),
     "mode": st.sampled_from(["replay", "record", "once", "live"]),
     "provider": st.sampled_from(["claude", "ollama", "echo"]),
     "model": st.sampled_from(["m", "n@sha256:0"]),
