@@ -20,12 +20,14 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
+from cortex_replay.cli.gateway import _with_servers
 from cortex_replay.cli.main import main
-from cortex_replay.config import key_for, load_settings
+from cortex_replay.config import key_for, load_settings, token_for
 from cortex_replay.config.keys import known_secrets
 from cortex_replay.config.servers import server_of
-from cortex_replay.config.trust import Consent, needed_consent
+from cortex_replay.config.trust import CLIENT, Consent, needed_consent
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.gateway.providers import adapter_for
 
 SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
 EVIL = "http://llm.attacker.example"
@@ -424,3 +426,88 @@ def test_files_of_a_project_stay_inside(tmp_path: Path) -> None:
     )
 
     assert SECRET not in known_secrets(load_settings(root, {}).settings, {})
+
+
+@pytest.mark.parametrize(
+    "host", ["0x7f.1", "2130706433", "127.1", "0177.0.0.1", "[::ffff:127.0.0.1]", "a%2e"]
+)
+def test_an_address_that_could_be_read_in_two_ways_is_no_server(host: str) -> None:
+    """So nobody can be talked into trusting it either."""
+    assert server_of(f"http://{host}") is None
+
+
+@pytest.mark.parametrize(
+    "path", ["~/secret", "../home/secret", "linked/secret", "link", "linked/../home/secret", "{home}/secret"]
+)
+def test_no_path_of_a_project_leads_out(clone: Clone, path: str) -> None:
+    """Not even for a server on this machine, which needs no consent; nor to a token or a script."""
+    secret = clone.home / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    (clone.root / "linked").symlink_to(clone.home)
+    (clone.root / "link").symlink_to(secret)
+    named = path.replace("{home}", str(clone.home))
+    clone.says(
+        f'[providers.p]\nkind = "openai-compat"\nbase_url = "http://127.0.0.1:1"\nkey_file = "{named}"\n'
+        f'[providers.scripted]\nscript = "{named}"\n[callers.c]\ntoken_file = "{named}"\n'
+    )
+    settings = load_settings(clone.root, clone.environment).settings
+    for use in (
+        lambda: key_for(settings.providers["p"], {}),
+        lambda: token_for(settings.callers["c"], {}),
+        lambda: adapter_for(settings, "scripted"),
+    ):
+        with pytest.raises(InvalidRequest, match=r"outside of this project|symbolic link"):
+            use()
+    assert SECRET not in known_secrets(settings, {})
+
+
+@pytest.mark.parametrize("store", ["..", "../other", "/elsewhere", "~/other", "a/../../other"])
+def test_a_store_stays_in_its_repository(clone: Clone, store: str) -> None:
+    """Commands write and remove there; only the user names one elsewhere."""
+    clone.says(f'store = "{store}"')
+    with pytest.raises(InvalidRequest, match="outside of this project"):
+        load_settings(clone.root, clone.environment)
+    clone.says("")
+    loaded = load_settings(clone.root, clone.environment, {"store": clone.home})
+    assert loaded.settings.store == clone.home
+
+
+def test_a_part_of_a_repository_may_share_its_store(clone: Clone) -> None:
+    """Above its own folder."""
+    part = clone.root / "part"
+    part.mkdir()
+    (part / "cortex-replay.toml").write_text('store = "../shared"')
+
+    assert load_settings(part, clone.environment).settings.store == part / "../shared"
+
+
+def test_when_the_users_own_file_counts(clone: Clone) -> None:
+    """Not in CI, and not if others can write it; and it cannot say what projects say."""
+    own = clone.home / ".config/cortex-replay/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('model = "mine"')
+    here = clone.environment
+
+    assert load_settings(clone.root, here).settings.model == "mine"
+    assert load_settings(clone.root, here | {"CI": "true"}).settings.model is None
+    own.chmod(0o666)
+    with pytest.raises(InvalidRequest, match="others could have written it"):
+        load_settings(clone.root, here)
+    own.chmod(0o600)
+    for said in ("store = 'x'", "mode = 'live'", "normalisers.a = 'a'", "redaction.redact_key = []"):
+        own.write_text(said)
+        with pytest.raises(InvalidRequest, match="is for a project to say"):
+            load_settings(clone.root, here)
+
+
+def test_a_server_on_the_command_line_is_the_users(tmp_path: Path) -> None:
+    """For the RPC, too: what the project said of the server is forgotten, what it said of the key is not."""
+    (tmp_path / "cortex-replay.toml").write_text(
+        f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "X_KEY"'
+    )
+    settings = _with_servers(load_settings(tmp_path, {}).settings, {"openai": "http://mine.example"}, None)
+    changed = settings.providers["openai"]
+
+    assert needed_consent(changed, CLIENT, None) is None
+    assert needed_consent(changed, "X_KEY", "key_env") == Consent("http://mine.example", "X_KEY")
