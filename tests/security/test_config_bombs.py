@@ -217,3 +217,18 @@ def test_the_environment_is_looked_at_too(tmp_path: Path, variable: str) -> None
     """It may come from a file of a tool."""
     with pytest.raises(InvalidRequest, match=variable):
         load_settings(tmp_path, {variable: "a\x1b]0;b"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"a{i}.b.c.d.e.f.g.h.i.j = 1\n" for i in range(2500)),
+        f"x = {'1' * 257}",
+        f'x = ["""a"""", {"[" * 40}',
+        f"x = ['''a'''', {'[' * 40}",
+        f'x = ["""a""""", {"[" * 40}',
+    ],
+)
+def test_each_bound_holds_by_itself(text: str) -> None:
+    """Parts count wherever they stand, numbers too, and a text ends where the parser says that it does."""
+    assert bounds.problem_of(text) is not None
