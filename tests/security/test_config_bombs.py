@@ -113,7 +113,6 @@ def allowed() -> Iterator[str]:
     yield "".join(f"[a{i}.b.c.d.e.f.g.h.i.j.k]\n" for i in range(1700))
     yield "x = [" + "{a=1}," * 6000 + "]"
     yield 'x = "' + "\\n" * 500_000 + '"'
-    yield "x = '''" + "''a" * 300_000 + "'''"
     yield "\n" * 2**20
     yield "#\n" * 2**19
 
