@@ -27,8 +27,10 @@ import httpx
 from cortex_replay.adapters.budget import Budget, Watch
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
+from cortex_replay.redact.known import KNOWN
 from cortex_replay.redact.logs import guard_http_logs, logger_of
 from cortex_replay.redact.process import learn, process_redactor
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.wire.failures import upstream_error
 
 __all__ = ["Answer", "ByteStream", "Endpoint", "Http", "Relayed"]
@@ -308,6 +310,7 @@ class Http:
             **(headers or {}),
         }
         self._key = key
+        self._of_key: Redactor | None = None
         if key is not None:
             learn(key.reveal())
         guard_http_logs()
@@ -377,13 +380,19 @@ class Http:
         else:
             stream = ByteStream(response, budget, self._max_body_bytes, held.places)
             # Whoever asked is meant to hold no key, and a server may repeat it.
-            clean = (lambda text: text) if self._key is None else self._key.scrub
             given = [
-                (name.decode("latin-1"), clean(value.decode("latin-1")))
+                (name.decode("latin-1"), self._without_key(value.decode("latin-1")))
                 for name, value in response.headers.raw
             ]
             return Relayed(response.status_code, given, stream)
         raise failure
+
+    def _without_key(self, text: str) -> str:
+        if self._key is None:
+            return text
+        if self._of_key is None:
+            self._of_key = Redactor([self._key.reveal()], only=[KNOWN])
+        return self._of_key.text(text)[0]
 
     def scrubbed(self, error: LlmError) -> LlmError:
         """The error without a secret, should the server have repeated one, and not too long."""

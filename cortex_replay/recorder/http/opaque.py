@@ -13,9 +13,16 @@ from cortex_replay.recorder.http.call import Call
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["encoded_body", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
+__all__ = [
+    "CREDENTIALS",
+    "encoded_body",
+    "is_worth_keeping",
+    "opaque_exchange",
+    "opaque_key",
+    "opaque_request",
+]
 
-_CREDENTIALS: Final = frozenset(
+CREDENTIALS: Final = frozenset(
     [
         "access_token",
         "api-key",
@@ -32,6 +39,7 @@ _CREDENTIALS: Final = frozenset(
         "token",
     ]
 )
+"""Names in a query whose values take no part in a key; what they are is part of every recorded key."""
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)
 _PASSING: Final = (401, 403, 408, 409, 425, 429)
 
@@ -41,7 +49,7 @@ def opaque_request(call: Call) -> dict[str, JsonValue]:
     query: list[JsonValue] = [
         [name, value]
         for name, value in sorted(parse_qsl(call.query, keep_blank_values=True))
-        if name.lower() not in _CREDENTIALS
+        if name.lower() not in CREDENTIALS
     ]
     return {
         "upstream": call.route.upstream,

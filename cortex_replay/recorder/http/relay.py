@@ -10,8 +10,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.recorder.http.call import Call, Headers
+from cortex_replay.recorder.http.opaque import CREDENTIALS
 from cortex_replay.recorder.http.routes import METHODS, path_problem
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
+from cortex_replay.secret_names import is_plain, is_secret_header
 
 if TYPE_CHECKING:
     from cortex_replay.adapters._http import Http, Relayed
@@ -154,10 +156,11 @@ class Relay:
 
     def _learn_keys(self, headers: list[tuple[str, str]], query: str) -> None:
         """A key that a client brings itself is passed on, and must not be stored any more than ours."""
-        values = [value.rpartition(" ")[2] for name, value in headers if name in _KEYS]
-        values += [value for name, value in parse_qsl(query) if name == "key"]
+        values = [value.rpartition(" ")[2] for name, value in headers if is_secret_header(name)]
+        values += [value for name, value in parse_qsl(query) if name.lower() in CREDENTIALS]
         for value in values:
-            self._learn(value)
+            if not is_plain(value):  # what a server without keys is given: "not-needed"
+                self._learn(value)
 
     async def aclose(self) -> None:
         for http, _ in self._clients.values():
