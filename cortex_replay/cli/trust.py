@@ -140,7 +140,7 @@ def _tell(asked: list[_Asked], *, as_json: bool) -> int:
         output.print_json({"asked": rows})
     else:
         for one in asked:
-            click.echo(_row(one))
+            output.echo(_row(one))
         if not asked:
             output.talk("this project asks for nothing that needs to be allowed")
     return 0 if all(one.is_allowed for one in asked) else 4
@@ -153,7 +153,7 @@ def _print(consents: list[Consent], *, as_json: bool) -> None:
         output.print_json({"file": path and shown_path(path), "trust": rows})
         return
     for one in consents:
-        click.echo(output.escaped(f"{one.server}  {one.key}"))
+        output.echo(output.escaped(f"{one.server}  {one.key}"))
 
 
 def _add(consents: list[Consent], *, as_json: bool) -> None:
@@ -164,7 +164,7 @@ def _add(consents: list[Consent], *, as_json: bool) -> None:
         _print(new, as_json=True)
     else:
         for one in new:
-            click.echo(output.escaped(f"allowed: {one.key} to {one.server}"))
+            output.echo(output.escaped(f"allowed: {one.key} to {one.server}"))
         output.talk(f"remembered in {output.escaped(shown_path(path))}")
     if is_ci(os.environ):
         output.talk(f"warning: CI is set, where this does not count; set {TRUST_VARIABLE}")
@@ -180,6 +180,6 @@ def _remove(server: str, key: str | None, *, as_json: bool) -> None:
         _print(sorted(gone), as_json=True)
         return
     for one in sorted(gone):
-        click.echo(output.escaped(f"no longer allowed: {one.key} to {one.server}"))
+        output.echo(output.escaped(f"no longer allowed: {one.key} to {one.server}"))
     if not gone:
         output.talk("nothing of that was allowed")

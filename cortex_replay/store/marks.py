@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hmac
-import logging
 import os
 import secrets
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.hashing import keyed_hex
+from cortex_replay.redact.logs import logger_of
 
 try:
     import fcntl
@@ -25,7 +25,7 @@ except ImportError:  # Windows, where nothing is written
 
 __all__ = ["Marker", "known_marker", "user_marker"]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _FOLDER: Final = "cortex-replay"
 _KEY: Final = "mark.key"

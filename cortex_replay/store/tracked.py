@@ -22,6 +22,6 @@ def is_tracked(root: Path, name: str) -> bool:
         return False  # nobody starts git to hear that
     try:
         repository = Repository(root)
-        return bool(repository.run("ls-files", "-z", "--", f":(top,icase,literal){repository.prefix}{name}"))
+        return repository.tracks(f"{repository.prefix}{name}")
     except StoreIo:
         return False

@@ -53,7 +53,8 @@ def test_what_the_rpc_gives_from_the_store_is_a_hit(shell: Shell, tmp_path: Path
         "client = AdminClient(os.environ['CORTEX_REPLAY_GATEWAY'] + '/rpc', os.environ['CI_TOKEN'])\n"
         "print(client.complete('local', 'm', 'Hello.').content)\n"
     )
-    command = ["record", "--store", "llm", "--json", "--", sys.executable, "-c", program]
+    options = ["--store", "llm", "--json", "--pass-env", "CI_TOKEN"]
+    command = ["record", *options, "--", sys.executable, "-c", program]
     first, again = (shell.run(*command, LOCAL_KEY=REAL_KEY) for _ in range(2))
 
     assert (first.status, again.status) == (0, 0), first.talk + again.talk

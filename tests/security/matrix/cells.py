@@ -241,7 +241,10 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> tuple[int | None
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
             unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-            return None if was_killed else process.returncode, usage.ru_maxrss // unit
+            # Until it runs its program, a new process counts what this one holds.
+            ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            largest = usage.ru_maxrss if usage.ru_maxrss > ours else 0
+            return None if was_killed else process.returncode, largest // unit
         if not was_killed and time.monotonic() > deadline:
             was_killed = True
             os.killpg(process.pid, signal.SIGKILL)
