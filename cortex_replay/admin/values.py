@@ -19,6 +19,7 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue, f32_text
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact.process import process_redactor
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["METHOD", "LlmCompleteInput", "LlmCompleteMessage", "LlmCompleteOutput", "LlmCompleteUsage"]
@@ -241,8 +242,10 @@ def _said(value: object) -> str:
         case float():
             return f"floating point `{orjson.dumps(value).decode()}`"
         case str():
-            quoted = json.dumps(value[:_SHOWN], ensure_ascii=not value.isprintable())
-            return f"string {quoted}{'...' if len(value) > _SHOWN else ''}"
+            # Redacted before it is cut: half a secret is not found any more.
+            clean = process_redactor().text(value)[0]
+            quoted = json.dumps(clean[:_SHOWN], ensure_ascii=not clean.isprintable())
+            return f"string {quoted}{'...' if len(clean) > _SHOWN else ''}"
         case list() | tuple():
             return "sequence"
         case Mapping():

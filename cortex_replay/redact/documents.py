@@ -8,8 +8,7 @@ stand at one and the same place in each item of a list are one sequence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import orjson
@@ -28,6 +27,9 @@ _STREAMED: Final = "data:"
 _FIELD: Final = re.compile(r"([A-Za-z]*+): ?(.*)")
 LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 """The lines of a text, as streams count them: JSON may hold the other ends of lines that Python knows."""
+_IN_WORD: Final = re.compile(r"[\w+/-]")
+_LONGEST_SPLIT: Final = 2048
+"""Of a secret in pieces, escaped or not."""
 _MOST_LISTS: Final = 8
 """Of the lists around a string, the innermost: else deep nesting takes time that grows with its depth."""
 
@@ -56,13 +58,29 @@ class PieceSequence(NamedTuple):
 
     @property
     def neighbours(self) -> list[tuple[str, str]]:
-        """Each two strings of a plain list: a secret may begin with one, whatever the one before ends in."""
-        return list(pairwise(self.pieces)) if self.place.endswith("[]") else []
+        """Each string of a plain list and what follows it: a secret may begin with any, whatever the one
+        before ends in."""
+        return list(_followed(self.pieces)) if self.place.endswith("[]") else []
 
     @property
     def readings(self) -> list[str]:
         """The texts that they may be."""
-        return ["".join(self.pieces), *(first + second for first, second in self.neighbours)]
+        return ["".join(self.pieces), *(first + behind for first, behind in self.neighbours)]
+
+
+def _followed(pieces: list[str]) -> Iterator[tuple[str, str]]:
+    """Those whose start the joined text hides, as long as that takes a few times the time to read it."""
+    whole, at = "".join(pieces), 0
+    left = 4 * len(whole) + 2**16
+    for piece in pieces[:-1]:
+        if at and piece and _IN_WORD.match(whole, at - 1):
+            first = piece[-_LONGEST_SPLIT:]
+            behind = whole[at + len(piece) : at + len(piece) + _LONGEST_SPLIT]
+            left -= len(first) + len(behind)
+            if left < 0:
+                return
+            yield first, behind
+        at += len(piece)
 
 
 def place_of(path: Path) -> str:

@@ -41,7 +41,8 @@ _SMALL: Final = b"abcdefghijklmnopqrstuvwxyz+/-_"
 _NEEDLE: Final = b"#" * SHORTEST_RUN
 _TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 _HEX: Final = "0123456789abcdef"
-_LINE_END: Final = re.compile(r"\r?\n[ \t]{0,16}")
+_LINE_END: Final = re.compile(r"(?:\r?\n[ \t]{0,16}){1,2}")
+_MOST_BETWEEN: Final = 36
 # Each begins with a literal, so that a text is skipped through to the next of those.
 _PERCENT: Final = re.compile("%[0-9A-Fa-f]{2}")
 _BACKSLASH: Final = re.compile(
@@ -220,6 +221,6 @@ def base64_views(text: str, runs: Iterable[Span]) -> Iterator[View]:
 
 def _goes_on(text: str, line: Span, start: int) -> bool:
     """Whether a run that begins at ``start`` is the next line of the base64 that ``line`` ends."""
-    if line[1] - line[0] < _WRAPPED_FROM or start - line[1] > 18:
+    if line[1] - line[0] < _WRAPPED_FROM or start - line[1] > _MOST_BETWEEN:
         return False
     return _LINE_END.fullmatch(text, line[1], start) is not None

@@ -73,8 +73,9 @@ def redact_whole(
         redact_pieces: Gets what may be pieces of one text, and gives as many.
     """
     tree = _parse(document, None, 0, 0)
-    _redact_leaves(tree, redact_text)
+    # Joined first: what one piece seems to hold may be half of what all of them do.
     _Joining(redact_pieces).take(tree, [])
+    _redact_leaves(tree, redact_text)
     written: JsonValue = _write(tree, redact_text)
     return written
 

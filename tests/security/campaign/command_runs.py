@@ -148,7 +148,8 @@ def judge_inspection(root: Path, planter: Planter) -> Outcome:
         "verify of a store with secrets", count=_FEW, classes=("known",), encodings=["plain", "hex"]
     )
     for one in unlisted:
-        (sandbox.given / "old/fixtures" / f"{one.tag}-{one.written.replace('/', '')[:150]}.json").touch()
+        if len(one.written) < 230:  # no name is longer, and half a secret is none
+            (sandbox.given / "old/fixtures" / f"{one.tag}-{one.written.replace('/', '')}.json").touch()
     sandbox.run("verify", *store)
     return sandbox.judged()
 
