@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,8 @@ _TABLES: Final = ("providers", "redaction", "normalisers", "prices", "callers")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
 _PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
+_GIT_FOLDER: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
+"""Also as some file systems spell it."""
 _OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers"])
 """What the user's own file cannot say: it would make one store mean two things."""
 
@@ -314,7 +317,10 @@ class _Reader:
 def _refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
     """Refuse a store beyond the repository of the file that names it: commands write and remove there."""
     above = (one for one in (folder, *folder.parents) if os.path.lexists(one / ".git"))
-    if not Path(os.path.normpath(store)).is_relative_to(next(above, folder)):
+    normal = Path(os.path.normpath(store))
+    if any(_GIT_FOLDER.fullmatch(part) for part in normal.parts):
+        raise InvalidRequest(where, "is in git's own folder, where no store belongs")
+    if not normal.is_relative_to(next(above, folder)):
         reason = "is outside of this project; only you can name such a store: --store or CORTEX_REPLAY_STORE"
         raise InvalidRequest(where, reason)
 
