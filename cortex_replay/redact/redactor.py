@@ -201,6 +201,12 @@ class Redactor:
         if are_in(self._masked(_written(document))):
             places = [self._place(leaf) for leaf in leaves(document) if are_in(self._masked(leaf.text))]
             places = places or ["the document"]
+        # The blocks of a system prompt are stored as one text with empty lines between them.
+        blocks = [leaf for leaf in leaves(document) if "\n\n" in leaf.text]
+        if blocks and are_in(self._masked(_BETWEEN.join(map(_without_empty_lines, blocks)))):
+            places += [
+                self._place(leaf) for leaf in blocks if are_in(self._masked(_without_empty_lines(leaf)))
+            ]
         if are_in(self._masked(_BETWEEN.join("".join(sequence.pieces) for sequence in joined))):
             places += [
                 self._harmless(f"{sequence.place}, joined")
@@ -282,6 +288,10 @@ class Redactor:
             at = _whole_escape_end(text, end)
             whole.append((begin, at, rule))
         return whole
+
+
+def _without_empty_lines(leaf: Leaf) -> str:
+    return leaf.text.replace("\n\n", "")
 
 
 def _is_any(found: Iterable[Found]) -> bool:

@@ -51,6 +51,8 @@ _PAIR: Final = re.compile(
     ("[^"]{0,4096}"|'[^']{0,4096}'|[^\s;,&"']{1,4096})""",
     re.VERBOSE,
 )
+_RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w-]{16,}", re.ASCII)
+"""The last part of a URL that is a secret as a whole."""
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token)\s+(\S.*)", re.DOTALL)
 _USER_AND_PASSWORD: Final = re.compile(r"[\w.@+-]{1,64}:(\S+)")
 _BREAK: Final = re.compile(r"\\r?\\n|\\n")
@@ -99,7 +101,7 @@ def _bare(value: str) -> str:
 
 
 def _parts(name: str, value: str) -> Iterator[str]:
-    yield from _in_urls(value, is_whole=is_webhook(name))
+    yield from _in_urls(value, is_whole=is_webhook(name), is_secret=is_secret_variable(name))
     if value.startswith(("{", "[")):
         yield from _in_json(value)
     if "=" in value or ":" in value:
@@ -126,7 +128,7 @@ def _whole(name: str, value: str) -> Iterator[str]:
         yield from filter(None, re.split(r"[\s,;]+", value))
 
 
-def _in_urls(value: str, *, is_whole: bool) -> Iterator[str]:
+def _in_urls(value: str, *, is_whole: bool, is_secret: bool) -> Iterator[str]:
     for match in _URL.finditer(value):
         user_info, at, host = match[1].rpartition("@")
         user, colon, password = user_info.partition(":")
@@ -136,8 +138,9 @@ def _in_urls(value: str, *, is_whole: bool) -> Iterator[str]:
             yield unquote(password)
         if at and not password and (len(user) >= 20 or user == "x-access-token"):
             yield user
-        if is_whole and len(match[2]) > 1:
-            yield match[2].lstrip("/")
+        path = match[2].rstrip("/")
+        if (is_whole and len(path) > 1) or (is_secret and _RANDOM.fullmatch(path.rpartition("/")[2])):
+            yield path.lstrip("/")
 
 
 def _in_json(value: str) -> Iterator[str]:

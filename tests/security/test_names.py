@@ -285,6 +285,14 @@ def test_a_field_that_names_none(name: str) -> None:
     assert not is_secret_field(name)
 
 
+def test_a_url_that_is_a_secret_as_a_whole() -> None:
+    """A webhook is one, whatever the variable is called; the address of a service is none."""
+    path = "services/T0" + "A1B2C3D4/B0Z9Y8X7W6/" + "q1W2e3R4t5Y6u7I8o9P0a1S2"
+    assert secrets_in("CHAT_API_KEY", f"https://hooks.example/{path}") == [path]
+    assert secrets_in("CHAT_API_KEY", "https://auth.example/realms/production/tokens") == []
+    assert secrets_in("CHAT_URL", f"https://hooks.example/{path}") == []
+
+
 KNOWN_TO_ALL = """
 import json, os, sys
 from pathlib import Path

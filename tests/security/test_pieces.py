@@ -53,6 +53,14 @@ def test_base64_goes_on_behind_an_empty_line() -> None:
     assert BASIC[90:110] not in clean
 
 
+@pytest.mark.parametrize("cut", [5, 20, 41])
+@pytest.mark.parametrize("written", [KNOWN, KNOWN.encode().hex(), BASIC])
+def test_a_known_value_in_two_system_blocks_is_found(written: str, cut: int) -> None:
+    system = f"You are helpful. {written[:cut]}\n\n{written[cut:]} Be brief."
+
+    assert Redactor([KNOWN]).left_in({"request": {"system": system}}) == ["request.system"]
+
+
 @pytest.mark.parametrize("count", [1000, 4000])
 def test_many_small_strings_are_read_a_few_times_at_most(count: int) -> None:
     from cortex_replay.redact.documents import sequences  # noqa: PLC0415
