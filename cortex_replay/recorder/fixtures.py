@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
@@ -19,6 +20,8 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
 __all__ = ["FixtureMaker"]
+
+_BETWEEN_BLOCKS: Final = "\n\n"
 
 
 class FixtureMaker:
@@ -91,7 +94,11 @@ class FixtureMaker:
             self._store.remove_failure(*key, n)
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
-        plain, hits = self._redactor.document(request.to_dict())
+        # The blocks of a system prompt are one text by now, with empty lines between them.
+        blocks, across = self._redactor.pieces(request.system.split(_BETWEEN_BLOCKS))
+        whole = {**request.to_dict(), "system": _BETWEEN_BLOCKS.join(blocks)} if across else request.to_dict()
+        plain, hits = self._redactor.document(whole)
+        hits = [*across, *hits]
         if not hits or not isinstance(plain, dict):
             return request, hits
         try:

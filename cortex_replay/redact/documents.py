@@ -58,9 +58,9 @@ class PieceSequence(NamedTuple):
 
     @property
     def neighbours(self) -> list[tuple[str, str]]:
-        """Each string of a plain list and what follows it: a secret may begin with any, whatever the one
-        before ends in."""
-        return list(_followed(self.pieces)) if self.place.endswith("[]") else []
+        """Each string of a plain list, or of a stream of plain texts, and what follows it: a secret may begin
+        with any, whatever the one before ends in."""
+        return list(_followed(self.pieces)) if self.place.endswith(("[]", ".data")) else []
 
     @property
     def readings(self) -> list[str]:

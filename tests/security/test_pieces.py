@@ -45,6 +45,13 @@ def test_a_secret_may_begin_with_any_string_of_a_list(before: str) -> None:
     assert Redactor().found_in({"input": pieces})
 
 
+def test_a_secret_may_begin_with_any_event_of_plain_text() -> None:
+    key = "gh" + "p_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    pieces = ["tag-1", key[:1], key[1:9], key[9:]]
+
+    assert Redactor().found_in({"events": [{"text": f"data: {piece}\n\n"} for piece in pieces]})
+
+
 def test_base64_goes_on_behind_an_empty_line() -> None:
     text = f"{BASIC[:82]}\n\n{BASIC[82:]} end"
 
