@@ -78,7 +78,7 @@ def run(*arguments: object) -> tuple[int, str]:
 
 
 def commit(root: Path, message: str) -> None:
-    git(root, "add", "-A", "-f")
+    git(root, "add", "-A", "-f", "--", ".", ":(exclude,glob)**/.cortex-replay/**")
     git(root, "commit", "-q", "-m", message)
 
 

@@ -183,7 +183,7 @@ _FAULTS = {
     "ends as nobody said": ("end: exit status 77", "raise SystemExit(77)"),
     "dies of a signal": ("end: exit status -11", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
     "hangs": ("end: it ran for more than", "import time; time.sleep(60)"),
-    "takes memory": ("end: it took", "x = b'x' * (90 << 20)"),
+    "takes memory": ("end: it took", "x = b'x' * (1 << 30)"),
     "leaves a process": ("end: it ", "import subprocess; subprocess.Popen(['sleep', '60'])"),
 }
 
