@@ -49,14 +49,17 @@ _SAFE: Final = (
 READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFE
 """To open a file for reading: no link is followed, no pipe waited for."""
 _FOLDER: Final = READ_FLAGS | getattr(os, "O_DIRECTORY", 0)
+_TOPS: Final = (".git", "cortex-replay.toml", "pyproject.toml")
+"""What stands at the top of a project."""
 
 
 def anchor_of(path: Path) -> Path:
     """The folder from which ``path`` is reached without following a link.
 
     A repository may hold links, and its writer chose them; those above it are the user's own. So it is
-    this folder where the path is below it, else the top of the outermost git repository on the path (what a
-    link leads to may be another one), else the parent.
+    this folder where the path is below it, else the outermost folder on the path that looks like the top of
+    a project (what a link leads to may be another one), else, for a relative path, the folder that it has
+    in common with this one: an unpacked archive has no ``.git``. Else it is the parent.
     """
     absolute = absolute_path(path)
     with suppress(FileNotFoundError):  # this folder is gone
@@ -64,9 +67,11 @@ def anchor_of(path: Path) -> Path:
         if absolute.is_relative_to(here) and here.parent != here:
             return here
     for folder in reversed(absolute.parents):
-        if os.path.lexists(folder / ".git"):
+        if any(os.path.lexists(folder / name) for name in _TOPS):
             return folder
-    return absolute.parent
+    above = absolute.parent
+    common = above if path.is_absolute() else Path(os.path.commonpath([above, Path.cwd()]))
+    return above if common.parent == common else common
 
 
 class Folder:

@@ -22,7 +22,7 @@ def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list
     except (LlmError, click.UsageError):
         return []
     return [
-        CompletionItem(item.prompt_hash[:16], help=item.model)
+        CompletionItem(item.prompt_hash[:16], help=output.escaped(item.model))
         for item in stored
         if item.prompt_hash.startswith(typed)
     ]

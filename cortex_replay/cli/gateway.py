@@ -13,12 +13,14 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.leftovers import take_over_leftovers
-from cortex_replay.config import Mode, Settings, load_settings
+from cortex_replay.config import CallerSettings, Mode, Settings, load_settings
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway.providers import adapter_for, redactor_for
 from cortex_replay.recorder.faults import Fault, Faults
 from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.recorder.meter import Meter, MeteredAdapter
 from cortex_replay.store import Store
+from cortex_replay.store.tracked import is_tracked
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
@@ -157,6 +159,8 @@ def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
         return None
     from cortex_replay.gateway.rpc import Rpc  # noqa: PLC0415 - few have callers
 
+    for name, caller in settings.callers.items():
+        _refuse_tracked_token(name, caller)
     rpc = Rpc(
         settings,
         os.environ,
@@ -167,6 +171,14 @@ def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
     for name in rpc.callers.without_token:
         output.talk(f"warning: the caller {output.escaped(name)} has no token, and cannot call over HTTP")
     return rpc
+
+
+def _refuse_tracked_token(name: str, caller: CallerSettings) -> None:
+    """Whoever has the repository would have the token, and could spend the user's key."""
+    root, file = caller.root_of("token_file"), caller.token_file
+    if root is not None and file is not None and is_tracked(root, os.path.relpath(file, root)):
+        reason = "git tracks it, so it is no secret; take it out of the repository, and make a new one"
+        raise InvalidRequest(f"callers.{name}.token_file", reason)
 
 
 def quoted_command(*words: str | Path) -> str:

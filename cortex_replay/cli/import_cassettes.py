@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.config import known_secrets, load_settings
+from cortex_replay.disk import Folder
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
@@ -91,6 +93,8 @@ def import_command(
 
     root = the_store(ctx, store)
     named = _hosts_in(hosts)
+    for given in cassettes:
+        _refuse_behind_link(given)
     settings = load_settings(Path(), os.environ, {"store": root}).settings
     known = list(known_secrets(settings, os.environ))
 
@@ -137,6 +141,16 @@ def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
         yield store
     finally:
         store.discard()
+
+
+def _refuse_behind_link(path: Path) -> None:
+    """A repository's own link may lead to recordings that are nobody else's business."""
+    try:
+        Folder.reach(path if path.is_dir() else path.parent).close()
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise click.UsageError(f"{path} is behind a link; name it itself: {path.resolve()}") from None
 
 
 def _hosts_in(given: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from cortex_replay.config.files import read_at_most, shown_path
 from cortex_replay.config.settings import CallerSettings, ProviderSettings, Settings
 from cortex_replay.config.trust import refuse_without_consent
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
+from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, is_secret_variable, secrets_in
 
 __all__ = ["key_for", "key_origin", "known_secrets", "refuse_outside", "token_for"]
 
@@ -54,10 +54,23 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
     """A caller's token, as :func:`key_for` finds a key.
 
     Raises:
-        InvalidRequest: The file is not there, or others could read it.
+        InvalidRequest: The file is not there, or others could read it; or a project takes for a token what
+            is none, and what its writer may know.
     """
     root = caller.root_of("token_file")
+    variable = _variable_of(caller.token_env, environment)
+    if variable is not None and caller.root_of("token_env") is not None and not _is_for_token(variable):
+        reason = (
+            "this project takes it for a caller's token, but others may know what it holds; use a variable "
+            "that is named as a secret is, such as CI_CALLER_TOKEN, or name this one in your own file"
+        )
+        raise InvalidRequest(f"token_env {variable}", reason)
     return _secret_of(caller.token_env, caller.token_file, "token_file", environment, root)
+
+
+def _is_for_token(variable: str) -> bool:
+    """Whether somebody set a variable to hold a token; ``PATH`` and ``GITHUB_SHA`` are long, too."""
+    return is_secret_variable(variable) or "caller" in variable.lower()
 
 
 def _secret_of(

@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
@@ -41,6 +41,7 @@ from cortex_replay.config.settings import (
     ProjectSays,
     ProviderSettings,
     Redaction,
+    SensitivityLevel,
     Settings,
     pattern_names,
     refuse_foreign_field,
@@ -60,6 +61,15 @@ _TABLES: Final = ("providers", "redaction", "normalisers", "prices", "callers")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
 _PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
+_LONGEST_STEM: Final = 36
+_CEILINGS: Final[Mapping[str, Callable[[Any], int]]] = {
+    "budget_calls": int,
+    "budget_tokens": int,
+    "max_sensitivity": get_args(SensitivityLevel).index,
+}
+"""What a user sets as a limit for every project: a project can lower it, and not lift it."""
+_PATHS_OF_GATEWAY: Final = re.compile(r"v[0-9]+[a-z0-9]*|api|rpc", re.IGNORECASE)
+"""Where clients ask that name no provider: ``/v1/messages``, ``/api/chat``, ``/rpc``."""
 _GIT_FOLDER: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
 """Also as some file systems spell it."""
 _OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers"])
@@ -162,20 +172,44 @@ class _Said:
             given = self.providers[name]
             if given["kind"].value == weaker.kinds[name]:  # else it is another provider altogether
                 providers[name] = weaker.providers[name] | given
+        own, further = weaker.redaction.extra_patterns, self.redaction.extra_patterns
+        names = _own_names(own, further)
+        table = "redaction.extra_patterns"
+        renamed = {f"{table}.{names[name]}": weaker.origins[f"{table}.{name}"] for name in own}
         redaction = Redaction(
-            extra_patterns={**weaker.redaction.extra_patterns, **self.redaction.extra_patterns},
+            extra_patterns={**{names[name]: pattern for name, pattern in own.items()}, **further},
             redact_key=self.redaction.redact_key,
             known_env=(*weaker.redaction.known_env, *self.redaction.known_env),
         )
+        stricter = {
+            name: weaker.scalars[name]
+            for name, rank in _CEILINGS.items()
+            if name in weaker.scalars
+            and name in self.scalars
+            and rank(weaker.scalars[name].value) < rank(self.scalars[name].value)
+        }
         return _Said(
-            weaker.scalars | self.scalars,
+            weaker.scalars | self.scalars | stricter,
             providers,
             redaction,
             self.normalisers,
             weaker.prices | self.prices,
             weaker.callers | self.callers,
-            weaker.origins | self.origins,
+            weaker.origins | renamed | self.origins,
         )
+
+
+def _own_names(own: Mapping[str, str], of_project: Mapping[str, str]) -> dict[str, str]:
+    """What the user's own patterns are called beside those of a project, which cannot take one away by
+    giving another its name."""
+    names: dict[str, str] = {}
+    for name, pattern in own.items():
+        free, number = name, 1
+        while of_project.get(free, pattern) != pattern or (free != name and free in own):
+            number += 1
+            free = f"{name[:_LONGEST_STEM]}-{number}"
+        names[name] = free
+    return names
 
 
 class _Reader:
@@ -234,6 +268,9 @@ class _Reader:
 
     def _provider(self, name: str, entry: object) -> dict[str, _Given]:
         table = self._as_table(entry, "providers", name)
+        if _PATHS_OF_GATEWAY.fullmatch(name):
+            reason = "calls of other providers begin with this word, and would go here; choose another name"
+            raise InvalidRequest(self._file.where("providers", name), reason)
         self._refuse_unknown(table, PROVIDER_CHECKS, "providers", name)
         if "kind" not in table and name not in self._kinds:
             kinds = ", ".join(get_args(Kind))
@@ -317,12 +354,12 @@ class _Reader:
 def _refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
     """Refuse a store beyond the repository of the file that names it: commands write and remove there."""
     above = (one for one in (folder, *folder.parents) if os.path.lexists(one / ".git"))
-    normal = Path(os.path.normpath(store))
-    if any(_GIT_FOLDER.fullmatch(part) for part in normal.parts):
-        raise InvalidRequest(where, "is in git's own folder, where no store belongs")
-    if not normal.is_relative_to(next(above, folder)):
+    project, normal = next(above, folder), Path(os.path.normpath(store))
+    if not normal.is_relative_to(project):
         reason = "is outside of this project; only you can name such a store: --store or CORTEX_REPLAY_STORE"
         raise InvalidRequest(where, reason)
+    if any(_GIT_FOLDER.fullmatch(part) for part in normal.relative_to(project).parts):
+        raise InvalidRequest(where, "is in git's own folder, where no store belongs")
 
 
 def _at_home(path: Path, home: str) -> Path:

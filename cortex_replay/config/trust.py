@@ -28,7 +28,7 @@ from cortex_replay.config import checks
 from cortex_replay.config.files import read_at_most, shown_path, user_folder
 from cortex_replay.config.servers import server_of
 from cortex_replay.config.settings import ProviderSettings
-from cortex_replay.disk import PRIVATE, write_whole
+from cortex_replay.disk import PRIVATE, Folder
 from cortex_replay.errors import InvalidRequest
 
 __all__ = [
@@ -186,7 +186,8 @@ def remembered(environment: Mapping[str, str]) -> frozenset[Consent]:
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError as error:
-        raise InvalidRequest(where, f"cannot be read: {error.strerror}") from None
+        reason = "it is a symbolic link; make it a file of its own" if path.is_symlink() else error.strerror
+        raise InvalidRequest(where, f"cannot be read: {reason}") from None
     is_others = hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & 0o022)
     if not stat.S_ISREG(facts.st_mode) or is_others:
         raise InvalidRequest(where, "others could have written it; make it a file of your own, mode 0600")
@@ -208,5 +209,7 @@ def remember(consents: Iterable[Consent], environment: Mapping[str, str]) -> Pat
     if path is None:
         raise InvalidRequest("trust", "there is no folder of yours; set HOME or XDG_CONFIG_HOME")
     rows = [{"server": one.server, "key": one.key} for one in sorted(consents)]
-    write_whole(path, tomli_w.dumps({"trust": rows}).encode(), mode=PRIVATE, make_folder=True)
+    data = tomli_w.dumps({"trust": rows}).encode()
+    with Folder.make_at(path.parent) as folder:  # the user's own, and so are the links that lead there
+        folder.replace(path.name, data, f".{path.name}.tmp-{os.getpid()}", mode=PRIVATE)
     return path

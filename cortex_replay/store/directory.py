@@ -32,14 +32,14 @@ class DirectorySource:
     """A store's root folder."""
 
     def __init__(self, root: Path) -> None:
+        self.path = absolute_path(root)
+        """As it was named: a writer goes this way, and follows no link from the anchor on."""
         try:
-            self.root = root.resolve(strict=True)
+            self.root = self.path.resolve(strict=True)  # of the same name: ``..`` means to all the same
         except (OSError, RuntimeError, ValueError) as error:
             raise StoreIo(f"the store {root} cannot be opened: {_reason(error)}") from None
         if not self.root.is_dir():
             raise StoreIo(f"the store {root} is not a folder")
-        self.path = absolute_path(root)
-        """As it was named: a writer goes this way, and follows no link from the anchor on."""
         self.anchor = anchor_of(root)
 
     def has_folder(self, name: str) -> bool:

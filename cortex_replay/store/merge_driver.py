@@ -18,13 +18,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo
-from cortex_replay.store.git import Repository
+from cortex_replay.store.git import Repository, find_top
 from cortex_replay.store.paths import shown
 
 __all__ = ["install_driver", "mend_driver"]
@@ -38,7 +40,14 @@ _PROBE: Final = (
     "import json, sys; sys.path.append(sys.argv[1]); import cortex_replay.cli.merge_driver as driver; "
     "print(json.dumps([driver.__file__, *sys.path]))"
 )
+_UNSET: Final = (
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX "
+    "GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS"
+)
+"""What git, or a program that calls it, says to the driver and the question is not about. With literal
+pathspecs, as Magit asks for them, it would be about files that nobody has."""
 _SECONDS: Final = 60
+_MAX_PATH: Final = 2**14
 _UNSAFE: Final = f"{_DRIVER} of this clone ran modules of the work tree"
 _REFUSAL: Final = "cortex-replay: this branch holds files in the Python environment, which was not run"
 _WITHOUT: Final = "without the driver, git merges line by line and `cortex-replay index` resolves conflicts"
@@ -107,12 +116,35 @@ def _tell(repository: Repository, line: str) -> None:
 
 
 def _change(repository: Repository, *arguments: str) -> None:
-    """Change the configuration of this clone, unless git would write it through a link."""
-    common = os.fsdecode(repository.run("rev-parse", "--git-common-dir")).rstrip("\n")
-    config = repository.top / common / "config"
+    """Change the configuration of this clone, unless git would write through a link, or to another clone."""
+    _refuse_another_clone(repository)
+    config = _common_folder(repository) / "config"
     if config.is_symlink():
         raise StoreIo(f"{shown(str(config))} is a link; git would write to where it leads")
     repository.run("config", "--local", *arguments)
+
+
+def _refuse_another_clone(repository: Repository) -> None:
+    """An archive can bring a ``.git`` that leads to any repository of the user's."""
+    if "GIT_DIR" in os.environ:
+        return  # the user says so, or git itself
+    entry = repository.top / ".git"
+    folder = Path(os.fsdecode(repository.run("rev-parse", "--absolute-git-dir")).rstrip("\n"))
+    common = _common_folder(repository)
+    knows_us = folder == common == entry
+    if not knows_us and folder == common:  # of a submodule; or apart, where it is nobody else's
+        named = os.fsdecode(repository.run("config", "--local", "--get", "core.worktree", accept=(0, 1)))
+        is_here = (folder / named.rstrip("\n")).resolve() == repository.top
+        knows_us = is_here if named.strip() else folder.name != ".git"
+    elif not knows_us and folder.parent == common / "worktrees":
+        with suppress(OSError), Folder.at(folder) as opened:
+            named = os.fsdecode(opened.read("gitdir", _MAX_PATH)).rstrip("\n")
+            knows_us = (folder / named).resolve() == entry
+    if not knows_us:
+        raise StoreIo(
+            f"{shown(str(entry))} leads to {shown(str(common))}, which belongs to another work tree; "
+            "whoever packed this may have planted it"
+        )
 
 
 @cache
@@ -149,28 +181,55 @@ def _find_start() -> _Start:
 def _line(start: _Start, repository: Repository) -> str:
     """What git is to run."""
     command = f"{_words(start.words)} {_ARGUMENTS}"
-    top = repository.top
-    inside = [place.relative_to(top).as_posix() for place in start.places if place.is_relative_to(top)]
+    inside: dict[Path, list[str]] = {}
+    for place in start.places:
+        top = _work_tree_of(place, repository)
+        if top is not None:
+            inside.setdefault(top, []).append(place.relative_to(top).as_posix())
+    for top, places in inside.items():
+        around = repository if top == repository.top else Repository(top)
+        tracked = [place for place in places if place == "." or around.tracks(place)]
+        if tracked:
+            raise StoreIo(
+                f"git tracks {shown(str(top / tracked[0]))}, and the driver would run what a branch holds "
+                "there. Install cortex-replay elsewhere, then run: cortex-replay init --driver-only. "
+                f"{_WITHOUT}"
+            )
     if not inside:
         return command
-    tracked = [place for place in inside if place == "." or repository.tracks(place)]
-    if tracked:
-        raise StoreIo(
-            f"git tracks {shown(str(top / tracked[0]))}, and the driver would run what a branch holds there. "
-            f"Install cortex-replay elsewhere, then run: cortex-replay init --driver-only. {_WITHOUT}"
-        )
+    tests = " && ".join(_test(top, places) for top, places in inside.items())
     refuse = _words(["echo", f"{_REFUSAL}; {_WITHOUT}"])
-    return f"{_guard(top, inside)} && exec {command}; {refuse} >&2; exit 1"
+    # Git tells its driver which repository and index are in use; the question is about those at the top.
+    guard = f"unset {_UNSET}; {tests}"
+    return f"{guard} && exec {command}; {refuse} >&2; exit 1"
 
 
-def _guard(top: Path, inside: Sequence[str]) -> str:
+def _work_tree_of(place: Path, repository: Repository) -> Path | None:
+    """The work tree that a place is in, if a branch of this repository can be checked out there: all work
+    trees of a clone share one configuration, whichever of them it was told in."""
+    if place.is_relative_to(repository.top):
+        return repository.top
+    try:
+        top = find_top(place)
+        is_shared = top is not None and _common_folder(Repository(top)) == _common_folder(repository)
+    except StoreIo:
+        return None
+    return top if is_shared else None
+
+
+def _common_folder(repository: Repository) -> Path:
+    """Where git keeps what all work trees of a clone share."""
+    common = os.fsdecode(repository.run("rev-parse", "--git-common-dir")).rstrip("\n")
+    return (repository.top / common).resolve()
+
+
+def _test(top: Path, inside: Sequence[str]) -> str:
     """A test, for a shell, that nothing a branch holds stands in or above these places."""
     above = {top / folder for place in inside for folder in PurePosixPath(place).parents}
     tests = [f"test ! -L {_words([str(folder)])}" for folder in sorted(above - {top})]
     patterns = _words(f":(top,icase,literal){place}" for place in inside)
     tests.append(f'test -z "$(git -C {_words([str(top)])} ls-files -- {patterns} || echo unknown)"')
-    # Git tells its driver which repository and index are in use; the question is about those at the top.
-    return f"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; {' && '.join(tests)}"
+    return " && ".join(tests)
 
 
 def _words(words: Iterable[str]) -> str:

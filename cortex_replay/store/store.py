@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from cortex_replay.config.key_rules import Further, KeyRules, key_rules_for
-from cortex_replay.disk import Folder
+from cortex_replay.disk import Folder, absolute_path
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import (
@@ -131,7 +131,7 @@ class Store:
     @classmethod
     def open_or_create(cls, path: str | os.PathLike[str], *, verify: Verify = "full") -> Store:
         """Open the store in ``path``, or make an empty one where there is none yet."""
-        index = Path(path) / INDEX_NAME
+        index = absolute_path(Path(path)) / INDEX_NAME
         if not os.path.lexists(index):
             try:
                 return cls.create(path)

@@ -12,7 +12,7 @@ __all__ = ["is_tracked"]
 
 
 def is_tracked(root: Path, name: str) -> bool:
-    """Whether git tracks ``name`` in the folder ``root``, or anything below it.
+    """Whether git tracks ``name`` in the folder ``root``, anything below it, or something in its way.
 
     Where there is no repository, or no git, nothing is tracked. Letter case does not count: on some file
     systems another spelling is the same folder.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cortex_replay.disk import PRIVATE_FOLDER, Folder
+from cortex_replay.disk import PRIVATE_FOLDER, Folder, absolute_path
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trusted
@@ -82,7 +82,7 @@ def create_store(root: Path) -> None:
     Raises:
         StoreIo: There is an index already, or the disk refuses.
     """
-    if os.path.lexists(root / INDEX_NAME):
+    if os.path.lexists(absolute_path(root) / INDEX_NAME):
         raise StoreIo(f"there is a store already: {root / INDEX_NAME}")
     with translate_errors(), Folder.reach(root, make=True) as folder:
         folder.make_folder(NESTED_FOLDER).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,6 +13,7 @@ from typing import Final
 
 from cortex_replay import validation as check
 from cortex_replay.config import bounds
+from cortex_replay.config.files import read_at_most
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.testing.rules import Rule
 
@@ -40,11 +42,12 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
         InvalidRequest: It cannot be read, or is not a script.
     """
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        facts, data = read_at_most(Path(path), _MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InvalidRequest("script", f"{os.fspath(path)}: {reason or error}") from None
+    if not stat.S_ISREG(facts.st_mode):  # a pipe would be waited for
+        raise InvalidRequest("script", f"{os.fspath(path)}: is not a regular file")
     return parse_rules(data)
 
 

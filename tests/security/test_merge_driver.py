@@ -72,10 +72,10 @@ class Project:
         git(self.root, "add", "-A")
         git(self.root, "commit", "-q", "-m", message)
 
-    def install(self) -> subprocess.CompletedProcess[str]:
+    def install(self, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """``init --driver-only``, by the Python of the environment."""
         command = [str(self.environment / "bin/python"), "-I", "-m", "cortex_replay", "init", "--driver-only"]
-        return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=folder or self.root, capture_output=True, text=True, check=False)
 
     def driver(self) -> str:
         return git(self.root, "config", DRIVER).strip()
@@ -144,6 +144,31 @@ def test_an_environment_that_a_branch_holds_files_in_is_not_run(
     assert "this branch holds files in the Python environment" in said
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"GIT_LITERAL_PATHSPECS": "1"},
+        {"GIT_GLOB_PATHSPECS": "1"},
+        {"GIT_NOGLOB_PATHSPECS": "1"},
+        {"GIT_ICASE_PATHSPECS": "1"},
+    ],
+    ids=str,
+)
+def test_how_git_was_called_makes_no_difference(
+    inside: Project, marker: Path, variables: dict[str, str]
+) -> None:
+    """Magit, for one, calls it with ``--literal-pathspecs``, and the driver inherits that."""
+    assert inside.install().returncode == 0
+    git(inside.root, "checkout", "-q", "theirs")
+    plant(inside.environment / "bin/python", marker, is_program=True)
+    git(inside.root, "add", "-f", ".venv/bin/python")
+    git(inside.root, "commit", "-q", "-m", "hostile")
+    said = git(inside.root, "merge", "main", fails=None, **variables)
+
+    assert not marker.exists()
+    assert "this branch holds files in the Python environment" in said
+
+
 def test_the_branch_that_counts_is_that_of_the_environment(
     inside: Project, tmp_path: Path, marker: Path
 ) -> None:
@@ -155,6 +180,24 @@ def test_the_branch_that_counts_is_that_of_the_environment(
     git(inside.root, "commit", "-q", "-m", "hostile")
     git(inside.root, "worktree", "add", "-q", str(tmp_path / "other"), "theirs")
     git(tmp_path / "other", "merge", "main", fails=True)
+
+    assert not marker.exists()
+
+
+def test_another_worktree_tells_git_of_the_same_environment(
+    inside: Project, tmp_path: Path, marker: Path
+) -> None:
+    """All worktrees have one configuration, and a branch can hold the environment where it lies."""
+    git(inside.root, "worktree", "add", "-q", str(tmp_path / "other"), "theirs")
+    assert inside.install(tmp_path / "other").returncode == 0
+    git(tmp_path / "other", "merge", "-q", "main")
+    assert answers(tmp_path / "other") == {"Hello!", "ours", "theirs"}
+
+    git(inside.root, "checkout", "-q", "-b", "hostile", "theirs~1")
+    plant(inside.environment / "bin/python", marker, is_program=True)
+    git(inside.root, "add", "-f", ".venv/bin/python")
+    git(inside.root, "commit", "-q", "-m", "hostile")
+    git(inside.root, "merge", "main", fails=True)
 
     assert not marker.exists()
 
@@ -358,3 +401,36 @@ def test_the_hooks_that_pre_commit_installs_are_isolated(
         assert done.returncode == 0, done.stderr
 
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("way", ["file", "link", "common", "named"])
+@pytest.mark.parametrize("command", ["init", "verify"])
+def test_an_archive_does_not_lead_to_the_configuration_of_another_clone(
+    tmp_path: Path, way: str, command: str
+) -> None:
+    """By a ``.git`` that is a file, a link, or a folder that shares another's."""
+    git(tmp_path, "init", "-q", "mine")
+    git(tmp_path / "mine", "config", DRIVER, "python -m cortex_replay merge-driver %O %A %B")
+    archive = tmp_path / "archive"
+    assert run("init", "--store", archive)[0] == 0
+    if way == "file":
+        (archive / ".git").write_text("gitdir: ../mine/.git\n")
+    elif way == "named":  # as that of a submodule is
+        (tmp_path / "mine/.git").rename(tmp_path / "mine/sub")
+        git(tmp_path / "mine/sub", "config", "core.worktree", "..")
+        (archive / ".git").write_text("gitdir: ../mine/sub\n")
+        (tmp_path / "mine/.git").symlink_to("sub")
+    elif way == "link":
+        (archive / ".git").symlink_to("../mine/.git")
+    else:
+        (archive / ".git").mkdir()
+        (archive / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (archive / ".git/commondir").write_text("../../mine/.git\n")
+        (archive / ".git/gitdir").write_text(f"{archive}/.git\n")
+    before = (tmp_path / "mine/.git/config").read_text()
+    words = ["init", "--driver-only"] if command == "init" else ["verify"]
+    status, said = run(*words, "--store", archive)
+
+    assert (tmp_path / "mine/.git/config").read_text() == before
+    assert "belongs to another work tree" in said
+    assert status == (1 if command == "init" else 0)

@@ -46,8 +46,10 @@ def read_document(path: Path) -> Any:
     """The one value in a file.
 
     Raises:
-        CassetteError: It is too large, malformed, or more than data.
+        CassetteError: It is too large, malformed, more than data, or elsewhere.
     """
+    if path.is_symlink():  # of a stranger's, perhaps: what it leads to is not for this store
+        raise CassetteError("it is a link; name the file itself")
     if not path.is_file():
         raise CassetteError("it is not a file")
     try:

@@ -117,7 +117,7 @@ class Engine:
         self._renderer = Renderer()
         self._lifted: dict[tuple[str, bytes], _Lifted] = {}
         self._turns: dict[tuple[str, FixtureKey], Turns] = {}
-        self._relay = Relay(upstreams, environment or {}, timeout_ms, self._learn)
+        self._relay = Relay(upstreams, environment or {}, timeout_ms, self._learn, self._finds)
         origin = {"adapter": "gateway", **(meta or {})}
         self._fixtures = FixtureMaker(store, self.redactor, origin, record_failures)
         self._claims = claims
@@ -133,6 +133,9 @@ class Engine:
         """A client has brought a key: it is neither to be stored nor to be shown."""
         self.redactor.learn(key)
         learn(key)
+
+    def _finds(self, document: JsonValue) -> bool:
+        return bool(self.redactor.found_in(document))
 
     def at_once(self, call: Call) -> Reply | None:
         """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""

@@ -6,14 +6,18 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote_plus, urlencode
 
+from cortex_replay.canonical import JsonValue
+from cortex_replay.config.checks import is_key_name
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.recorder.http.aside import aside
 from cortex_replay.recorder.http.call import Call, Headers
 from cortex_replay.recorder.http.opaque import CREDENTIALS
 from cortex_replay.recorder.http.routes import METHODS, path_problem
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
-from cortex_replay.secret_names import is_plain, is_secret_header
+from cortex_replay.secret_names import is_dummy, is_plain, is_secret_header
+from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
     from cortex_replay.adapters._http import Http, Relayed
@@ -66,6 +70,9 @@ _FAMILIES_NOT_GIVEN: Final = ("access-control-", "proxy-", "x-cortex-replay-")
 _KEPT: Final = frozenset(
     ["content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
 )
+_NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
+"""Headers that are called so and hold none."""
+_SCHEME: Final = re.compile(r"\A(?:bearer|basic|token) +", re.IGNORECASE)
 _MAX_ANSWER: Final = 64 * 2**20
 
 
@@ -103,6 +110,7 @@ class Relay:
         environment: Where their keys are.
         timeout_ms: What a call may take in all.
         learn: Is told every key that a client brings.
+        finds: Tells whether something holds a secret.
     """
 
     def __init__(
@@ -111,9 +119,11 @@ class Relay:
         environment: Mapping[str, str],
         timeout_ms: int,
         learn: Callable[[str], None],
+        finds: Callable[[JsonValue], bool],
     ) -> None:
         self._upstreams = upstreams
         self._learn = learn
+        self._finds = finds
         self._environment = environment
         self._timeout_ms = timeout_ms
         self._clients: dict[str, tuple[Http, bool]] = {}
@@ -145,14 +155,31 @@ class Relay:
         ]
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
-        given = [name for name, value in headers if DUMMY_KEY not in value]
-        given += [name for name, _ in parse_qsl(query, keep_blank_values=True)]
-        upstream.refuse_keys_of_client(given, self._environment)
+        if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
+            upstream.refuse_key_of_client(self._environment)
         self._learn_keys(headers, query)
         target = f"{call.route.path}?{query}" if query else call.route.path
         relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
         async with relayed.body:
             yield relayed
+
+    def _holds_key(self, call: Call, headers: list[tuple[str, str]], query: str) -> bool:
+        """Whether a client brings a key, by what it is called or by what it is, wherever in the call."""
+        bare = [(name, _SCHEME.sub("", value)) for name, value in headers]
+        # Where no key is needed, clients bring "EMPTY" or "not-needed": everybody knows these.
+        given = [(name, value) for name, value in bare if value != DUMMY_KEY and not is_dummy(value)]
+        names = [name for name, _ in given if name not in _NO_KEYS]
+        names += [unquote_plus(pair.partition("=")[0]) for pair in re.split("[&;]", query)]
+        if any(is_key_name(name) or name.lower() in CREDENTIALS for name in names):
+            return True
+        if call.header("content-encoding").lower() not in ("", "identity"):
+            return True  # nobody can tell
+        try:
+            body = loads(call.body)
+        except JsonError:
+            body = call.body.decode(errors="replace")
+        values: list[JsonValue] = [value for _, value in given if value]
+        return self._finds([*values, unquote_plus(f"{call.route.path}?{query}"), body])
 
     def _learn_keys(self, headers: list[tuple[str, str]], query: str) -> None:
         """A key that a client brings itself is passed on, and must not be stored any more than ours."""

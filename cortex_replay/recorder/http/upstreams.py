@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
-from cortex_replay.config.checks import is_key_name
+from cortex_replay.config.settings import Kind
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.recorder.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
@@ -23,14 +23,19 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 """Where SDKs look for a provider's server; a server named there is the one that is recorded."""
 
+_SDK_KINDS: Final[Mapping[str, Kind]] = {
+    "anthropic": "claude",
+    "openai": "openai-compat",
+    "ollama": "ollama",
+    "gemini": "gemini",
+}
+"""Whose key an SDK brings to its server."""
 _KEY_HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "claude": ("x-api-key", ""),
     "gemini": ("x-goog-api-key", ""),
 }
 _ALIASES: Final = {"claude": "anthropic"}
 _NO_SERVER: Final = ("scripted", "echo")
-_NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
-"""Headers that are called so and hold none."""
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
 
@@ -51,17 +56,18 @@ class Upstream:
         """The header that carries the key, and what stands before it."""
         return _KEY_HEADERS.get(self.kind, ("authorization", "Bearer "))
 
-    def refuse_keys_of_client(self, names: Iterable[str], environment: Mapping[str, str]) -> None:
+    @property
+    def is_strange(self) -> bool:
+        """Whether a project's file named the server, so that a client's keys need consent to go there."""
+        return self.provider is not None and self.provider.root_of("base_url") is not None
+
+    def refuse_key_of_client(self, environment: Mapping[str, str]) -> None:
         """Keep a key that a client brings from a server that a project's file put in its provider's place.
 
-        Args:
-            names: Of the headers and the parameters that would be passed on.
-            environment: For what the user agreed to.
-
         Raises:
-            InvalidRequest: There is a key among them, and the user has not agreed.
+            InvalidRequest: The user has not agreed.
         """
-        if self.provider is not None and any(is_key_name(name) for name in names if name not in _NO_KEYS):
+        if self.provider is not None:
             refuse_without_consent(self.provider, CLIENT, None, environment)
 
     def key(self, environment: Mapping[str, str]) -> str | None:
@@ -135,12 +141,20 @@ def _made(settings: Settings, environment: Mapping[str, str]) -> Iterator[Upstre
             continue
         name = _ALIASES.get(name, name)  # noqa: PLW2901 - the name that clients know it by
         own = environment.get(ENVIRONMENT.get(name, ""), "").strip()
-        if own and provider == ProviderSettings(kind=provider.kind):
+        if own and _is_for_sdk(name, provider):
             # As the SDKs do it: the key in the environment is for the server in the environment.
-            variables = ProviderSettings(kind=provider.kind).key_variables
-            yield Upstream(name, provider.kind, _base(own), None, variables)
+            yield Upstream(name, provider.kind, _base(own), None, provider.own_key_variables)
         else:
             yield Upstream(name, provider.kind, _base(provider.base_url), provider)
+
+
+def _is_for_sdk(name: str, provider: ProviderSettings) -> bool:
+    """Whether a provider is the one that an SDK's variables are about: its server and key are as they were,
+    and it takes the key of that SDK and not another's."""
+    default, sdk = ProviderSettings(kind=provider.kind), ProviderSettings(kind=_SDK_KINDS[name])
+    has_key = bool(provider.key_env) or provider.key_file is not None
+    is_as_it_was = provider.base_url == default.base_url and not has_key
+    return is_as_it_was and provider.own_key_variables == sdk.own_key_variables
 
 
 def _base(url: str) -> str:
