@@ -262,8 +262,9 @@ def redraw(line: str, width: int) -> None:
 class AnswerPrinter:
     """Prints an answer as it comes, behind a bar, so that no line of it can pass for one of ours.
 
-    A key may come in pieces, so the last word waits until it is whole. What was printed is looked at again
-    with what follows, as far back as a key is long.
+    A key may come in pieces, so the last word waits until it is whole, and so does what may be the start of a
+    value with blanks in it. What was printed is looked at again with what follows, as far back as a key is
+    long.
     """
 
     def __init__(self, *, raw: bool, is_silent: bool) -> None:
@@ -279,8 +280,10 @@ class AnswerPrinter:
         ready = _BLANK.search(self._waiting[::-1])
         if ready is None and len(self._waiting) < _LONGEST_WORD:
             return
-        cut = len(self._waiting) - (ready.start() if ready else 0)
-        self._show(self._waiting[:cut])
+        cut = len(self._waiting) - (ready.start() if ready else _LOOK_BACK)
+        if not self._is_silent:
+            cut = _redactor(raw=self._is_raw).whole_until(self._waiting, cut)
+        self._show(self._waiting[:cut], self._waiting[cut:])
         self._waiting = self._waiting[cut:]
 
     def end(self) -> None:
@@ -290,10 +293,10 @@ class AnswerPrinter:
         if self._has_begun:
             self._write("\n")
 
-    def _show(self, text: str) -> None:
+    def _show(self, text: str, following: str = "") -> None:
         if self._is_silent or not text:
             return
-        shown = _redactor(raw=self._is_raw).pieces([self._before, text])[0][1]
+        shown = _redactor(raw=self._is_raw).pieces([self._before, text, following])[0][1]
         self._before = (self._before + text)[-_LOOK_BACK:]
         if not self._is_raw:
             shown = escaped_lines(shown).replace("\n", "\n| ")

@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import RecordingRefused
+from cortex_replay.redact.binary import readings_of
+from cortex_replay.redact.process import tell
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
@@ -42,12 +44,17 @@ class StoreDoor:
         self._store = store
         self._redactor = redactor
 
+    def learn(self) -> None:
+        """Ask what the process knows by now: a test may have set a key, or an adapter was given one."""
+        tell(self._redactor)
+
     def stage(self, fixture: Fixture, *, overwrite: bool) -> Fixture:
         """Stage a fixture; gives it as it is stored.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it. Nothing was written.
         """
+        self.learn()
         fixture = self._clean_fixture(fixture)
         if overwrite:
             self._store.replace(fixture)
@@ -67,6 +74,7 @@ class StoreDoor:
 
     def clean_exchange(self, exchange: Exchange) -> Exchange:
         """The exchange as it would be stored; see :meth:`stage_exchange`."""
+        self.learn()
         if exchange.request is not None:
             self.refuse_asked(exchange.request)
         self._refuse({_KEY: list(exchange.match or ())})
@@ -87,6 +95,7 @@ class StoreDoor:
         Raises:
             RecordingRefused: It does.
         """
+        self.learn()
         path, stored = request.get("path"), request.get("query")
         kept = [pair[0] for pair in stored if isinstance(pair, list)] if isinstance(stored, list) else []
         read: dict[str, JsonValue] = {
@@ -141,7 +150,9 @@ def _noted(meta: JsonValue, entries: list[JsonValue]) -> dict[str, JsonValue]:
 
 def _readable(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What was answered as somebody would read it who looks for a secret."""
-    encoded = wire.get("body_base64")
-    if not isinstance(encoded, str):
-        return wire
-    return {**wire, "body_base64": base64.b64decode(encoded).decode("latin-1")}
+    encoded, text = wire.get("body_base64"), wire.get("body")
+    if isinstance(encoded, str):
+        return {**wire, "body_base64": readings_of(base64.b64decode(encoded))}
+    if isinstance(text, str) and "\0" in text:
+        return {**wire, "body, read as bytes": readings_of(text.encode("utf-8", "surrogatepass"))}
+    return wire

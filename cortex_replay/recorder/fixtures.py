@@ -60,7 +60,8 @@ class FixtureMaker:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
-        answer, in_answer = redacted_answer(answer, self._redactor)
+        self._door.learn()
+        answer, in_answer = redacted_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         stored, rules = self._store.normalised(request)
         stored, in_request = self._without_secrets(stored)
         meta = self.meta(in_answer, in_request, rules)

@@ -6,21 +6,37 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import LlmError, RecordingRefused
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
+from cortex_replay.wire.recorded import decode_recorded
 
 __all__ = ["redacted_answer"]
 
 
-def redacted_answer(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+def redacted_answer(
+    answer: Answer, redactor: Redactor, *, needs_wire: bool = False
+) -> tuple[Answer, list[Hit]]:
     """The answer without secrets, and what was found.
 
     Pieces of a stream are looked at joined, because a secret seldom comes in one piece.
+
+    Args:
+        answer: As it came.
+        redactor: What to cut out.
+        needs_wire: Whether it cannot be given without its wire: of several answers to one request, the
+            others stand nowhere else.
+
+    Raises:
+        RecordingRefused: It needs its wire, and that is none any more without its secrets.
     """
     if answer.wire is not None:
-        return _redacted_wire(answer, redactor)
+        made, hits = _redacted_wire(answer, redactor)
+        if hits and needs_wire:
+            return replace(made, wire=_cut_wire(answer.wire, redactor), stream=()), hits
+        return made, hits
     if answer.stream:
         return _redacted_stream(answer, redactor)
     text, hits = redactor.text(answer.text)
@@ -43,6 +59,16 @@ def _redacted_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit
     if hits or on_the_wire:
         return said, hits or on_the_wire
     return replace(answer, stream=()), []
+
+
+def _cut_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:
+    clean, _ = redactor.document(wire)
+    assert isinstance(clean, dict)  # noqa: S101 - as it was
+    try:
+        decode_recorded(clean, "")
+    except LlmError:
+        raise RecordingRefused(["wire"]) from None
+    return clean
 
 
 def _redacted_stream(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:

@@ -25,6 +25,7 @@ _AWS_LOOK_BACK: Final = 200
 _LONGEST_VALUE: Final = 512
 
 _VALUE: Final = re.compile("[A-Za-z0-9+/_-]+={0,2}")
+_BETWEEN_WORDS: Final = re.compile("[_.-]")
 _CLOSING: Final = "\"'`\n\r\t ,;)]}&|\\\x00"
 _QUOTES: Final = "\"'`"
 _NAME_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -79,7 +80,9 @@ def _name_of(before: str) -> str:
     if mark[-1:] not in ("=", ":", ">", ",") or (mark[-1] == "," and mark[-2:-1] not in tuple(_QUOTES)):
         return ""
     named = mark.rstrip("=:>,").rstrip().rstrip(_QUOTES + "])")
-    return named[len(named.rstrip(_NAME_CHARACTERS)) :]
+    name = named[len(named.rstrip(_NAME_CHARACTERS)) :]
+    # In a list of names each seems to be called by the one before: only its last words count there.
+    return "_".join(_BETWEEN_WORDS.split(name)[-2:]) if mark[-1] == "," else name
 
 
 def _is_secret_value(value: str) -> bool:

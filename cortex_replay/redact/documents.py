@@ -8,14 +8,25 @@ stand at one and the same place in each item of a list are one sequence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import orjson
 
 from cortex_replay.canonical import JsonValue
 
-__all__ = ["DEEPEST", "LINES", "Leaf", "PieceSequence", "changed", "leaves", "place_of", "sequences"]
+__all__ = [
+    "DEEPEST",
+    "LINES",
+    "TURNS",
+    "Leaf",
+    "PieceSequence",
+    "changed",
+    "leaves",
+    "place_of",
+    "sequences",
+    "turn_of",
+]
 
 Path = tuple["Path", str | int] | None
 """The way to a value: the path of what holds it, and its name or number there."""
@@ -27,6 +38,8 @@ _STREAMED: Final = "data:"
 _FIELD: Final = re.compile(r"([A-Za-z]*+): ?(.*)")
 LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 """The lines of a text, as streams count them: JSON may hold the other ends of lines that Python knows."""
+TURNS: Final = ("index", "output_index", "content_index", "item_id")
+"""What says which of several texts an event goes on with, where they come in turns."""
 _IN_WORD: Final = re.compile(r"[\w+/-]")
 _LONGEST_SPLIT: Final = 2048
 """Of a secret in pieces, escaped or not."""
@@ -81,6 +94,12 @@ def _followed(pieces: list[str]) -> Iterator[tuple[str, str]]:
                 return
             yield first, behind
         at += len(piece)
+
+
+def turn_of(named: Mapping[str, object]) -> str:
+    """Which text an event goes on with, as a part of its place; "" if it says nothing of that."""
+    said = [f"{name}={named[name]}" for name in TURNS if isinstance(named.get(name), int | str)]
+    return f"#{','.join(said)}#" if said else ""
 
 
 def place_of(path: Path) -> str:
@@ -149,6 +168,8 @@ class _Gathering:
 
     def _take(self, value: JsonValue, place: str, lists: list[tuple[_Pieces, str]], depth: int) -> None:
         if isinstance(value, dict):
+            if turn := turn_of(value):  # by itself, and with all others
+                lists = [*lists, *((pieces, inside + turn) for pieces, inside in lists if "#" not in inside)]
             for name, item in value.items():
                 if isinstance(item, str):
                     for pieces, inside in lists:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from cortex_replay.redact.looks import is_mixed
 from cortex_replay.redact.views import Span, runs_of
-from cortex_replay.secret_names import SHORTEST_SECRET
+from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, spells_words
 
 __all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores"]
 
@@ -30,11 +30,15 @@ _TELLING_ESCAPE: Final = re.compile(
     r"""%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s"\\])"""
 )
 """In a text of JSON most escapes stand for quotes and line ends, which no ordinary value has."""
+_MOST_PREPARED: Final = 512
+"""Values are learned one by one, and those before need not be prepared again."""
 _LONGEST: Final = 2048
 _LONGEST_AWKWARD: Final = 512
 _KEY_LINE: Final = re.compile("(?=.*[A-Z0-9])[A-Za-z0-9+/=_-]{8,512}")
 _SHORT_LAST_LINE: Final = re.compile(r"[A-Za-z0-9+/=_-]{8,512}\r?\n[A-Za-z0-9+/=_-]{1,7}(?=\s|\Z)")
 _LONG_PART: Final = re.compile("[A-Za-z0-9+/=_-]{32,512}")
+_BLANK: Final = re.compile(r"\s")
+_BETWEEN_PARTS: Final = re.compile(r"[\s;,]+")
 _IN_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]+")
 _TO_URLSAFE: Final = str.maketrans("+/", "-_")
 _BASE64_END: Final = re.compile("={0,2}")
@@ -67,10 +71,20 @@ class KnownValues:
     @cached_property
     def spellings(self) -> list[re.Pattern[str]]:
         """An expression for each value; made when a text with escapes is first met, for it takes a while."""
-        return [re.compile(any_spelling(value)) for value in self.values]
+        return list(map(_spelling_of, self.values))
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def unfinished_in(self, text: str, end: int) -> int:
+        """Where, before ``end``, the first value begins that has blanks in it and goes on behind the text."""
+        for value in self.values:
+            if _BLANK.search(value):
+                start = text.find(value[0], max(0, len(text) - len(value) + 1), end)
+                while start >= 0 and not value.startswith(text[start:]):
+                    start = text.find(value[0], start + 1, end)
+                end = start if start >= 0 else end
+        return end
 
     def find(self, text: str, in_runs: str) -> Iterator[Span]:
         """Where the values stand in a text; ``in_runs`` holds what its long runs say."""
@@ -91,7 +105,7 @@ class KnownValues:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A key in one line is one value. Of a key file it is each line, of JSON what looks random."""
+    """A key in one line is one value. Of what is longer it is each line, of JSON what looks random."""
     longest = _LONGEST_AWKWARD if _AWKWARD.search(value) else _LONGEST
     if len(value) <= longest and "\n" not in value:
         yield value
@@ -99,9 +113,30 @@ def _parts(value: str) -> Iterator[str]:
     yield from (part for part in _LONG_PART.findall(value) if is_mixed(part))
     yield from (line for line in value.splitlines() if _KEY_LINE.fullmatch(line))
     yield from _SHORT_LAST_LINE.findall(value)
+    if not value.startswith(("{", "[")):
+        yield from _lines(value)
 
 
-def _needles(value: str) -> Iterator[_Needle]:
+def _lines(value: str) -> Iterator[str]:
+    """What of a long text, or one of several lines, says nothing to a reader: passwords, cookies."""
+    for line in value.splitlines():
+        parts = [line] if len(line) <= _LONGEST_AWKWARD else _BETWEEN_PARTS.split(line)
+        for part in (part.strip(" \t\"'") for part in parts):
+            if "://" not in part and not is_plain(part) and not spells_words(part):
+                yield from (part[at : at + _LONGEST_AWKWARD] for at in range(0, len(part), _LONGEST_AWKWARD))
+
+
+@lru_cache(_MOST_PREPARED)
+def _spelling_of(value: str) -> re.Pattern[str]:
+    return re.compile(any_spelling(value))
+
+
+@lru_cache(_MOST_PREPARED)
+def _needles(value: str) -> tuple[_Needle, ...]:
+    return tuple(_made_needles(value))
+
+
+def _made_needles(value: str) -> Iterator[_Needle]:
     yield _needle(value, is_base64=False)
     data = value.encode("utf-8", "surrogatepass")
     for before, core, after in base64_cores(data):

@@ -20,9 +20,11 @@ from typing import Final, NamedTuple
 
 from cortex_replay.redact.looks import has_digit, is_example, is_mixed, looks_random
 from cortex_replay.redact.views import Span, ascii_bytes
-from cortex_replay.secret_names import is_dummy
+from cortex_replay.secret_names import is_dummy, spells_words
 
-__all__ = ["RULES", "SHORT_RULES", "Rule", "RuleTable"]
+__all__ = ["RULES", "SHORT_RULES", "URL_PASSWORD", "Rule", "RuleTable"]
+
+URL_PASSWORD: Final = "url-password"  # noqa: S105 - the name of a rule
 
 _WORD: Final = "[A-Za-z0-9_-]"
 _ALNUM: Final = "[A-Za-z0-9]"
@@ -36,6 +38,8 @@ _HEADER_VALUE: Final = (
     r"""["']?[ ]{0,4}[:=][ ]{0,4}["']?(?:[Bb]earer|[Tt]oken)[ +]{1,2}([A-Za-z0-9._~+/=-]{20,}+)"""
 )
 
+_AFTER_PORT: Final = re.compile(r"[0-9]{2,5}[^\w%]+([A-Za-z.:_-]+)")
+"""In a list, where the address of a server is followed by that of a person."""
 _START: Final = 2
 _FIRST_WORD: Final = re.compile("[A-Za-z0-9]{2,}")
 _ALNUM_ONLY: Final = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
@@ -153,7 +157,8 @@ def _passwords(text: str) -> Iterator[Span]:
         re.ASCII,
     )
     for match in expression.finditer(text):
-        if not is_dummy(match[1]):
+        after_port = _AFTER_PORT.fullmatch(match[1])
+        if not is_dummy(match[1]) and (after_port is None or not spells_words(after_port[1])):
             yield match.span(1)
 
 
@@ -225,7 +230,9 @@ _RULES: Final[tuple[Rule, ...]] = (
     _rule("twilio", "AC", r"[0-9a-f]{32}:([0-9a-f]{32})(?![A-Za-z0-9])"),
     *_tokens("sendgrid", "[A-Za-z0-9=_.-]", 50, "SG."),
     *_tokens("sendinblue", "[0-9a-zA-Z-]", 64, "xkeysib-"),
-    *_exact("mailgun", "[0-9a-f]", 32, "key-", "pubkey-"),
+    # "cache-key-" and a digest is none.
+    _rule("mailgun", "key-", "[0-9a-f]{32}(?![A-Za-z0-9])", preceding="(?<![A-Za-z0-9-])"),
+    *_exact("mailgun", "[0-9a-f]", 32, "pubkey-"),
     *_tokens("npm", _ALNUM, 36, "npm_"),
     *_tokens("pypi", _WORD, 50, "pypi-AgE"),
     *_tokens("huggingface", _ALNUM, 30, "hf_", "api_org_"),
@@ -250,7 +257,8 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("shopify", _HEX, 32, "shpat_", "shpca_", "shppa_", "shpss_"),
     *(_rule("azure-storage", f"{word}=", "([A-Za-z0-9+/]{40,}+={0,2})") for word in _AZURE_KEYS),
     _rule("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
-    *_tokens("notion", _ALNUM, 40, "ntn_", "secret_"),
+    *_tokens("notion", _ALNUM, 40, "ntn_"),
+    _rule("notion", "secret_", f"{_ALNUM}{{40,}}+", is_mixed),
     *_tokens("linear", _ALNUM, 32, "lin_api_", "lin_oauth_"),
     *_tokens("figma", _WORD, 36, "figd_", "figdr_"),
     _rule("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
@@ -316,7 +324,7 @@ SHORT_RULES: Final[tuple[Rule, ...]] = (
     _rule("atlassian", "TT3", "[A-Za-z0-9_=-]{100,}+", preceding="AT[AC]", lead=3),
     _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
     Rule("private-key", "-----BEGIN", _private_keys),
-    Rule("url-password", "@", _passwords),
+    Rule(URL_PASSWORD, "@", _passwords),
     _rule("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),
 )
 """Rules for secrets that may be shorter, asked of every text."""

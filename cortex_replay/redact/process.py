@@ -1,7 +1,8 @@
 """What this process as a whole knows to be secret: for everything that it prints or logs.
 
 A recording is redacted by the redactor of its run. What goes to a terminal or a log has no run: an error of
-one engine may quote the key of another. So each key that is used anywhere in the process is learned here.
+one engine may quote the key of another. So each key that is used anywhere in the process is learned here,
+and whoever stores something asks here as well.
 """
 
 from __future__ import annotations
@@ -9,34 +10,66 @@ from __future__ import annotations
 import os
 import threading
 
-from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import SHORTEST_SECRET, secrets_in
+from cortex_replay.redact.redactor import MOST_LEARNED, Redactor
+from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
 
-__all__ = ["count_learned", "learn", "process_redactor"]
+__all__ = ["count_learned", "learn", "process_redactor", "tell"]
 
-_lock = threading.Lock()
-_learned: set[str] = set()
-_made: tuple[dict[str, str], int, Redactor] | None = None
+
+class _Process:
+    """What was learned so far, and what is made of it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.learned: dict[str, None] = {}
+        self.count = 0
+        self.environment: dict[str, str] | None = None
+        self.known: frozenset[str] = frozenset()
+        self.redactor: Redactor | None = None
+
+    def look(self) -> None:
+        """Read the environment again, if it is another by now."""
+        environment = dict(os.environ)
+        if self.environment != environment:
+            found = (secret.strip() for pair in environment.items() for secret in secrets_in(*pair))
+            self.known = frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
+            self.environment, self.redactor = environment, None
+
+
+_process = _Process()
 
 
 def learn(value: str) -> None:
-    """From now on this value is not printed or logged any more."""
-    with _lock:
-        _learned.add(value)
+    """From now on this value is not stored, printed or logged any more, unless it is a word."""
+    with _process.lock:
+        if value not in _process.learned and not is_plain(value):
+            _process.learned[value] = None
+            _process.count += 1
+            _process.redactor = None
+            while len(_process.learned) > MOST_LEARNED:
+                del _process.learned[next(iter(_process.learned))]
 
 
 def count_learned() -> int:
     """How many values were learned: whoever keeps a redactor sees when it is out of date."""
-    return len(_learned)
+    return _process.count
 
 
 def process_redactor() -> Redactor:
     """A redactor that knows the keys in the environment, as it is now, and those that were learned."""
-    global _made  # noqa: PLW0603 - one for the process
-    environment = dict(os.environ)
-    with _lock:
-        if _made is None or _made[:2] != (environment, len(_learned)):
-            found = (secret.strip() for pair in environment.items() for secret in secrets_in(*pair))
-            known = {secret for secret in found if len(secret) >= SHORTEST_SECRET}
-            _made = environment, len(_learned), Redactor(known | _learned)
-        return _made[2]
+    with _process.lock:
+        _process.look()
+        if _process.redactor is None:
+            _process.redactor = Redactor(_process.known | _process.learned.keys())
+        return _process.redactor
+
+
+def tell(redactor: Redactor) -> None:
+    """Let a redactor know what this process knows by now.
+
+    It may have been made before a test set a variable, or before an adapter was given a key.
+    """
+    with _process.lock:
+        _process.look()
+        known, learned = _process.known, tuple(_process.learned)
+    redactor.learn_around(known, *learned)

@@ -24,15 +24,19 @@ from cortex_replay.redact.contexts import ASSIGNMENT
 from cortex_replay.redact.documents import Leaf, PieceSequence, changed, leaves, place_of, sequences
 from cortex_replay.redact.known import KNOWN, KnownValues
 from cortex_replay.redact.leftovers import Leftovers
+from cortex_replay.redact.patterns import URL_PASSWORD
 from cortex_replay.redact.search import BLANK, Found, Search
 from cortex_replay.redact.whole import redact_whole
 
-__all__ = ["Hit", "Redactor"]
+__all__ = ["MOST_LEARNED", "Hit", "Redactor"]
 
 _MARK: Final = "[REDACTED:"
 _BETWEEN: Final = f"{BLANK}\n{BLANK}"
 _MOST_PASSES: Final = 8
+MOST_LEARNED: Final = 128
+"""A client may sign each call anew, and every value is looked for in every text."""
 _ESCAPED_BY_ONE: Final = "bfnrtux\"'/\\"
+_SERVER: Final = re.compile(r"(?:https?|wss?)://(?:localhost|[\w-]+(?:\.[\w-]+)+):[0-9]{2,5}\Z")
 _NO_PATTERNS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -69,6 +73,8 @@ class Redactor:
         only: Collection[str] | None = None,
     ) -> None:
         self._values = frozenset(known)
+        self._surrounding: frozenset[str] = frozenset()
+        self._learned: dict[str, None] = {}
         self._extra_patterns = extra_patterns
         self._only = only
         self._listeners: list[Callable[[], None]] = []
@@ -76,16 +82,25 @@ class Redactor:
 
     def _prepare(self) -> None:
         extra_patterns, only = self._extra_patterns, self._only
-        self._known = KnownValues(self._values)
+        self._known = KnownValues(self._all_values)
         self._leftovers = Leftovers(self._known)
         self._search = Search(self._known, extra_patterns, only)
         names = "|".join(map(re.escape, self._search.ranks))
         self._placeholder = re.compile(rf"\[REDACTED:(?:{names})\]")
 
-    def learn(self, value: str) -> None:
-        """From now on this value is known to be secret, too."""
-        if value not in self._values:
-            self._values |= {value}
+    def learn(self, *values: str) -> None:
+        """From now on these values are known to be secret, too; of very many, the last."""
+        self.learn_around(self._surrounding, *values)
+
+    def learn_around(self, surrounding: frozenset[str], *values: str) -> None:
+        """The same, with all that the environment holds now. What it held before stays known, too."""
+        before = self._all_values
+        self._learned |= dict.fromkeys(self._surrounding - surrounding)
+        self._learned |= dict.fromkeys(value for value in values if value not in before)
+        self._surrounding = surrounding
+        while len(self._learned) > MOST_LEARNED:
+            del self._learned[next(iter(self._learned))]
+        if not self._all_values <= before:
             self._prepare()
             for listener in self._listeners:
                 listener()
@@ -96,7 +111,11 @@ class Redactor:
 
     def restricted(self, only: Collection[str]) -> Redactor:
         """A redactor of the same values and patterns that applies some of the rules."""
-        return Redactor(self._values, self._extra_patterns, only=only)
+        return Redactor(self._all_values, self._extra_patterns, only=only)
+
+    @property
+    def _all_values(self) -> frozenset[str]:
+        return self._values | self._surrounding | self._learned.keys()
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._known)} known values)"
@@ -115,9 +134,13 @@ class Redactor:
         made, found = self._redacted_pieces(pieces)
         return made, _counted(found)
 
+    def whole_until(self, text: str, end: int) -> int:
+        """Up to where a text can be shown before the rest of it has come: a known value may have begun."""
+        return self._known.unfinished_in(text, end)
+
     def _redacted_pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[Found]]:
         whole = "".join(pieces)
-        found = self._secrets(whole)
+        found = [one for one in self._secrets(whole) if not _is_after_port(one, pieces)]
         if not found:
             return list(pieces), []
         ends = list(accumulate(map(len, pieces)))
@@ -226,12 +249,13 @@ class Redactor:
             (place, rule)
             for start, end, rule in self._secrets("".join(sequence.pieces))
             if bisect_right(borders, start) != bisect_right(borders, end - 1)
+            and not _is_after_port((start, end, rule), sequence.pieces)
         ]
         for first, second in sequence.neighbours:
             found += [
                 (place, rule)
                 for start, end, rule in self._secrets(first + second)
-                if start < len(first) < end
+                if start < len(first) < end and not _is_after_port((start, end, rule), (first, second))
             ]
         return found
 
@@ -301,6 +325,16 @@ def _is_any(found: Iterable[Found]) -> bool:
 def _may_go_on(pieces: Sequence[str]) -> bool:
     """Whether pieces may be one text: an id that each event repeats is none."""
     return any(piece != pieces[0] for piece in pieces)
+
+
+def _is_after_port(found: Found, pieces: Sequence[str]) -> bool:
+    """Whether a password is only the port of a server, and what the next string of a list begins with."""
+    start, end, rule = found
+    if rule != URL_PASSWORD:
+        return False
+    borders = list(accumulate(map(len, pieces)))
+    number = bisect_right(borders, start)
+    return borders[number] < end and _SERVER.search(pieces[number]) is not None
 
 
 def _written(value: JsonValue) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.redact.documents import DEEPEST, LINES
+from cortex_replay.redact.documents import DEEPEST, LINES, turn_of
 
 __all__ = ["redact_whole"]
 
@@ -143,6 +143,11 @@ def _redact_leaves(node: _Node, redact_text: _RedactText) -> None:
             _redact_leaves(item, redact_text)
 
 
+def _values_of(node: _Object) -> dict[str, object]:
+    """Its entries, with texts as texts."""
+    return {name.text: value.text if isinstance(value, _Text) else value for name, value in node.entries}
+
+
 class _Joining:
     """Hands every string to each list that it stands in, under its place in the items of that list."""
 
@@ -157,6 +162,8 @@ class _Joining:
                 for pieces, place in lists:
                     pieces.setdefault(place, []).append(node)
         elif isinstance(node, _Object):
+            if turn := turn_of(_values_of(node)):  # by itself, and with all others
+                lists = [*lists, *((pieces, place + turn) for pieces, place in lists if "#" not in place)]
             for name, item in node.entries:
                 self.take(item, [(pieces, f"{place}.{name.text}") for pieces, place in lists])
         elif isinstance(node, list):
@@ -177,7 +184,7 @@ class _Joining:
         for item in items:
             number: object = None
             if isinstance(item, _Object):
-                named = {name.text: value for name, value in item.entries}
+                named = _values_of(item)
                 number = named.get("index")
                 is_conversation = is_conversation or "role" in named
             below = [(pieces, f"{place}[{number}]") for pieces, place in lists]

@@ -11,8 +11,15 @@ from cortex_replay.secret_names.names import (
     is_secret_setting,
     is_secret_variable,
 )
-from cortex_replay.secret_names.values import SHORTEST_SECRET, holds_secret, is_dummy, is_plain, secrets_in
-from cortex_replay.secret_names.wordlike import is_word, reads_like_words
+from cortex_replay.secret_names.values import (
+    SHORTEST_SECRET,
+    holds_secret,
+    is_dummy,
+    is_plain,
+    secrets_in,
+    secrets_in_header,
+)
+from cortex_replay.secret_names.wordlike import is_word, reads_like_words, spells_words
 
 __all__ = [
     "SECRET_HEADERS",
@@ -27,4 +34,6 @@ __all__ = [
     "is_word",
     "reads_like_words",
     "secrets_in",
+    "secrets_in_header",
+    "spells_words",
 ]

@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = [
     "SECRET_HEADERS",
+    "is_certainly_secret",
     "is_secret_field",
     "is_secret_header",
     "is_secret_setting",
@@ -65,8 +66,13 @@ _SECRET_IN_VARIABLES: Final = frozenset(
 )
 """In a text these are words like others; a variable is named with more care."""
 
+_CERTAIN_IN_VARIABLES: Final = frozenset(["pass", "sshpass", "dbpass", "userpass", "jwt", "creds", "cred"])
+"""Of these, the ones that are called so for nothing else."""
 _KEY_KINDS: Final = frozenset(
-    ["api", "access", "private", "auth", "oauth", "signing", "encryption", "master"]
+    [
+        *("api", "access", "private", "auth", "oauth", "signing", "encryption", "master"),
+        *("subscription", "application"),
+    ]
 )
 """A key of these kinds is a secret wherever it is named."""
 _PUBLIC: Final = frozenset(["public", "publishable"])
@@ -77,6 +83,7 @@ _OPEN_KEYS: Final = _PUBLIC | frozenset(
         *("message", "routing", "event", "dedup", "deduplication", "translation", "locale", "compose"),
         *("meta", "modifier", "option", "unique", "natural", "composite", "surrogate", "range", "shard"),
         *("project", "registry", "context", "label", "tag", "feature", "flag", "metric", "gpg", "pgp"),
+        *("issue", "ticket", "topic", "config", "document", "doc", "page", "column", "field"),
         *("keyboard", "arrow", "bucket", "dict", "json", "prefix", "current", "next", "search", "order"),
     ]
 )
@@ -109,6 +116,7 @@ _OTHER_THINGS: Final = frozenset(
         *("mode", "hint", "parallelism", "index", "budget", "usage", "rate", "cost", "price"),
         *("sock", "socket", "info", "agent", "pid", "cmd", "command", "helper", "program", "method"),
         *("scope", "scopes", "ref", "refs", "source", "status", "state", "domain", "location"),
+        *("addr", "address", "proto", "protocol", "regex", "samesite", "separator"),
         *("strategy", "manager", "backend", "engine", "class", "label", "prompt", "description"),
         *("minutes", "seconds", "days", "hours", "ms", "sec", "fingerprint", "placeholder", "rules"),
     ]
@@ -127,6 +135,12 @@ def is_secret_variable(name: str) -> bool:
     return _is_secret_variable(name[:_LONGEST_NAME])
 
 
+def is_certainly_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret even if its value is words, as ``DB_PASS`` does."""
+    words = _words(name[:_LONGEST_NAME])
+    return name.lower() in _KNOWN_BY_NAME or not _CERTAIN_IN_VARIABLES.isdisjoint(words)
+
+
 def is_secret_field(name: str) -> bool:
     """Whether a value of this name, in a text or an object, is a secret if it looks like one.
 
@@ -137,7 +151,7 @@ def is_secret_field(name: str) -> bool:
 
 def is_secret_header(name: str) -> bool:
     """Whether a header's value is a secret."""
-    return name.lower() in SECRET_HEADERS or is_secret_field(name)
+    return name.lower() in SECRET_HEADERS or is_secret_variable(name)
 
 
 def is_secret_setting(name: str) -> bool:

@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 from urllib.parse import unquote
 
-from cortex_replay.secret_names.names import is_secret_field, is_secret_variable, is_webhook
-from cortex_replay.secret_names.wordlike import is_word, reads_like_words
+from cortex_replay.secret_names.names import (
+    SECRET_HEADERS,
+    is_certainly_secret,
+    is_secret_field,
+    is_secret_header,
+    is_secret_variable,
+    is_webhook,
+)
+from cortex_replay.secret_names.wordlike import is_word, reads_like_words, spells_words
 
-__all__ = ["SHORTEST_SECRET", "holds_secret", "is_dummy", "is_plain", "secrets_in"]
+__all__ = [
+    "SHORTEST_SECRET",
+    "holds_secret",
+    "is_dummy",
+    "is_plain",
+    "secrets_in",
+    "secrets_in_header",
+]
 
 SHORTEST_SECRET: Final = 8
 """A shorter text would be found in places where it means nothing."""
@@ -55,6 +71,7 @@ _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w-]{16,}", re.ASCII)
 """The last part of a URL that is a secret as a whole."""
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token)\s+(\S.*)", re.DOTALL)
 _USER_AND_PASSWORD: Final = re.compile(r"[\w.@+-]{1,64}:(\S+)")
+_NAME_IN_CODE: Final = re.compile(r"[A-Za-z_.-]+|[A-Za-z_.][\w.=]*\([^()]*\)?[.,]?")
 _BREAK: Final = re.compile(r"\\r?\\n|\\n")
 
 
@@ -62,6 +79,20 @@ def secrets_in(name: str, value: str) -> list[str]:
     """What of a variable must not be stored; nothing for most."""
     found = (part for part in _parts(name, _bare(value[:_MOST_LOOKED_AT])) if len(part) >= SHORTEST_SECRET)
     return list(dict.fromkeys(part for part in found if not is_plain(part)))
+
+
+def secrets_in_header(name: str, value: str) -> list[str]:
+    """What of a header must not be stored: the key behind its scheme, a password, a cookie."""
+    if not is_secret_header(name):
+        return []
+    value = value.strip()[:_MOST_LOOKED_AT]
+    found = _in_cookies(name, value) if "cookie" in name.lower() else _in_credentials(value)
+    is_named = name.lower() in SECRET_HEADERS or is_secret_field(name)
+    return [
+        part
+        for part in dict.fromkeys(found)
+        if len(part) >= SHORTEST_SECRET and not is_plain(part) and (is_named or not spells_words(part))
+    ]
 
 
 def holds_secret(name: str, value: str) -> bool:
@@ -106,12 +137,19 @@ def _parts(name: str, value: str) -> Iterator[str]:
         yield from _in_json(value)
     if "=" in value or ":" in value:
         for match in _PAIR.finditer(value):
-            if is_secret_field(match[1]) or is_secret_variable(match[1]):
+            is_named = is_secret_field(match[1]) or is_secret_variable(match[1])
+            if is_named and not _is_code(_bare(match[2])):
                 yield _bare(match[2])
     if "PRIVATE KEY-----" in value:
         yield _BREAK.sub("\n", value)
-    elif is_secret_variable(name) and _REFERENCE.fullmatch(value) is None:
+    elif _REFERENCE.fullmatch(value) is None and _is_secret(name, value):
         yield from _whole(name, value)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether all of a value is a secret by its name: ``S3_KEY`` may name a file, ``DB_PASS`` does not."""
+    is_certain = is_secret_field(name) or is_certainly_secret(name)
+    return is_secret_variable(name) and (is_certain or not spells_words(value))
 
 
 def _whole(name: str, value: str) -> Iterator[str]:
@@ -125,7 +163,9 @@ def _whole(name: str, value: str) -> Iterator[str]:
     if match := _USER_AND_PASSWORD.fullmatch(value):
         yield match[1]
     if name.upper().rstrip("0123456789_").endswith("S") or "," in value:
-        yield from filter(None, re.split(r"[\s,;]+", value))
+        is_list = not re.search(r"[^\s,;][^\S\n][^\s,;]", value)
+        parts = filter(None, re.split(r"[\s,;]+", value))
+        yield from (part for part in parts if is_list or not spells_words(part))
 
 
 def _in_urls(value: str, *, is_whole: bool, is_secret: bool) -> Iterator[str]:
@@ -139,8 +179,43 @@ def _in_urls(value: str, *, is_whole: bool, is_secret: bool) -> Iterator[str]:
         if at and not password and (len(user) >= 20 or user == "x-access-token"):
             yield user
         path = match[2].rstrip("/")
-        if (is_whole and len(path) > 1) or (is_secret and _RANDOM.fullmatch(path.rpartition("/")[2])):
+        is_path_secret = is_whole and not all(map(_is_plain_segment, path.split("/")))
+        if is_path_secret or (is_secret and _RANDOM.fullmatch(path.rpartition("/")[2])):
             yield path.lstrip("/")
+
+
+def _is_plain_segment(segment: str) -> bool:
+    """Whether a part of a webhook's path says what it is for, and opens nothing."""
+    return len(segment) < 6 or segment.lower().startswith("webhook") or spells_words(segment)
+
+
+def _is_code(value: str) -> bool:
+    """Whether what follows ``token:`` in a message is a name of something, not a token."""
+    return _NAME_IN_CODE.fullmatch(value) is not None and spells_words(value)
+
+
+def _in_credentials(value: str) -> Iterator[str]:
+    """Of a header with parameters those that name a secret: others may be new with every call."""
+    scheme, *rest = value.split(None, 1) or [""]
+    credentials = rest[0] if rest else scheme
+    named = [(match[1], _bare(match[2])) for match in _PAIR.finditer(credentials)]
+    yield from (given for parameter, given in named if is_secret_field(parameter))
+    if "," not in credentials:
+        yield credentials
+    if rest and scheme.lower() == "basic":
+        with suppress(ValueError):
+            decoded = b64decode(credentials + "=" * (-len(credentials) % 4)).decode("utf-8", "replace")
+            yield decoded
+            yield decoded.partition(":")[2]
+
+
+def _in_cookies(name: str, value: str) -> Iterator[str]:
+    """Of a cookie that is set, what follows the first are its attributes."""
+    cookies = value.split(";")[: 1 if name.lower().startswith("set-") else None]
+    for cookie in cookies:
+        content = _bare(cookie.partition("=")[2])
+        if not spells_words(content) and not content.isdigit():
+            yield content
 
 
 def _in_json(value: str) -> Iterator[str]:

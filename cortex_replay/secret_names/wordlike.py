@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["is_word", "reads_like_words"]
+__all__ = ["is_word", "reads_like_words", "spells_words"]
 
 _FOLLOWERS: Final = (
     "abcdgilmnprst baeil caehiklortu daeios eacdefglmnprstvx fefio geiru haeio iabcdefglmnoprstvz ke "
@@ -44,6 +44,16 @@ def reads_like_words(text: str) -> bool:
     pieces = sum(len(_CAMEL.findall(part)) for part in parts)
     share = _share(*parts)
     return any(pieces <= size * most and share >= least for most, least in _WORDS)
+
+
+def spells_words(text: str) -> bool:
+    """Whether a text is words put together, and its letters are those of words.
+
+    Small letters alone pass for a word otherwise, however random they are; of these, one text of twelve in
+    sixteen does here, and one of twenty in forty.
+    """
+    parts = [part for part in _SEPARATORS.split(text) if part]
+    return reads_like_words(text) and not text.isdigit() and _share(*parts) >= 0.5
 
 
 def _share(*parts: str) -> float:

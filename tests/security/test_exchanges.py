@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from cortex_replay import RecordingRefused, Store
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.gateway import Gateway
 from cortex_replay.recorder import RecordingAdapter
+from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.types import LlmRequest, LlmResponse, ToolCall
 from tests.adapters.fake_provider import Exchange, serving_in_thread
@@ -417,3 +420,121 @@ def test_clean_recordings_keep_their_keys_and_bytes(tmp_path: Path) -> None:
         assert httpx.get(f"{gateway.url()}/-/ledger").json()["recorded"] == 1
     with gateway_over(tmp_path / "s") as gateway:
         assert ask(gateway, body=body).json() == GOOD
+
+
+def framed(*events: bytes) -> bytes:
+    """As Bedrock streams: each event between a head and a sum that are no text."""
+    head = b"\x00\x00\x00\xa5\xff\xfe\x0b:event-type\x07\x00\x05chunk"
+    return b"".join(head + event + b"\xde\xad\xbe\xef" for event in events)
+
+
+def cut(secret: str) -> list[str]:
+    return [secret[at : at + 4] for at in range(0, len(secret), 4)]
+
+
+BINARY: dict[str, Callable[[str], bytes]] = {
+    "one text": lambda secret: b"\xff\x00\xfe" + secret.encode() + b"\xff",
+    "UTF-16": lambda secret: b"\xff\xfe" + f"It is {secret}.".encode("utf-16-le"),
+    "UTF-16 without a mark": lambda secret: f"It is {secret}.".encode("utf-16-be"),
+    "frames of JSON": lambda secret: framed(
+        *(json.dumps({"delta": {"text": piece}, "p": "ab"}).encode() for piece in cut(secret))
+    ),
+    "frames of base64": lambda secret: framed(
+        *(
+            json.dumps({"bytes": b64encode(json.dumps({"delta": piece}).encode()).decode()}).encode()
+            for piece in cut(secret)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("content", BINARY.values(), ids=BINARY)
+def test_a_secret_in_bytes_is_not_stored(
+    tmp_path: Path, secret: str, content: Callable[[str], bytes]
+) -> None:
+    given = Given(content(secret), "application/octet-stream")
+    with upstream(given) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
+        assert ask(gateway, "openai/v1/audio/speech").content == given.sent
+        assert gateway.engine.ledger.refused == [
+            "POST /v1/audio/speech: a secret could not be cut out of the answer"
+        ]
+
+    assert list((tmp_path / "s").rglob("exchanges/*.json")) == []
+
+
+def test_a_known_value_that_is_not_ascii_is_found_in_bytes() -> None:
+    value = "pä" + "sswörd-Zq77!x"
+
+    assert Redactor([value]).left_in(readings_of(b"\xff\xfe" + value.encode() + b"\xff"))
+
+
+def test_bytes_without_a_secret_are_stored_as_they_are(tmp_path: Path) -> None:
+    content = framed(*(json.dumps({"delta": {"text": word}}).encode() for word in ["so", "it", "goes"]))
+    given = Given(content + Random(5).randbytes(9000), "application/octet-stream")
+    with upstream(given) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
+        ask(gateway, "openai/v1/audio/speech")
+    with gateway_over(tmp_path / "s") as gateway:
+        assert ask(gateway, "openai/v1/audio/speech").content == given.sent
+
+
+def test_bytes_that_begin_like_json_over_and_over_take_little_time() -> None:
+    started = time.process_time()
+    readings_of(b"\xff" + b'{"a":' * 100_000)
+    readings_of(b"\xff" + b'{"a":[{"b' * 50_000)
+
+    assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_of_several_answers_with_a_secret_each_is_replayed(tmp_path: Path, secret: str, stream: bool) -> None:
+    """They stand in the wire alone, so that cannot be dropped."""
+
+    def event(number: int, said: str | None) -> dict[str, Any]:
+        delta = {} if said is None else {"content": said}
+        choice = {"index": number, "delta": delta, "finish_reason": "stop" if said is None else None}
+        return {"id": "x", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+
+    whole = {
+        "model": "m",
+        "choices": [
+            {"index": number, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+            for number, said in enumerate(["Hello.", f"It is {secret}."])
+        ],
+    }
+    events = [event(number, said) for pair in cut(secret) for number, said in enumerate(["Hello. ", pair])]
+    events += [event(0, None), event(1, None)]
+    lines = [f"data: {json.dumps(one)}\n\n".encode() for one in events] + [b"data: [DONE]\n\n"]
+    given = Given(lines, "text/event-stream") if stream else Given(json.dumps(whole).encode())
+    body = {"model": "m", "n": 2, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
+    path = "openai/v1/chat/completions"
+    with upstream(given) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
+        assert ask(gateway, path, body).status_code == 200
+    with gateway_over(tmp_path / "s") as gateway:
+        replayed = ask(gateway, path, body)
+
+    assert replayed.status_code == 200
+    assert replayed.text.count("Hello.") == (len(cut(secret)) if stream else 1)
+    assert replayed.text.count("[REDACTED:") == 1
+    Store.open(tmp_path / "s", verify="full")
+    assert_clean(tmp_path / "s", secret)
+
+
+@pytest.mark.parametrize("turn", ["output_index", "item_id", "index"])
+@pytest.mark.parametrize("other", ["blah ", "Xq7"])
+def test_a_secret_in_one_of_two_texts_that_come_in_turns_is_cut_out(
+    tmp_path: Path, secret: str, turn: str, other: str
+) -> None:
+    events = [
+        f"data: {json.dumps({turn: which, 'part': {'delta': text}})}\n\n".encode()
+        for piece in cut(secret)
+        for which, text in ((0, piece), (1, other))
+    ]
+    given = Given(events, "text/event-stream")
+    with upstream(given) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
+        assert ask(gateway, "openai/v1/other").content == given.sent
+    stored = stored_text(tmp_path / "s")
+
+    assert [piece for piece in cut(secret) if f'{piece}\\"' in stored] == []
+    assert "[REDACTED:" in stored
+    if " " in other:  # else both together look like one long key
+        assert stored.count(other) == len(cut(secret))

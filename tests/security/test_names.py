@@ -371,3 +371,30 @@ def test_nobody_makes_a_redactor_that_knows_nothing() -> None:
 
     # One looks at the variables themselves, the other for the one key that it has just sent.
     assert ignorant == {"gateway/environment.py", "adapters/_http.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parts"),
+    [
+        ("APP_SECRET", "p@ss!w0rd#One\np@ss!w0rd#Two", ["p@ss!w0rd#One", "p@ss!w0rd#Two"]),
+        ("HTPASSWD_SECRET", "al:$apr1$8xk2$Kq9.zz/\r\nbo:$apr1$99$Kqzz\r\n", ["al:$apr1$8xk2$Kq9.zz/"]),
+        ("SIGNING_SECRET", "a!B@c#D%9x" * 90, ["a!B@c#D%9x" * 90]),
+        ("COOKIE", "sid=9f!3c.2b7a.E41d; " + 'pad="a b"; ' * 60, ["sid=9f!3c.2b7a.E41d"]),
+    ],
+)
+def test_a_secret_of_several_lines_or_many_characters_is_known(
+    name: str, value: str, parts: list[str]
+) -> None:
+    redactor = Redactor(known_secrets(Settings(), {name: value}))
+    text, _ = redactor.text(f"It says {value}, really.")
+
+    assert [part for part in parts if part in text] == []
+    assert all(redactor.left_in(part) for part in parts)
+
+
+def test_the_words_in_a_long_secret_are_no_secrets() -> None:
+    value = "host: db.internal\nuser: administrator\npassword: Xk#92!mQz\n# do not commit this file\n"
+    redactor = Redactor(known_secrets(Settings(), {"DB_CREDENTIALS": value}))
+
+    assert redactor.text("host: db.internal, user: administrator")[1] == []
+    assert "Xk#92!mQz" not in redactor.text("password: Xk#92!mQz")[0]

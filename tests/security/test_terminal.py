@@ -248,3 +248,42 @@ def test_the_plugin_keeps_and_shows_no_key(pytester: pytest.Pytester, run: Run) 
     report = pytester.path.joinpath("report.json").read_text()
     assert len(json.loads(report)["misses"]) == 3
     assert PATTERN not in report
+
+
+PASSPHRASE = "correct horse" + " battery stapl3 42"
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 7, 100_000])
+def test_an_answer_shows_no_value_with_blanks_in_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], size: int, raw: bool
+) -> None:
+    """Word by word, each would be printed before the value is whole."""
+    monkeypatch.setenv("DB_PASSWORD", PASSPHRASE)
+    output.start()
+    answer = f"The word is correct, the correct horse, {PASSPHRASE} and correct horse batteries."
+    printer = output.AnswerPrinter(raw=raw, is_silent=False)
+    for at in range(0, len(answer), size):
+        printer.print(answer[at : at + size])
+    printer.end()
+    shown = capsys.readouterr().out
+
+    assert shown.removeprefix("| ") == answer.replace(PASSPHRASE, "[REDACTED:known-value]") + "\n"
+
+
+@pytest.mark.parametrize("at", [8180, 8185, 8191, 4096, 12_280])
+def test_an_answer_without_blanks_shows_no_part_of_a_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], at: int
+) -> None:
+    """A long answer is printed before its end, and a key may stand where it is cut."""
+    key = "zq" + "9Kd77tRwXp3mmA.44"
+    monkeypatch.setenv("SOME_API_KEY", key)
+    output.start()
+    answer = "," * at + key + "," * 9000
+    printer = output.AnswerPrinter(raw=False, is_silent=False)
+    for character in range(0, len(answer), 5):
+        printer.print(answer[character : character + 5])
+    printer.end()
+    shown = capsys.readouterr().out
+
+    assert shown == "| " + answer.replace(key, "[REDACTED:known-value]") + "\n"

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
-from urllib.parse import parse_qsl
 
 import orjson
 
@@ -26,6 +25,7 @@ from cortex_replay.recorder.cassettes.places import Places
 from cortex_replay.recorder.cassettes.report import ImportReport, NotConverted
 from cortex_replay.recorder.door import StoreDoor, clean_wire
 from cortex_replay.recorder.fixtures import FixtureMaker
+from cortex_replay.recorder.http.brought import keys_brought
 from cortex_replay.recorder.http.call import Call
 from cortex_replay.recorder.http.opaque import (
     encoded_body,
@@ -40,7 +40,7 @@ from cortex_replay.recorder.http.taping import AnswerTape, StreamTape, whole_ans
 from cortex_replay.recorder.redaction import redacted_answer
 from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import SECRET_HEADERS
+from cortex_replay.secret_names import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.changes import Add, Remove, essence_of_answer, essence_of_exchange
 from cortex_replay.store.check import CheckReport
@@ -54,9 +54,8 @@ from cortex_replay.wire import WIRES
 __all__ = ["Importer", "open_unwritten"]
 
 _STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
-_KEY_PARAMETERS: Final = ("key", "api_key", "api-key", "apikey", "token", "access_token")
 _SHORTEST_KEY: Final = 16
-"""What stands in place of a key that was filtered out is shorter, and may stand in any text."""
+"""What stands in place of a key that was filtered out is shorter or words, and may stand in any text."""
 _KEPT: Final = "the store has another answer, which is kept (--mode record overwrites it)"
 
 
@@ -165,9 +164,9 @@ class Importer:
         return found
 
     def _learn_keys(self, interaction: Interaction) -> None:
-        values = [interaction.asked_header(name).rpartition(" ")[2] for name in sorted(SECRET_HEADERS)]
-        values += [value for name, value in parse_qsl(interaction.query) if name.lower() in _KEY_PARAMETERS]
-        keys = [value for value in values if len(value) >= _SHORTEST_KEY]
+        headers = (*interaction.asked_headers, *interaction.headers)
+        found = keys_brought(headers, interaction.query)
+        keys = [key for key in found if len(key) >= _SHORTEST_KEY or not reads_like_words(key)]
         self._keys.update(keys)
         for key in keys:
             learn(key)  # what is not converted is listed

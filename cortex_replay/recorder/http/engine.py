@@ -29,7 +29,7 @@ from cortex_replay.recorder.http.misses import (
 )
 from cortex_replay.recorder.http.opaque import opaque_key, opaque_request
 from cortex_replay.recorder.http.recording import OpaqueRecorder, WireRecorder
-from cortex_replay.recorder.http.relay import Relay
+from cortex_replay.recorder.http.relay import DUMMY_KEY, Relay
 from cortex_replay.recorder.http.render import Renderer, error_reply, is_as_recorded, reply_of_wire
 from cortex_replay.recorder.http.upstreams import Upstreams
 from cortex_replay.recorder.meter import Meter
@@ -129,10 +129,13 @@ class Engine:
         self._wires = WireRecorder(self._relay, self.ledger, meter, most, self._observed)
         self._opaque = OpaqueRecorder(store, mode, self._relay, self.ledger, self.redactor, meter, most)
 
-    def _learn(self, key: str) -> None:
-        """A client has brought a key: it is neither to be stored nor to be shown."""
-        self.redactor.learn(key)
-        learn(key)
+    def _learn(self, keys: list[str]) -> None:
+        """A client has brought keys: they are neither to be stored nor to be shown."""
+        keys = [key for key in keys if DUMMY_KEY not in key]
+        if keys:
+            self.redactor.learn(*keys)
+        for key in keys:
+            learn(key)
 
     def _finds(self, document: JsonValue) -> bool:
         return bool(self.redactor.found_in(document))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cortex_replay.config import Price
+from cortex_replay.redact.process import tell
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
@@ -69,6 +70,10 @@ class Ledger:
     def _clean(self, text: str) -> str:
         return self.redactor.text(text)[0]
 
+    def _catch_up(self) -> None:
+        """Before the lock is taken: whoever learns redacts again."""
+        tell(self.redactor)
+
     def _redact_again(self) -> None:
         with self._lock:
             for texts in (self.failures, self.refused, self.broken):
@@ -95,6 +100,7 @@ class Ledger:
                 self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
 
     def missed(self, what: str, explanation: str) -> None:
+        self._catch_up()
         with self._lock:
             is_listed = len(self.misses) < _MOST_LISTED
             self.misses.append(
@@ -108,12 +114,14 @@ class Ledger:
 
     def fail(self, reason: str = "") -> None:
         """A live call brought no good answer."""
+        self._catch_up()
         with self._lock:
             self.failed += 1
             if reason and len(self.failures) < _MOST_REASONS:
                 self.failures.append(self._clean(reason))
 
     def damaged(self, reason: str) -> None:
+        self._catch_up()
         with self._lock:
             self.broken.append(self._clean(reason) if len(self.broken) < _MOST_LISTED else _OTHERS)
 
@@ -135,10 +143,12 @@ class Ledger:
                 self.completion_tokens[model] += usage.completion_tokens
 
     def refuse(self, reason: str) -> None:
+        self._catch_up()
         with self._lock:
             self.refused.append(self._clean(reason) if len(self.refused) < _MOST_LISTED else _OTHERS)
 
     def bypass(self, host: str) -> None:
+        self._catch_up()
         with self._lock:
             host = self._clean(host)
             is_listed = host in self.bypassed or len(self.bypassed) < _MOST_LISTED

@@ -12,11 +12,12 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.config.checks import is_key_name
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.recorder.http.aside import aside
+from cortex_replay.recorder.http.brought import keys_brought
 from cortex_replay.recorder.http.call import Call, Headers
 from cortex_replay.recorder.http.opaque import CREDENTIALS
 from cortex_replay.recorder.http.routes import METHODS, path_problem
 from cortex_replay.recorder.http.upstreams import Upstream, Upstreams
-from cortex_replay.secret_names import is_dummy, is_plain, is_secret_header
+from cortex_replay.secret_names import is_dummy
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Relay:
         upstreams: Who may be asked.
         environment: Where their keys are.
         timeout_ms: What a call may take in all.
-        learn: Is told every key that a client brings.
+        learn: Is told the keys that a client brings, those that ours take the place of among them.
         finds: Tells whether something holds a secret.
     """
 
@@ -118,7 +119,7 @@ class Relay:
         upstreams: Upstreams,
         environment: Mapping[str, str],
         timeout_ms: int,
-        learn: Callable[[str], None],
+        learn: Callable[[list[str]], None],
         finds: Callable[[JsonValue], bool],
     ) -> None:
         self._upstreams = upstreams
@@ -142,6 +143,7 @@ class Relay:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
         if (problem := path_problem(call.route.path)) is not None:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
+        self._learn(keys_brought(call.headers, call.query))
         upstream = self._upstreams[call.route.upstream]
         http, has_key = self._client(upstream)
         query = call.query
@@ -157,7 +159,6 @@ class Relay:
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
             upstream.refuse_key_of_client(self._environment)
-        self._learn_keys(headers, query)
         target = f"{call.route.path}?{query}" if query else call.route.path
         relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
         async with relayed.body:
@@ -180,14 +181,6 @@ class Relay:
             body = call.body.decode(errors="replace")
         values: list[JsonValue] = [value for _, value in given if value]
         return self._finds([*values, unquote_plus(f"{call.route.path}?{query}"), body])
-
-    def _learn_keys(self, headers: list[tuple[str, str]], query: str) -> None:
-        """A key that a client brings itself is passed on, and must not be stored any more than ours."""
-        values = [value.rpartition(" ")[2] for name, value in headers if is_secret_header(name)]
-        values += [value for name, value in parse_qsl(query) if name.lower() in CREDENTIALS]
-        for value in values:
-            if not is_plain(value):  # what a server without keys is given: "not-needed"
-                self._learn(value)
 
     async def aclose(self) -> None:
         for http, _ in self._clients.values():
