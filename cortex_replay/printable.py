@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["UNPRINTABLE", "powerless", "spelled_out"]
+__all__ = ["RUNNER_COMMAND", "UNPRINTABLE", "powerless", "spelled_out"]
 
 UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -13,6 +13,10 @@ UNPRINTABLE: Final = re.compile(
 )
 """Controls, what reorders or hides text, line separators, halves of surrogate pairs. A fixed list,
 because Python's own idea of what can be printed changes with its version of Unicode."""
+
+RUNNER_COMMAND: Final = re.compile(r"##(?=[A-Za-z]{0,16}\[)")
+"""The start of a command to a CI runner, wherever it stands: ``##[`` of GitHub, ``##teamcity[``, ``##vso[``
+of Azure, which sets variables and paths of later steps."""
 
 _COMMAND: Final = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 """The start of a command to GitHub's runner, if a line begins with it."""
@@ -26,8 +30,7 @@ def _spelled_out(match: re.Match[str]) -> str:
 
 def spelled_out(text: str) -> str:
     """Text of several lines in which what could steer a terminal is spelled out."""
-    text = UNPRINTABLE.sub(_spelled_out, text)
-    return text.replace("##[", "#\\x23[")  # a command to some CI runners, wherever it stands
+    return RUNNER_COMMAND.sub(r"#\\x23", UNPRINTABLE.sub(_spelled_out, text))
 
 
 def powerless(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 import click
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError, NoFixture
-from cortex_replay.printable import UNPRINTABLE, powerless, spelled_out
+from cortex_replay.printable import RUNNER_COMMAND, UNPRINTABLE, powerless, spelled_out
 from cortex_replay.store.check import Progress
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ _AT_ONCE: Final = 500
 _OUR_STYLE: Final = re.compile("(\x1b\\[(?:0|1|2|22|31)m)")
 """What click writes for bold, dim and red, and for the end of these."""
 _BLANK: Final = re.compile(r"\s")
+_BEGUN_COMMAND: Final = re.compile(r"#{1,2}[A-Za-z]{0,16}\Z")
+"""What the next piece could make a command to a CI runner of."""
 _LONGEST_WORD: Final = 8192
 _LOOK_BACK: Final = 4096
 _T = TypeVar("_T")
@@ -185,7 +187,7 @@ def print_file(content: bytes) -> None:
 
 def print_json_text(text: str, *, err: bool = False) -> None:
     """JSON as somebody else wrote it."""
-    text = UNPRINTABLE.sub(_as_json, redacted(text)).replace("##[", "\\u0023#[")
+    text = RUNNER_COMMAND.sub(r"\\u0023#", UNPRINTABLE.sub(_as_json, redacted(text)))
     click.echo(text, nl=not text.endswith("\n"), err=err)
 
 
@@ -280,7 +282,10 @@ class AnswerPrinter:
         ready = _BLANK.search(self._waiting[::-1])
         if ready is None and len(self._waiting) < _LONGEST_WORD:
             return
+        begun = _BEGUN_COMMAND.search(self._waiting)
         cut = len(self._waiting) - (ready.start() if ready else _LOOK_BACK)
+        if ready is None and begun is not None:
+            cut = min(cut, begun.start())
         if not self._is_silent:
             cut = _redactor(raw=self._is_raw).whole_until(self._waiting, cut)
         self._show(self._waiting[:cut], self._waiting[cut:])

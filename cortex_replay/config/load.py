@@ -50,7 +50,7 @@ from cortex_replay.config.settings import (
 from cortex_replay.config.trust import is_ci
 from cortex_replay.errors import InvalidRequest
 
-__all__ = ["VARIABLES", "Loaded", "load_from", "load_settings"]
+__all__ = ["VARIABLES", "Loaded", "load_from", "load_settings", "refuse_store_elsewhere"]
 
 _PREFIX: Final = "CORTEX_REPLAY_"
 VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name in SCALAR_CHECKS}
@@ -256,7 +256,7 @@ class _Reader:
         if names[-1] in _PATHS:
             value = self._file.path.parent / _at_home(checks.path(value, where), self._home)
             if names == ("store",) and self._file.is_project:
-                _refuse_store_elsewhere(value, self._file.path.parent, where)
+                refuse_store_elsewhere(value, self._file.path.parent, where)
         return _Given(check(value, where), self._file.shown, where, self._root)
 
     def _refuse_what_projects_say(self, table: Mapping[str, Any]) -> None:
@@ -351,7 +351,7 @@ class _Reader:
                 raise InvalidRequest(where, f"there is no such setting{checks.did_you_mean(name, known)}")
 
 
-def _refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
+def refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
     """Refuse a store beyond the repository of the file that names it: commands write and remove there."""
     above = (one for one in (folder, *folder.parents) if os.path.lexists(one / ".git"))
     project, normal = next(above, folder), Path(os.path.normpath(store))

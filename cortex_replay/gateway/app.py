@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cortex_replay.admin.callers import Caller
     from cortex_replay.gateway.rpc import Rpc
 
-__all__ = ["CLOSE", "App"]
+__all__ = ["CLOSE", "HELD", "App"]
 
 logger = logger_of(__name__)
 
@@ -34,6 +34,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
+HELD: Final = "cortex_replay.held"
+"""Is in the scope of a call that gets no answer, because it asked for none."""
 _LOOK_AGAIN_S: Final = 0.05
 _BODY_S: Final = 60.0
 """How long a client may take to send its body."""
@@ -205,7 +207,7 @@ class App:
             raise _TooLarge
         if size > FREE_BYTES:
             await place.hold(size)
-        async with asyncio.timeout(_BODY_S):
+        async with place.reading(_BODY_S):
             message = await receive()
         if message["type"] == "http.disconnect":
             raise _Gone
@@ -215,7 +217,7 @@ class App:
             raise _TooLarge
         if not message.get("more_body"):
             return body
-        async with asyncio.timeout(_BODY_S):
+        async with place.reading(_BODY_S):
             while message.get("more_body"):
                 await place.hold_part(size)
                 message = await receive()
@@ -278,6 +280,7 @@ class App:
 
     async def _end(self, reply: Reply, scope: Message) -> None:
         """End an answer as its fault wants it: by a closed connection, or by none."""
+        scope[HELD] = reply.ending == "hang"
         while reply.ending == "hang" and not self.is_closing:
             await asyncio.sleep(_LOOK_AGAIN_S)  # until the client gives up
         if reply.ending != "whole":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
+from collections.abc import AsyncIterator
 from itertools import count
 from typing import Final, Self
 
@@ -13,6 +15,9 @@ FREE_BYTES: Final = 64 * 1024
 """A body up to this size needs no place: there are only so many connections."""
 _STEP: Final = 256 * 1024
 _PATIENCE_S: Final = 30.0
+_GRACE_S: Final = 4.0
+_SLOWEST: Final = 4 * 2**20
+"""How many bytes a second come of a body that others wait for."""
 
 
 class NoRoom(Exception):
@@ -27,6 +32,13 @@ class Room:
         self.free = most
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
+        self.readers: set[Place] = set()
+        """Those whose bodies are on their way."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it."""
+        return any(not turn.done() for _, _, turn in self._waiting)
 
     async def take(self, size: int) -> None:
         """Have so many bytes, once they are free.
@@ -40,6 +52,9 @@ class Room:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (size, next(self._numbers), turn))
         self._let_in()
+        if not turn.done():
+            for reader in self.readers:
+                reader.hurry()
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(turn)
@@ -69,6 +84,35 @@ class Place:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._held = 0
+        self._limit: asyncio.Timeout | None = None
+        self._began = 0.0
+        self._is_waiting = False
+
+    @contextlib.asynccontextmanager
+    async def reading(self, seconds: float) -> AsyncIterator[None]:
+        """The time that a body may take: so many seconds, and fewer when it holds what others wait for.
+
+        Raises:
+            TimeoutError: It did not come.
+        """
+        async with asyncio.timeout(seconds) as limit:
+            self._limit, self._began = limit, asyncio.get_running_loop().time()
+            self._room.readers.add(self)
+            try:
+                if self._room.is_awaited:
+                    self.hurry()
+                yield
+            finally:
+                self._room.readers.discard(self)
+
+    def hurry(self) -> None:
+        """Somebody waits for what this one holds."""
+        if self._limit is None or self._limit.expired() or self._is_waiting or not self._held:
+            return
+        latest = self._began + _GRACE_S + self._held / _SLOWEST
+        now = self._limit.when()
+        if now is None or latest < now:
+            self._limit.reschedule(latest)
 
     async def hold(self, size: int) -> None:
         """Have room for a body of this size, of which no more is known.
@@ -80,8 +124,13 @@ class Place:
             return
         wanted = min(size, self._room.most) - self._held
         if wanted > 0:
-            await self._room.take(wanted)
+            self._is_waiting = True
+            try:
+                await self._room.take(wanted)
+            finally:
+                self._is_waiting = False
             self._held += wanted
+            self._began = asyncio.get_running_loop().time()
 
     async def hold_part(self, size: int) -> None:
         """Have room for what there is so far of a body that does not say how long it is."""

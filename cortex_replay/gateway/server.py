@@ -19,7 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cortex_replay.errors import InvalidRequest, StoreIo
-from cortex_replay.gateway.app import CLOSE, App
+from cortex_replay.gateway.app import CLOSE, HELD, App
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.doors import RPC_PATH, Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
@@ -36,6 +36,8 @@ _HEAD_S: Final = 10.0
 _MOST_HEAD_BYTES: Final = 128 * 1024
 _MOST_CONNECTIONS: Final = 512
 _MOST_UNREAD_BYTES: Final = 32 * 2**20
+_MOST_AHEAD: Final = 64
+"""How many calls a connection may bring before the first of them is answered."""
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
 _UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
@@ -48,6 +50,8 @@ class _Protocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _is_in_head = True
+    _is_behind_chunk_head = False
+    _has_come_body = False
     _has_large_body = False
     _unread_bytes = 0
 
@@ -58,11 +62,17 @@ class _Protocol(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close a connection that asks for nothing, else one whose body does not come, else this one."""
+        """Close a connection that asks for nothing, else one whose body does not come, that wants no answer
+        or does not read it, else this one."""
         others = [c for c in self.connections if isinstance(c, _Protocol) and c is not self]
         idle = next((c for c in others if c.is_idle), None)
-        slow = next((c for c in others if c.awaits_body), self)
-        (idle or slow).transport.close()
+        slow = next((c for c in others if c.awaits_body), None)
+        held = next((c for c in others if c.is_held), self)
+        leaving = (idle or slow or held).transport
+        if leaving.get_write_buffer_size():  # it would stay until somebody reads that
+            leaving.abort()
+        else:
+            leaving.close()
 
     @property
     def is_idle(self) -> bool:
@@ -73,6 +83,11 @@ class _Protocol(HttpToolsProtocol):
     def awaits_body(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.more_body
+
+    @property
+    def is_held(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and (HELD in cycle.scope or self.flow.write_paused)
 
     def _await_head(self) -> None:
         self._is_in_head = True
@@ -100,6 +115,8 @@ class _Protocol(HttpToolsProtocol):
         self._is_in_head = False
         if not self.url.startswith(b"/"):  # that is how one asks a proxy
             raise httptools.HttpParserError("the target is not a path")
+        if len(self.pipeline) >= _MOST_AHEAD:  # each is kept until its turn comes
+            raise httptools.HttpParserError("too many calls in advance")
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -107,7 +124,12 @@ class _Protocol(HttpToolsProtocol):
         if self._has_large_body:  # it may wait outside until somebody wants to read it
             self.flow.pause_reading()
 
+    def on_chunk_header(self) -> None:
+        self._is_behind_chunk_head = True
+
     def on_body(self, body: bytes) -> None:
+        self._is_behind_chunk_head = False
+        self._has_come_body = True
         if self.cycle.response_complete:  # whoever was refused may go on for a while, so as to see why
             self._unread_bytes += len(body)
             if self._unread_bytes > _MOST_UNREAD_BYTES:
@@ -127,6 +149,7 @@ class _Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._is_in_head = True
+        self._is_behind_chunk_head = False
         self._head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
@@ -134,7 +157,11 @@ class _Protocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if b"pgrade" in data or b"PGRADE" in data:
                 data = _UPGRADE.sub(rb"\1x-\2", data)
+        was_behind_chunk_head = self._is_behind_chunk_head
+        self._has_come_body = False
         super().data_received(data)
+        if was_behind_chunk_head and self._is_behind_chunk_head and not self._has_come_body:
+            self._head_bytes += len(data)  # nothing of a chunk: these are headers behind the last one
         if self._head_bytes > _MOST_HEAD_BYTES:
             self.transport.close()
 

@@ -24,7 +24,7 @@ from cortex_replay.intercept.interception import is_bypassed
 
 __all__ = ["LiveCallRefused", "guarding"]
 
-_HEAD: Final = re.compile(rb"[A-Z]{3,16} (?:[a-zA-Z][a-zA-Z0-9+.-]*://)?([^/\s]*)[^\r\n]* HTTP/1")
+_HEAD: Final = re.compile(rb"[A-Za-z]{3,16}+ (?:[a-zA-Z][a-zA-Z0-9+.-]*+://)?([^/\s]*+)[^\r\n]*? HTTP/1")
 _HOST: Final = re.compile(rb"\r\nhost:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _MOST_HEAD_BYTES: Final = 65536
 _KEYWORD_ONLY: Final = 99
@@ -81,7 +81,7 @@ def _check_written(data: Any) -> None:
     """Refuse a request whose head names a host that is guarded."""
     try:
         first = bytes(memoryview(data)[:1])
-        if not first.isupper():
+        if not first.isalpha():
             return
         written = bytes(memoryview(data)[:_MOST_HEAD_BYTES])
     except (TypeError, ValueError, NotImplementedError):  # it is for the socket to say what is wrong with it

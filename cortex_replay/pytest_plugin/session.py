@@ -11,6 +11,8 @@ import pytest
 
 from cortex_replay.adapters import LlmAdapter, ReplayAdapter
 from cortex_replay.config import Mode, Settings, known_secrets, load_settings
+from cortex_replay.config.load import refuse_store_elsewhere
+from cortex_replay.config.trust import is_ci
 from cortex_replay.errors import LlmError
 from cortex_replay.intercept.block import refusal_of
 from cortex_replay.intercept.guard import guarding
@@ -63,21 +65,22 @@ class LlmSession:
     def open(cls, config: pytest.Config) -> LlmSession:
         """The session that the options, the environment, the ini and the configuration ask for."""
         asked = config.getoption("llm_mode")
+        warnings: list[str] = []
         if asked is None and not os.environ.get("CORTEX_REPLAY_MODE"):
             asked = config.getini("llm_mode") or None
+            if asked not in (None, "replay") and is_ci(os.environ):  # it comes with the project
+                warnings = [f"CI is set, so the mode is replay and not {asked}, as llm_mode in the ini says"]
+                asked = "replay"
         flags: dict[str, object] = {"mode": asked}
-        store = config.getoption("llm_store")
-        if store is None and not os.environ.get("CORTEX_REPLAY_STORE") and config.getini("llm_store"):
-            store = config.rootpath / str(config.getini("llm_store"))
-        if store is not None:
-            flags["store"] = Path(str(store))
         try:
+            if (store := _named_store(config)) is not None:
+                flags["store"] = store
             loaded = load_settings(config.rootpath, os.environ, flags)
         except LlmError as error:
             raise pytest.UsageError(shown(f"cortex-replay: {error}")) from None
         root = loaded.settings.store
         root = root if root.is_absolute() else config.rootpath / root
-        return cls(config, loaded.settings, root, list(loaded.warnings))
+        return cls(config, loaded.settings, root, [*warnings, *loaded.warnings])
 
     def clean(self, text: str) -> str:
         """A text without secrets."""
@@ -275,7 +278,8 @@ class TestRun:
         if self.mode == "replay" and not self._may_call_nobody and not self.recording.calls:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
-                "Does its client use another transport than httpx or httpx2? If it asks nobody, say "
+                "Does its client use another transport than httpx or httpx2, or ask a server that is none "
+                "of the configured providers (docs/configuration.md)? If it asks nobody, say "
                 "@pytest.mark.llm_replay(may_call_nobody=True).",
                 pytrace=False,
             )
@@ -293,6 +297,22 @@ class TestRun:
             self._session.has_left_answers = True
         elif self.mode != "replay":
             self.store.discard()
+
+
+def _named_store(config: pytest.Config) -> Path | None:
+    """The store that an option or the ini names; the latter comes with the project, and stays in it.
+
+    Raises:
+        InvalidRequest: It does not.
+    """
+    if (given := config.getoption("llm_store")) is not None:
+        return Path(str(given))
+    said = str(config.getini("llm_store"))
+    if not said or os.environ.get("CORTEX_REPLAY_STORE"):
+        return None
+    store = config.rootpath / said
+    refuse_store_elsewhere(store, config.rootpath, "llm_store")
+    return store
 
 
 def _refused(host: str) -> BaseException:

@@ -62,6 +62,10 @@ _SECRET_IN_VARIABLES: Final = frozenset(
         "userpass",
         "creds",
         "cred",
+        "pw",
+        "bindpw",
+        "rootpw",
+        "mysqlpass",
     ]
 )
 """In a text these are words like others; a variable is named with more care."""
@@ -124,8 +128,12 @@ _OTHER_THINGS: Final = frozenset(
 """What a name ends with that is about a secret, and not one."""
 _WEBHOOKS: Final = frozenset(["webhook", "webhooks", "webhookurl", "url", "urls", "uri", "endpoint"])
 _KNOWN_BY_NAME: Final = frozenset(
-    ["rediscli_auth", "docker_auth_config", "npm_config__auth", "secret_key_base"]
+    [
+        *("rediscli_auth", "docker_auth_config", "npm_config__auth", "secret_key_base", "vault_secret_id"),
+        *("bw_session", "fastlane_session", "spaceship_session"),
+    ]
 )
+_KNOWN_BY_START: Final = "op_session_"
 _WORKING_FOLDERS: Final = frozenset(["pwd", "oldpwd"])
 _OF_SETTINGS: Final = frozenset(["key", "keys", "auth", "token"])
 
@@ -170,7 +178,7 @@ def is_webhook(name: str) -> bool:
 def _is_secret_variable(name: str) -> bool:
     if name.lower() in _WORKING_FOLDERS:
         return False
-    if name.lower() in _KNOWN_BY_NAME:
+    if name.lower() in _KNOWN_BY_NAME or name.lower().startswith(_KNOWN_BY_START):
         return True
     words = _words(name)
     if not words or words[-1] in _OTHER_THINGS:

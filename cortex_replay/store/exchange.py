@@ -8,13 +8,17 @@ hash of its own request.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.hashing import blake3_hex, is_digest
 from cortex_replay.store.fixture import FixtureError, FixtureKey, read_document, render_document
 
 __all__ = ["Exchange", "parse_exchange", "render_exchange"]
+
+_LOWEST_STATUS: Final = 200
+"""Those below do not end a call."""
+_HIGHEST_STATUS: Final = 599
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,11 @@ def parse_exchange(data: bytes) -> Exchange:
     """
     document = read_document(data)
     wire = document.get("wire")
-    if not isinstance(wire, dict) or not isinstance(wire.get("status"), int):
+    status = wire.get("status") if isinstance(wire, dict) else None
+    if not isinstance(wire, dict) or not isinstance(status, int):
         raise FixtureError("wire: expected an object with a status")
+    if isinstance(status, bool) or not _LOWEST_STATUS <= status <= _HIGHEST_STATUS:
+        raise FixtureError(f"wire: expected a status from {_LOWEST_STATUS} to {_HIGHEST_STATUS}")
     if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
         raise FixtureError("wire: expected one of body, body_base64 and events")
     if "request_match" in document:

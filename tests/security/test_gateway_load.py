@@ -18,11 +18,15 @@ from typing import Any
 import httpx
 import pytest
 
-from cortex_replay import Store
+from cortex_replay import Fixture, LlmRequest, Store
+from cortex_replay.canonical import JsonValue
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.room import NoRoom, Place, Room
 from cortex_replay.recorder.faults import Fault, Faults
-from cortex_replay.recorder.http import Ledger
+from cortex_replay.recorder.faults.replies import faulty_reply
+from cortex_replay.recorder.http import Ledger, Reply
+from cortex_replay.store.exchange import Exchange as Recorded
+from cortex_replay.store.exchange import parse_exchange, render_exchange
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import StoreBuilder
 from tests.gateway.conftest import gateway_over
@@ -313,3 +317,209 @@ def test_hosts_around_the_gateway_are_not_listed_without_end() -> None:
     assert sum(ledger.bypassed.values()) == 3000
     assert (len(set(ledger.refused)), len(ledger.refused)) == (1001, 3000)
     assert len(set(ledger.broken)) == 1001
+
+
+@on_linux
+@pytest.mark.parametrize("is_read", [True, False])
+def test_calls_in_advance_take_little_memory(shell: Shell, is_read: bool) -> None:
+    """One connection that sends calls without waiting for answers; it was 2 GB in twenty seconds."""
+    with served(shell) as (facts, process):
+        port = facts["port"]
+        before = resident(process.pid)
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as connection:
+            reader = threading.Thread(target=read_all, args=(connection,), daemon=True)
+            if is_read:
+                reader.start()
+            pushed(connection, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 4000, seconds=3)
+            assert resident(process.pid) - before < 40 * MIB
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 424
+
+
+def test_a_few_calls_in_advance_are_answered_in_turn(tmp_path: Path) -> None:
+    with gateway_over(tmp_path) as gateway, socket.create_connection(("127.0.0.1", gateway.port)) as sent:
+        sent.sendall(f"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1:{gateway.port}\r\n\r\n".encode() * 8)
+        sent.settimeout(10)
+        answers = b""
+        while answers.count(b"HTTP/1.1 424") < 8:
+            piece = sent.recv(65536)
+            assert piece
+            answers += piece
+
+
+@on_linux
+@pytest.mark.parametrize("host", ["127.0.0.1", "elsewhere"])
+def test_what_stands_behind_a_body_is_not_collected(shell: Shell, host: str) -> None:
+    """A header there, without end, of somebody who was let in or refused; it cost a core, and memory."""
+    with served(shell) as (facts, process):
+        port = facts["port"]
+        before = resident(process.pid)
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as connection:
+            lines = f"host: {host}:{port}\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: "
+            connection.sendall(f"POST /openai/v1/chat/completions HTTP/1.1\r\n{lines}".encode())
+            assert pushed(connection, b"a" * 65536, seconds=3) < 8 * MIB
+            assert resident(process.pid) - before < 20 * MIB
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 424
+
+
+def test_a_body_in_pieces_may_have_headers_behind_it(tmp_path: Path) -> None:
+    body = json.dumps(ASKED).encode()
+    with gateway_over(tmp_path) as gateway, socket.create_connection(("127.0.0.1", gateway.port)) as sent:
+        line = "transfer-encoding: chunked"
+        sent.sendall(head(gateway.port, "/openai/v1/chat/completions", line))
+        for byte in body:
+            sent.sendall(b"1\r\n")
+            sent.sendall(bytes([byte]))
+            sent.sendall(b"\r\n")
+        sent.sendall(b"0\r\nx-checksum: 1\r\n")
+        sent.sendall(b"\r\n")
+        sent.settimeout(10)
+        assert b" 424 " in sent.recv(65536)
+
+
+def test_a_large_body_may_come_in_pieces_that_end_behind_a_size(tmp_path: Path) -> None:
+    """It is no head, however its pieces are cut."""
+    piece = b" " * 65536
+    with gateway_over(tmp_path) as gateway, socket.create_connection(("127.0.0.1", gateway.port)) as sent:
+        sent.sendall(head(gateway.port, "/openai/v1/chat/completions", "transfer-encoding: chunked"))
+        sent.sendall(b"10000\r\n")
+        for _ in range(40):
+            time.sleep(0.005)
+            sent.sendall(piece + b"\r\n10000\r\n")
+        sent.sendall(piece + b"\r\n0\r\n\r\n")
+        sent.settimeout(10)
+        assert b" 400 " in sent.recv(65536)
+
+
+def read_all(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while connection.recv(MIB):
+            pass
+
+
+def pushed(connection: socket.socket, data: bytes, seconds: float) -> int:
+    """How many bytes somebody takes in a while."""
+    end = time.monotonic() + seconds
+    count = 0
+    with contextlib.suppress(OSError):
+        while time.monotonic() < end:
+            connection.sendall(data)
+            count += len(data)
+    return count
+
+
+def test_a_miss_is_told_and_kept_in_a_few_words(tmp_path: Path) -> None:
+    """Whatever the model is called; a thousand misses are kept, and each was as large as a body may be."""
+    asked = ASKED | {"model": "m" * 2 * MIB}
+    with gateway_over(tmp_path, how_to_record="do this") as gateway:
+        answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=60)
+        opaque = httpx.get(f"{gateway.url()}/v1/models/{'m' * 60_000}")
+        kept = gateway.engine.ledger.misses
+        assert max(len(answer.content), len(opaque.content)) < 20_000
+        assert answer.json()["error"]["message"].endswith("To record it: do this")
+        assert [len(miss.what) + len(miss.explanation) < 40_000 for miss in kept] == [True, True]
+
+
+def test_the_faults_that_a_call_names_are_few(tmp_path: Path) -> None:
+    """Each spelling is counted by itself, and it was kept, with up to 128 KB."""
+    with gateway_over(tmp_path) as gateway:
+        url = f"{gateway.url()}/v1/chat/completions"
+        answers = [
+            httpx.post(url, json=ASKED, headers={"x-cortex-replay-fault": ",".join(["500@9"] * count)})
+            for count in (1, 100, 10_000)
+        ]
+        assert [answer.status_code for answer in answers] == [424, 424, 400]
+        assert "1000 characters" in answers[2].text
+
+
+@pytest.mark.parametrize("fault", ["timeout@always", "stall@always"])
+def test_calls_that_want_no_answer_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Anybody may ask for a timeout in replay; as many as there are connections locked everybody out."""
+    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 5)
+    store = Store.open_or_create(tmp_path)
+    store.add(Fixture.of(LlmRequest("m", "", "q", None, None), "an answer"))
+    store.commit()
+    body = json.dumps(ASKED | {"stream": True}).encode()
+    with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
+        lines = f"x-cortex-replay-fault: {fault}", f"content-length: {len(body)}"
+        for _ in range(8):
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            stack.enter_context(connection)
+            connection.sendall(head(gateway.port, "/openai/v1/chat/completions", *lines) + body)
+            time.sleep(0.05)
+        for _ in range(3):
+            assert httpx.get(f"{gateway.url()}/v1/models").status_code == 424
+
+
+@pytest.mark.parametrize("is_in_pieces", [False, True])
+def test_a_client_that_does_not_read_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in_pieces: bool
+) -> None:
+    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 3)
+    store = Store.open_or_create(tmp_path)
+    request: dict[str, JsonValue] = {"upstream": "openai", "method": "GET", "path": "/v1/large", "query": []}
+    events: list[JsonValue] = [{"at_ms": 0, "text": "x" * MIB}] * 24
+    content: dict[str, JsonValue] = {"events": events} if is_in_pieces else {"body": "x" * 24 * MIB}
+    wire: dict[str, JsonValue] = {"status": 200, "headers": {}, **content}
+    store.add_exchange(parse_exchange(render_exchange(Recorded(wire, request=request))))
+    store.commit()
+    with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
+        for _ in range(6):
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            stack.enter_context(connection)
+            lines = [f"host: 127.0.0.1:{gateway.port}"]
+            lines += ["x-cortex-replay-fault: chunks:event@always"] if is_in_pieces else []
+            connection.sendall("\r\n".join(["GET /openai/v1/large HTTP/1.1", *lines, "", ""]).encode())
+            time.sleep(0.2)
+        for _ in range(3):
+            assert httpx.get(f"{gateway.url()}/v1/models").status_code == 424
+        assert len(gateway._server.server_state.connections) <= 4
+
+
+@pytest.mark.parametrize(("fault", "most"), [("event", 8), ("byte", 300_000), ("whole", 1)])
+def test_an_answer_in_pieces_has_a_bounded_number_of_them(fault: str, most: int) -> None:
+    """It took half a second of the loop, and 100 MB, for every megabyte of a recording."""
+    events = tuple((0.0, b"x" * MIB) for _ in range(8))
+    began = time.monotonic()
+    reply = faulty_reply(Fault.parse(f"chunks:{fault}@always"), Reply(200, (), b"x" * 8 * MIB, events), None)
+    assert reply is not None
+    assert len(reply.events) <= most
+    assert sum(len(data) for _, data in reply.events) == 8 * MIB
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_bodies_that_do_not_come_hold_no_room_that_others_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """Two connections and two bytes kept everybody else's large bodies out, for as long as they liked."""
+    monkeypatch.setattr("cortex_replay.gateway.room._GRACE_S", 0.5)
+    monkeypatch.setattr("cortex_replay.gateway.room._SLOWEST", 64 * MIB)
+    asked = ASKED | {"messages": [{"role": "user", "content": "q" * 100_000}]}
+    with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
+        for _ in range(6):  # the later ones wait for room themselves, and then hold it in their turn
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            stack.enter_context(connection)
+            line = f"content-length: {32 * MIB}"
+            connection.sendall(head(gateway.port, "/openai/v1/chat/completions", line) + b"{")
+        time.sleep(1.0 if is_late else 0.2)
+        began = time.monotonic()
+        answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=20)
+        assert answer.status_code == 424
+        assert time.monotonic() - began < 5
+
+
+def test_a_slow_body_that_nobody_waits_for_has_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cortex_replay.gateway.room._GRACE_S", 0.0)
+    monkeypatch.setattr("cortex_replay.gateway.room._SLOWEST", 1000 * MIB)
+    body = json.dumps(ASKED | {"messages": [{"role": "user", "content": "q" * 200_000}]}).encode()
+    with gateway_over(tmp_path) as gateway, socket.create_connection(("127.0.0.1", gateway.port)) as sent:
+        sent.sendall(head(gateway.port, "/openai/v1/chat/completions", f"content-length: {len(body)}"))
+        for start in range(0, len(body), 50_000):
+            time.sleep(0.2)
+            sent.sendall(body[start : start + 50_000])
+        sent.settimeout(10)
+        assert b" 424 " in sent.recv(65536)

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -227,6 +228,36 @@ def test_an_address_with_the_host_s_name_is_refused(proxy: Listener) -> None:
     ):
         plain.sendmsg([b"POST /v1/messages HTTP/1.1\r\n", b"HOST:api.openai.com\r\n\r\n"])
     assert proxy.received == b""
+
+
+@pytest.mark.parametrize("method", ["get", "Post", "PUT"])
+def test_a_proxy_is_asked_for_it_by_no_method(proxy: Listener, method: str) -> None:
+    """``http.client`` sends a method as it is given, and servers take it."""
+    client = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+    with contextlib.closing(client), pytest.raises(LiveCallRefused, match=REFUSED):
+        client.request(method, f"http://{HOST}/v1/models")
+    assert proxy.received == b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET " + b"a" * 65536,
+        b"GET http://" + b"a" * 65536,
+        b"get " + b"a " * 32768,
+        b"GET " + b" HTTP/" * 10000,
+        b"a" * 65536,
+    ],
+)
+def test_what_is_written_is_looked_at_in_no_time(data: bytes) -> None:
+    """Texts of recordings go over sockets too; the first of these took twenty seconds."""
+    one, other = socket.socketpair()
+    with one, other:
+        one.setblocking(False)
+        began = time.monotonic()
+        with contextlib.suppress(BlockingIOError):
+            one.send(data)
+        assert time.monotonic() - began < 1
 
 
 def test_everything_else_is_as_ever(proxy: Listener) -> None:

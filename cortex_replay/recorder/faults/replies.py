@@ -19,6 +19,8 @@ __all__ = ["answers_alone", "faulty_reply", "refusal"]
 _BROKEN_JSON: Final = b'{"id": "broken", "content": [{"te'
 _BROKEN_ARGUMENTS: Final = '{"city": "Par'
 _SSE_END: Final = re.compile(rb"(?<=\r\n\r\n)|(?<=\n\n)|(?<=\r\r)")
+_MOST_BYTES_APART: Final = 256 * 1024
+"""Each costs a hundred times its size."""
 _OPENAI_TYPES: Final = {
     400: "invalid_request_error",
     401: "invalid_request_error",
@@ -109,8 +111,12 @@ def _of_events(reply: Reply, events: list[Event]) -> Reply:
 
 def _in_pieces(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
     whole = b"".join(data for _, data in events)
-    pieces = {"event": events, "whole": [(0.0, whole)], "byte": [(0.0, bytes([byte])) for byte in whole]}
-    return replace(reply, events=tuple(pieces[fault.detail]), is_in_pieces=True)
+    if fault.detail == "whole":
+        events = [(0.0, whole)]
+    elif fault.detail == "byte":
+        events = [(0.0, bytes([byte])) for byte in whole[:_MOST_BYTES_APART]]
+        events += [(0.0, rest)] if (rest := whole[_MOST_BYTES_APART:]) else []
+    return replace(reply, events=tuple(events), is_in_pieces=True)
 
 
 def _malformed(reply: Reply, events: list[Event], protocol: str | None) -> Reply:

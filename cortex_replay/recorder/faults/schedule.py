@@ -14,6 +14,7 @@ __all__ = ["Faults"]
 
 _MOST_COUNTED: Final = 100_000
 _MOST_LISTED: Final = 1000
+_LONGEST_OWN: Final = 1000
 
 
 class Faults:
@@ -49,6 +50,8 @@ class Faults:
         Raises:
             InvalidRequest: There is no such fault.
         """
+        if len(own) > _LONGEST_OWN:  # each is counted by itself, and so kept
+            raise InvalidRequest("fault", f"a call names its faults in at most {_LONGEST_OWN} characters")
         asked = tuple(Fault.parse(text) for text in own.split(",")) if own else ()
         with self._lock:
             found = self._first(asked, scope, own) if asked else None

@@ -15,11 +15,12 @@ from cortex_replay.adapters.turns import Turns
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings, known_secrets
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
+from cortex_replay.printable import powerless, spelled_out
 from cortex_replay.recorder.claims import Claims
 from cortex_replay.recorder.fixtures import FixtureMaker
 from cortex_replay.recorder.http.aside import aside
 from cortex_replay.recorder.http.call import Call, Reply
-from cortex_replay.recorder.http.ledger import Ledger
+from cortex_replay.recorder.http.ledger import Ledger, shortened
 from cortex_replay.recorder.http.misses import (
     MISS_STATUS,
     explained_exhaustion,
@@ -307,7 +308,8 @@ class Engine:
         return error_reply(protocol, MISS_STATUS, explained, "no_fixture")
 
     def _clean(self, text: str) -> str:
-        return self.redactor.text(text)[0]
+        """An explanation as a client may print it."""
+        return powerless(spelled_out(shortened(self.redactor.text(text)[0])))
 
     def _observed(self, call: Call, outcome: Outcome | None) -> None:
         if self.observer is not None:

@@ -14,12 +14,15 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Ledger", "Miss"]
+__all__ = ["Ledger", "Miss", "shortened"]
 
 _MOST_REASONS: Final = 50
 _MOST_LISTED: Final = 1000
 """Further ones are only counted: anybody can cause as many as he likes."""
 _OTHERS: Final = "(others)"
+_LONGEST_TEXT: Final = 16 * 1024
+_LONGEST_END: Final = 4 * 1024
+"""Of what is kept of a text that is too long; what to do stands at the end of an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,13 @@ class Miss:
     what: str
     """The model and the start of the hash, or the method and path."""
     explanation: str
+
+
+def shortened(text: str) -> str:
+    """A text without its middle where it is too long to be kept: a model's name may have 30 MB."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[: _LONGEST_TEXT - _LONGEST_END]} … {text[-_LONGEST_END:]}"
 
 
 _ANOTHER_MISS: Final = Miss("(not listed)", "cortex-replay: there were too many misses to list")
@@ -68,7 +78,7 @@ class Ledger:
         self.redactor.when_it_learns(self._redact_again)
 
     def _clean(self, text: str) -> str:
-        return self.redactor.text(text)[0]
+        return shortened(self.redactor.text(text)[0])
 
     def _catch_up(self) -> None:
         """Before the lock is taken: whoever learns redacts again."""

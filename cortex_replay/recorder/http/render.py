@@ -13,6 +13,7 @@ import orjson
 from cortex_replay.adapters.replay import chunks_of
 from cortex_replay.canonical import JsonValue
 from cortex_replay.recorder.http.call import Event, Reply
+from cortex_replay.recorder.http.relay import kept_headers
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
@@ -20,6 +21,8 @@ from cortex_replay.wire import WIRES, Wire
 __all__ = ["Renderer", "error_reply", "is_as_recorded", "reply_of_wire"]
 
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_PLAIN_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_WITHOUT_BODY: Final = (204, 304)
 _MOST_KEPT: Final = 4096
 _MOST_BYTES: Final = 64 * 1024
 """A larger answer is rendered anew each time."""
@@ -128,11 +131,18 @@ def _without_usage(reply: Reply) -> Reply:
 
 
 def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
-    """What was recorded, byte for byte: status, headers, body or events."""
+    """What was recorded, byte for byte: status, headers, body or events.
+
+    Of headers only those that a recorder keeps. Somebody else may have written the recording, and a client
+    believes what it is told: it follows ``location`` to any server with its key, and unpacks what is packed.
+    """
     headers = wire.get("headers")
-    shown = tuple((str(k), str(v)) for k, v in headers.items()) if isinstance(headers, dict) else ()
+    texts = [(k, v) for k, v in headers.items() if isinstance(v, str)] if isinstance(headers, dict) else []
+    shown = tuple((k, v) for k, v in kept_headers(texts).items() if _PLAIN_VALUE.fullmatch(v))
     status = wire.get("status")
     code = status if isinstance(status, int) else 200
+    if code in _WITHOUT_BODY:  # what came behind it would be the next answer
+        return Reply(code, shown, b"")
     match wire:
         case {"events": list(listed)}:
             events = tuple(

@@ -22,7 +22,7 @@ __all__ = ["judge_rpc"]
 _TOKEN: Final = "a-token-" + "of-the-caller-ci-4711"
 _CONFIGURATION: Final = """
 [callers.ci]
-token_env = "CI_CALLER"
+token_env = "CI_CALLER_TOKEN"
 grants = ["llm_complete"]
 max_calls = 100000
 
@@ -49,7 +49,7 @@ def judge_rpc(root: Path, planter: Planter) -> Outcome:
                 server.answers[one.tag] = whole(DIALECTS[1].error(400, f"bad key {one.text}"), 400)
             for one in ways["200 with an error"]:
                 server.answers[one.tag] = whole({"error": {"message": f"bad key {one.text}"}})
-        variables = {"CI_CALLER": _TOKEN, "LOCAL_KEY": "the-key-" + "of-the-local-one-0815"}
+        variables = {"CI_CALLER_TOKEN": _TOKEN, "LOCAL_KEY": "the-key-" + "of-the-local-one-0815"}
         headers = {"authorization": f"Bearer {_TOKEN}"}
         with (
             sandbox.serve("--mode", "once", variables=variables) as facts,
