@@ -124,14 +124,15 @@ def test_known_secrets(key_file: Path) -> None:
         "AWS_SECRET_ACCESS_KEY": "same-value-1",
         "PATH": "/usr/bin:/bin",
         "TOKENS": "not-a-secret",
-        "KEY": "a-key-by-its-name",
+        "KEY": "k9Xv2-Qm47z-Lt81p",
+        "S3_KEY": "words-in-a-row",
         "CACHE_KEY": "not-a-secret-either",
     }
 
     assert known_secrets(settings, environment) == [
         KEY,
         "postgres://u:p@h/d",
-        "a-key-by-its-name",
+        "k9Xv2-Qm47z-Lt81p",
         "b-one-secret",
         "b-two-secret",
         "lower-case-1",

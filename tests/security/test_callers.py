@@ -32,7 +32,7 @@ def project(folder: Path, variable: str) -> Path:
 def test_a_token_of_a_project_is_in_a_variable_for_secrets(tmp_path: Path, name: str) -> None:
     """Another user of this machine knows the others, and could spend the keys of this one."""
     settings = load_settings(project(tmp_path, name), {"HOME": str(tmp_path)}).settings
-    with pytest.raises(InvalidRequest, match=rf"{name} .*_TOKEN"):
+    with pytest.raises(InvalidRequest, match=rf"{name}: .*_TOKEN"):
         Callers(settings, PUBLIC)
 
 
