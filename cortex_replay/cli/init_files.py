@@ -58,6 +58,11 @@ def refuse_unsafe_store(root: Path) -> None:
     if existing == root.absolute():
         if os.path.lexists(root / INDEX_NAME):
             raise StoreIo(f"{shown(str(root / INDEX_NAME))} is there already; nothing was written")
+        if (root / NESTED_FOLDER).is_dir() and any((root / NESTED_FOLDER).iterdir()):
+            raise StoreIo(
+                f"{shown(str(root / NESTED_FOLDER))} holds files that no index lists; nothing was written. "
+                "Look at them, then remove them, or name another store"
+            )
         for name in (NESTED_FOLDER, STATE_FOLDER):
             if os.path.lexists(root / name):
                 _refuse_links_below(root / name)

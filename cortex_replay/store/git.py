@@ -95,7 +95,7 @@ def find_top(start: Path) -> Path | None:
             inside = Path(os.path.realpath(entry))
         else:
             continue
-        if inside != entry and inside.is_relative_to(folder):
+        if inside != entry and (inside.is_relative_to(folder) or _is_in_work_tree_above(folder, inside)):
             raise StoreIo(
                 f"{shown(str(entry))} leads to {shown(str(inside))}, a part of the work tree; "
                 "no clone has such a link, so whoever packed this may have planted it"
@@ -103,6 +103,13 @@ def find_top(start: Path) -> Path | None:
         if stat.S_ISREG(mode) or inside.is_file() or _is_repository(inside):
             return folder
     return None
+
+
+def _is_in_work_tree_above(folder: Path, inside: Path) -> bool:
+    """Whether a repository around this one can bring it along; that of a submodule is in its ``.git``."""
+    tops = [above for above in folder.parents if os.path.lexists(above / ".git")]
+    own = [Path(os.path.realpath(top / ".git")) for top in tops]
+    return any(map(inside.is_relative_to, tops)) and not any(map(inside.is_relative_to, own))
 
 
 def _is_repository(folder: Path) -> bool:
