@@ -13,7 +13,6 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.init_files import add_lines, new_file, refuse_unsafe_store, render_hooks
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
-from cortex_replay.config import load_settings
 from cortex_replay.config.files import read_at_most
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.store import Answer, Fixture, Store
@@ -97,7 +96,6 @@ def init_command(
     git's own merge leaves conflict markers, which `cortex-replay index` resolves.
     """
     root = Path(os.path.normpath(the_store(ctx, store)))  # as `disk` takes it; what is looked at is written
-    _refuse_foreign_place(ctx, root, store)
     if driver_only:
         install_driver(root)
         if as_json:
@@ -149,20 +147,6 @@ def _print(made: dict[str, Any], pre_commit: Path, example: Path, problem: str |
     output.talk("for the hook: pip install pre-commit && pre-commit install")
     run = "pytest" if made["framework"] == "pytest" else "python -m unittest"
     output.talk(f"try: {run} {output.escaped(str(example))}")
-
-
-def _refuse_foreign_place(ctx: click.Context, root: Path, store: Path | None) -> None:
-    """A store that a file of the project names stays in the project; the user may name any."""
-    if store is not None or ctx.find_root().params.get("store") is not None:
-        return
-    loaded = load_settings(Path(), os.environ)
-    if loaded.file is None or loaded.origins["store"] != loaded.file.shown:
-        return  # this folder, or the user's own environment
-    folder = loaded.file.path.parent
-    project = find_top(folder) or folder
-    if not Path(os.path.normpath(root.absolute())).is_relative_to(project):
-        reason = f"{root} is outside of the project; if you want a store there, say so: init --store PATH"
-        raise InvalidRequest(loaded.file.where("store"), shown(reason))
 
 
 def _project(root: Path) -> tuple[Path, str]:

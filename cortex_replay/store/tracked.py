@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cortex_replay.errors import StoreIo
@@ -17,9 +16,6 @@ def is_tracked(root: Path, name: str) -> bool:
     Where there is no repository, or no git, nothing is tracked. Letter case does not count: on some file
     systems another spelling is the same folder.
     """
-    has_repository = any(os.path.lexists(folder / ".git") for folder in (root, *root.parents))
-    if not has_repository and "GIT_DIR" not in os.environ:
-        return False  # nobody starts git to hear that
     try:
         repository = Repository(root)
         return repository.tracks(f"{repository.prefix}{name}")
