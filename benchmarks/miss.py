@@ -12,9 +12,9 @@ from benchmarks.data import usual_fixtures, write_store
 from benchmarks.measure import cpu_of, say, smallest
 from benchmarks.table import Goal, Row
 from cortex_replay import LlmRequest, Store
+from cortex_replay.misses.explanation import explained
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.fixture import Fixture
-from cortex_replay.store.misses import explained
 
 __all__ = ["run"]
 

@@ -24,7 +24,7 @@ from benchmarks.data import MODEL, Texts
 from benchmarks.measure import say, smallest
 from benchmarks.table import Goal, Row
 from cortex_replay import LlmAdapter, LlmRequest, LlmResponse, Store, StreamChunk, TokenUsage
-from cortex_replay.recorder import RecordingAdapter
+from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.redact.redactor import Redactor
 
 __all__ = ["run"]

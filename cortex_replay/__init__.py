@@ -4,17 +4,16 @@ Every public name is loaded when it is first used: a command, or a test run with
 without what it does not need.
 """
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from cortex_replay import handed
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters import LlmAdapter, ReplayAdapter
+    from cortex_replay.adapters import LlmAdapter
     from cortex_replay.adapters.claude import ClaudeAdapter
     from cortex_replay.adapters.ollama import OllamaAdapter
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
+    from cortex_replay.engine.recording import RecordingAdapter
+    from cortex_replay.engine.replay import ReplayAdapter
     from cortex_replay.errors import (
         BudgetSpent,
         Finding,
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
         Transport,
         Upstream,
     )
+    from cortex_replay.faults import FaultAdapter
     from cortex_replay.hashing import blake3_hex
-    from cortex_replay.intercept.block import intercept
-    from cortex_replay.recorder import RecordingAdapter
-    from cortex_replay.recorder.faults import FaultAdapter
+    from cortex_replay.interception.block import intercept
     from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
     from cortex_replay.types import (
         LlmMessage,
@@ -90,21 +88,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def _decode_wire(wire: Mapping[str, Any], asked_model: str) -> "LlmResponse":
-    """Load the codecs with the first recorded wire that is checked."""
-    from cortex_replay.wire.recorded import decode_recorded  # noqa: PLC0415
-
-    return decode_recorded(wire, asked_model)
-
-
-handed.wire_decoder = _decode_wire
-
 _MODULES = {
-    "intercept": ("intercept",),
-    "adapters": ("LlmAdapter", "ReplayAdapter"),
+    "adapters.base": ("LlmAdapter",),
     "adapters.claude": ("ClaudeAdapter",),
     "adapters.ollama": ("OllamaAdapter",),
     "adapters.openai_compat": ("OpenAICompatAdapter",),
+    "engine.recording": ("RecordingAdapter",),
+    "engine.replay": ("ReplayAdapter",),
     "errors": (
         "BudgetSpent",
         "Finding",
@@ -120,9 +110,9 @@ _MODULES = {
         "Transport",
         "Upstream",
     ),
+    "faults": ("FaultAdapter",),
     "hashing": ("blake3_hex",),
-    "recorder": ("RecordingAdapter",),
-    "recorder.faults": ("FaultAdapter",),
+    "interception.block": ("intercept",),
     "store": ("Answer", "Fixture", "FixtureKey", "Store", "TimedChunk"),
     "types": (
         "LlmMessage",

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from cortex_replay import Store
 from cortex_replay.cli.main import main
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 
 ROOT = Path(__file__).parent.parent
 
@@ -76,7 +76,7 @@ def test_the_rules_of_trust_are_the_same_in_code_and_document() -> None:
     """T1 to T10 in both."""
     rules = [f"T{i}" for i in range(1, 11)]
 
-    assert all(f"**{rule}**" in (trusted.__doc__ or "") for rule in rules)
+    assert all(f"**{rule}**" in (trust.__doc__ or "") for rule in rules)
     assert all(f"| {rule} |" in (ROOT / "docs/store-format.md").read_text() for rule in rules)
 
 

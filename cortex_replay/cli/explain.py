@@ -13,8 +13,8 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.prompt.breakpoint_notes import with_noted_breakpoints
 from cortex_replay.prompt.explain import Cached, Comparison, Explanation, compare, explain
-from cortex_replay.prompt.noted import with_noted_breakpoints
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.types import LlmRequest, TokenUsage
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.leftovers import take_over_leftovers
+from cortex_replay.cli.abandoned import take_over_leftovers
 from cortex_replay.config import CallerSettings, Mode, Settings, load_settings
+from cortex_replay.engine.budget import Meter, MeteredAdapter
+from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.gateway.providers import adapter_for, redactor_for
-from cortex_replay.recorder.faults import Fault, Faults
-from cortex_replay.recorder.http import Engine, Upstreams
-from cortex_replay.recorder.meter import Meter, MeteredAdapter
+from cortex_replay.faults import Fault, Faults
+from cortex_replay.run.adapters import adapter_for, redactor_for
 from cortex_replay.store import Store
 from cortex_replay.store.tracked import is_tracked
 

@@ -20,7 +20,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
-    from cortex_replay.recorder.cassettes import ImportReport
+    from cortex_replay.cassettes import ImportReport
 
 __all__ = ["import_command"]
 
@@ -87,9 +87,9 @@ def import_command(
     as_json: bool,
 ) -> None:
     """Take over cassettes of vcrpy and pytest-recording."""
-    from cortex_replay.recorder.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
-    from cortex_replay.recorder.cassettes.folders import cassettes_in  # noqa: PLC0415
-    from cortex_replay.recorder.http import Upstreams  # noqa: PLC0415
+    from cortex_replay.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
+    from cortex_replay.cassettes.folders import cassettes_in  # noqa: PLC0415
+    from cortex_replay.engine.http import Upstreams  # noqa: PLC0415
 
     root = the_store(ctx, store)
     named = _hosts_in(hosts)
@@ -130,7 +130,7 @@ def import_command(
 @contextmanager
 def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
     """The store; whatever goes wrong, nothing stays staged."""
-    from cortex_replay.recorder.cassettes import open_unwritten  # noqa: PLC0415
+    from cortex_replay.cassettes import open_unwritten  # noqa: PLC0415
 
     if dry_run:
         with open_unwritten(root) as unwritten:

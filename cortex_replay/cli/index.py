@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.leftovers import tell_of_unmarked
+from cortex_replay.cli.abandoned import tell_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store

@@ -12,7 +12,7 @@ from cortex_replay.cli.options import ExampleCommand
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.index import Index, render_index
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicted
-from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
+from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["merge_driver_command"]
 

@@ -141,7 +141,7 @@ def record_command(
     """
     if command := command_behind(ctx):
         _refuse_beside_command(ctx)
-        from cortex_replay.cli.run_behind import run_behind  # noqa: PLC0415 - a server, for this alone
+        from cortex_replay.cli.command_run import run_behind  # noqa: PLC0415 - a server, for this alone
 
         behind: dict[str, Any] = {
             "upstreams": upstreams,

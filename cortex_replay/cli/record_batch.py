@@ -11,8 +11,8 @@ from typing import BinaryIO, Final
 
 from cortex_replay.cli import output
 from cortex_replay.cli.recording import Session, tell_of_yielded
-from cortex_replay.recorder import RecordingAdapter
-from cortex_replay.recorder.batch import BatchReport, Job, read_jobs, run_batch
+from cortex_replay.engine.recording import RecordingAdapter
+from cortex_replay.run.batch import BatchReport, Job, read_jobs, run_batch
 
 __all__ = ["record_batch"]
 

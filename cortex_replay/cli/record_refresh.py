@@ -17,10 +17,10 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.cli import output
 from cortex_replay.cli.options import settle
 from cortex_replay.cli.recording import Session
+from cortex_replay.engine.fixtures import FixtureMaker
+from cortex_replay.engine.redaction import redacted_answer
+from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import LlmError
-from cortex_replay.recorder.fixtures import FixtureMaker
-from cortex_replay.recorder.redaction import redacted_answer
-from cortex_replay.recorder.tape import Tape, answer_from
 from cortex_replay.redact.redactor import Hit
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.cli import output
-from cortex_replay.cli.leftovers import take_over_leftovers
+from cortex_replay.cli.abandoned import take_over_leftovers
 from cortex_replay.config import Settings, load_settings
-from cortex_replay.gateway.providers import adapter_for, redactor_for
-from cortex_replay.recorder import Mode, RecordingAdapter
-from cortex_replay.recorder.meter import Meter, MeteredAdapter
+from cortex_replay.engine.budget import Meter, MeteredAdapter
+from cortex_replay.engine.recording import Mode, RecordingAdapter
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run.adapters import adapter_for, redactor_for
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cortex_replay.cli.command_run import fail_on_option, report_option, run_behind
 from cortex_replay.cli.gateway import fault_option
 from cortex_replay.cli.options import (
     ExampleCommand,
@@ -17,7 +18,6 @@ from cortex_replay.cli.options import (
     store_option,
     the_store,
 )
-from cortex_replay.cli.run_behind import fail_on_option, report_option, run_behind
 
 __all__ = ["replay_command"]
 

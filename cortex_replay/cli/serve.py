@@ -24,7 +24,7 @@ from cortex_replay.cli.gateway import (
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.config import Settings
 from cortex_replay.disk import PRIVATE, write_whole
-from cortex_replay.recorder.http import Engine
+from cortex_replay.engine.http import Engine
 
 __all__ = ["serve_command"]
 

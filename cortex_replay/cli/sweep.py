@@ -14,6 +14,7 @@ from typing import Any, Literal
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.command_run import Handover, environment_behind
 from cortex_replay.cli.gateway import open_engine, quoted_command
 from cortex_replay.cli.options import (
     ExampleCommand,
@@ -24,10 +25,9 @@ from cortex_replay.cli.options import (
     store_option,
     the_store,
 )
-from cortex_replay.cli.run_behind import Handover, environment_behind
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Pace
-from cortex_replay.recorder.faults import Fault, Faults
 
 __all__ = ["sweep_command"]
 

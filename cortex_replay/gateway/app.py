@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from cortex_replay.engine.http import Call, Engine, Reply
+from cortex_replay.engine.http.offload import aside
+from cortex_replay.engine.http.render import error_reply
+from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
+from cortex_replay.faults import Fault, Faults
+from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
+from cortex_replay.gateway.access import RPC_PATH, Doors, Refusal
 from cortex_replay.gateway.control import CONTROL, controlled
-from cortex_replay.gateway.doors import RPC_PATH, Doors, Refusal
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
-from cortex_replay.recorder.faults import Fault, Faults
-from cortex_replay.recorder.faults.replies import answers_alone, faulty_reply, refusal
-from cortex_replay.recorder.http import Call, Engine, Reply
-from cortex_replay.recorder.http.aside import aside
-from cortex_replay.recorder.http.render import error_reply
-from cortex_replay.recorder.http.routes import METHODS
 from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Final
 
 import orjson
 
+from cortex_replay.engine.http import Engine, Reply
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.recorder.faults import Fault, Faults
-from cortex_replay.recorder.http import Engine, Reply
+from cortex_replay.faults import Fault, Faults
 
 __all__ = ["CONTROL", "controlled"]
 

@@ -8,14 +8,15 @@ from typing import ClassVar, Final
 
 import orjson
 
-from cortex_replay.adapters import LlmAdapter, ReplayAdapter
+from cortex_replay.adapters import LlmAdapter
 from cortex_replay.admin.callers import Caller, Callers
 from cortex_replay.admin.rpc import RpcDispatcher, too_large, unknown_caller
 from cortex_replay.admin.service import LlmService
 from cortex_replay.config import Settings
+from cortex_replay.engine.http import Engine, Ledger, Reply
+from cortex_replay.engine.recording import RecordingAdapter
+from cortex_replay.engine.replay import ReplayAdapter
 from cortex_replay.errors import LlmError, NoFixture
-from cortex_replay.recorder import RecordingAdapter
-from cortex_replay.recorder.http import Engine, Ledger, Reply
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk

@@ -18,13 +18,13 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from cortex_replay.engine.http import Engine
 from cortex_replay.errors import InvalidRequest, StoreIo
+from cortex_replay.faults import Faults
+from cortex_replay.gateway.access import RPC_PATH, Doors, hosts_of
 from cortex_replay.gateway.app import CLOSE, HELD, App
 from cortex_replay.gateway.control import CONTROL
-from cortex_replay.gateway.doors import RPC_PATH, Doors, hosts_of
 from cortex_replay.gateway.pace import Pace
-from cortex_replay.recorder.faults import Faults
-from cortex_replay.recorder.http import Engine
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc

@@ -9,8 +9,8 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
-from cortex_replay.prompt.fitted import fitted
-from cortex_replay.prompt.planned import can_carry_marker, turn_name
+from cortex_replay.prompt.fit import fitted
+from cortex_replay.prompt.markers import can_carry_marker, turn_name
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, known_wire
 from cortex_replay.types import LlmMessage, LlmRole

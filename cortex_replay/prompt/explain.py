@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from cortex_replay.prompt.blocks import BLANK_LINE
 from cortex_replay.prompt.diff import looks_like
+from cortex_replay.prompt.markers import system_blocks
 from cortex_replay.prompt.parts import PromptPart, parts_of
-from cortex_replay.prompt.planned import system_blocks
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.stable import part_diff
 from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan, TokenUsage

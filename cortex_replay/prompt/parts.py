@@ -16,8 +16,8 @@ from cortex_replay import validation as check
 from cortex_replay.prompt.blocks import PromptBlock, block_values
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.ir import PromptIR
+from cortex_replay.prompt.markers import can_carry_marker, planned_breakpoints, system_blocks, turn_name
 from cortex_replay.prompt.message import PromptMessage
-from cortex_replay.prompt.planned import can_carry_marker, planned_breakpoints, system_blocks, turn_name
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.segments import SegmentRole

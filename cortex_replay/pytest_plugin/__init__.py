@@ -99,7 +99,7 @@ def _session(config: pytest.Config) -> LlmSession:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("llm_faults")
     if marker is not None:
-        from cortex_replay.pytest_plugin.families import family_of  # noqa: PLC0415
+        from cortex_replay.pytest_plugin.fault_tests import family_of  # noqa: PLC0415
 
         metafunc.fixturenames.append("_llm_fault")
         base = metafunc.definition.nodeid

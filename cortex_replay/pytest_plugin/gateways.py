@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from cortex_replay.config import Settings
-from cortex_replay.gateway.environment import command_environment
+from cortex_replay.engine.http import Engine
+from cortex_replay.faults import Faults
 from cortex_replay.gateway.server import Gateway
-from cortex_replay.recorder.faults import Faults
-from cortex_replay.recorder.http import Engine
+from cortex_replay.run.environment import command_environment
 
 __all__ = ["Gateways", "ScopedGateway"]
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 import orjson
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.adapters.outcomes import Outcome
+from cortex_replay.engine.http import Call, Ledger
+from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.engine.tape import closing_stream
 from cortex_replay.errors import InvalidRequest, LlmError, NoFixture
-from cortex_replay.intercept.interception import bypassing
-from cortex_replay.recorder.http import Call, Ledger
-from cortex_replay.recorder.tape import closing_stream
+from cortex_replay.interception.interception import bypassing
 from cortex_replay.store import Answer, Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall
 from cortex_replay.wire import WIRES

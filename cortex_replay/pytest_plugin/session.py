@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cortex_replay.adapters import LlmAdapter, ReplayAdapter
+from cortex_replay.adapters import LlmAdapter
 from cortex_replay.config import Mode, Settings, known_secrets, load_settings
 from cortex_replay.config.load import refuse_store_elsewhere
 from cortex_replay.config.trust import is_ci
+from cortex_replay.engine.claims import Claims, MemoryClaims
+from cortex_replay.engine.http import Engine, Ledger, Upstreams
+from cortex_replay.engine.http.upstreams import ENVIRONMENT
+from cortex_replay.engine.replay import ReplayAdapter
+from cortex_replay.engine.scope import RUN_VARIABLE, claims_of
 from cortex_replay.errors import LlmError
-from cortex_replay.intercept.block import refusal_of
-from cortex_replay.intercept.guard import guarding
-from cortex_replay.intercept.interception import Interception
-from cortex_replay.intercept.transports import installed
+from cortex_replay.faults.fault import Fault
+from cortex_replay.faults.schedule import Faults
+from cortex_replay.interception.block import refusal_of
+from cortex_replay.interception.guard import guarding
+from cortex_replay.interception.interception import Interception
+from cortex_replay.interception.transports import installed
 from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
-from cortex_replay.pytest_plugin.showing import shown
-from cortex_replay.recorder.claims import Claims, MemoryClaims
-from cortex_replay.recorder.faults.fault import Fault
-from cortex_replay.recorder.faults.schedule import Faults
-from cortex_replay.recorder.http import Engine, Ledger, Upstreams
-from cortex_replay.recorder.http.upstreams import ENVIRONMENT
-from cortex_replay.recorder.scope import RUN_VARIABLE, claims_of
+from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 
@@ -243,9 +244,9 @@ class TestRun:
     def adapter(self) -> LlmAdapter:
         """An adapter in the mode of this test."""
         # Most tests bring a client of their own.
-        from cortex_replay.gateway.providers import adapter_for  # noqa: PLC0415
-        from cortex_replay.recorder import RecordingAdapter  # noqa: PLC0415
-        from cortex_replay.recorder.faults import FaultAdapter  # noqa: PLC0415
+        from cortex_replay.engine.recording import RecordingAdapter  # noqa: PLC0415
+        from cortex_replay.faults import FaultAdapter  # noqa: PLC0415
+        from cortex_replay.run.adapters import adapter_for  # noqa: PLC0415
 
         session, mode = self._session, self.mode
         adapter: LlmAdapter

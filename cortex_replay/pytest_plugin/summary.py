@@ -13,7 +13,7 @@ import pytest
 from cortex_replay.disk import write_whole
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
-from cortex_replay.pytest_plugin.showing import print_line, shown
+from cortex_replay.pytest_plugin.terminal import print_line, shown
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store, StoredFixture
 

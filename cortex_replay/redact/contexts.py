@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from cortex_replay.redact.looks import is_example, is_mixed, looks_random
+from cortex_replay.redact.randomness import is_example, is_mixed, looks_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
 from cortex_replay.secret_names import is_plain, is_secret_field
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.looks import is_mixed
+from cortex_replay.redact.randomness import is_mixed
 from cortex_replay.redact.views import Span, runs_of
 from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, spells_words
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.looks import has_digit, is_example, is_mixed, looks_random
+from cortex_replay.redact.randomness import has_digit, is_example, is_mixed, looks_random
 from cortex_replay.redact.views import Span, ascii_bytes
 from cortex_replay.secret_names import is_dummy, spells_words
 

@@ -23,8 +23,8 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.contexts import ASSIGNMENT
 from cortex_replay.redact.documents import Leaf, PieceSequence, changed, leaves, place_of, sequences
 from cortex_replay.redact.known import KNOWN, KnownValues
-from cortex_replay.redact.leftovers import Leftovers
 from cortex_replay.redact.patterns import URL_PASSWORD
+from cortex_replay.redact.residue import Leftovers
 from cortex_replay.redact.search import BLANK, Found, Search
 from cortex_replay.redact.whole import redact_whole
 

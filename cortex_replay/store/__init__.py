@@ -2,6 +2,6 @@
 
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.store import Store, StoredFixture
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 
 __all__ = ["Answer", "Fixture", "FixtureKey", "Layout", "Store", "StoredFixture", "TimedChunk"]

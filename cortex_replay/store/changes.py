@@ -17,7 +17,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.paths import EXCHANGES_FOLDER
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 
 __all__ = [
     "Add",

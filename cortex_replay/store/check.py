@@ -1,4 +1,4 @@
-"""One pass over a store: every rule of :mod:`cortex_replay.store.trusted`, every finding."""
+"""One pass over a store: every rule of :mod:`cortex_replay.store.trust`, every finding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final, TypeVar
 
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import hints, trusted
-from cortex_replay.store.collector import without_collector
+from cortex_replay.store import hints, trust
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
+from cortex_replay.store.gc_pause import without_collector
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal, trust_journal
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
-from cortex_replay.store.trusted import Layout, Untrusted
+from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_exchange", "read_fixture"]
 
@@ -69,7 +69,7 @@ class _Moment:
 
     @classmethod
     def of(cls, source: Source) -> _Moment:
-        return cls(source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES), source.read_journal())
+        return cls(source.read(INDEX_NAME, trust.MAX_INDEX_BYTES), source.read_journal())
 
 
 def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
@@ -118,18 +118,18 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
         report.findings.append(replace(moment.index, code="index-unreadable", hint=hint))
         return report
     try:
-        report.index = trusted.trust_index(moment.index)
+        report.index = trust.trust_index(moment.index)
     except Untrusted as error:
         report.findings.append(error.finding)
         return report
-    report.layout = trusted.layout_of(report.index, source.has_folder(NESTED_FOLDER))
-    report.findings += trusted.trust_rows(report.index, report.layout)
+    report.layout = trust.layout_of(report.index, source.has_folder(NESTED_FOLDER))
+    report.findings += trust.trust_rows(report.index, report.layout)
     listing = source.list_files(report.layout.folder)
     special = {finding.path for finding in listing.findings}
     report.findings += listing.findings
     report.findings += [
         finding
-        for finding in trusted.compare_listing(
+        for finding in trust.compare_listing(
             report.index, report.layout, listing.files, report.journal.moving
         )
         if finding.path not in special
@@ -146,7 +146,7 @@ def _look_at_everything(
     rows = sorted(report.index.rows, key=itemgetter(0))
     if any(finding.code == "path-unsafe" for finding in report.findings):
         rows = [row for row in rows if path_problem(row.path) is None]
-    contents = source.read_many([row.path for row in rows], trusted.MAX_FIXTURE_BYTES)
+    contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
     for count, (row, (path, data)) in enumerate(zip(rows, contents, strict=True), start=1):
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
@@ -159,7 +159,7 @@ def _look_at_everything(
             if path not in reported:
                 report.findings.append(error.finding)
     report.files_checked = len(rows)
-    report.findings += trusted.duplicate_keys(examine.found)
+    report.findings += trust.duplicate_keys(examine.found)
     _hint_at_rerecords(source, report)
     return report
 
@@ -180,11 +180,11 @@ class _Examination:
             raise Untrusted(read)
         self.report.bytes_checked += len(read)
         if not self.content:
-            _confirmed(self.source, row, read, trusted.check_bytes)
+            _confirmed(self.source, row, read, trust.check_bytes)
         elif isinstance(row, ExchangeRow):
-            _confirmed(self.source, row, read, trusted.trust_exchange)
+            _confirmed(self.source, row, read, trust.trust_exchange)
         else:
-            fixture, data = _confirmed(self.source, row, read, trusted.trust_fixture)
+            fixture, data = _confirmed(self.source, row, read, trust.trust_fixture)
             if not self.has_keys:
                 self.found.append((row, fixture))
             if fixture.is_request_redacted:
@@ -199,10 +199,10 @@ def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    data = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    data = source.read(row.path, trust.MAX_FIXTURE_BYTES)
     if isinstance(data, Finding):
         raise Untrusted(data)
-    return trusted.trust_fixture(row, data), data
+    return trust.trust_fixture(row, data), data
 
 
 def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
@@ -211,10 +211,10 @@ def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    data = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    data = source.read(row.path, trust.MAX_FIXTURE_BYTES)
     if isinstance(data, Finding):
         raise Untrusted(data)
-    return trusted.trust_exchange(row, data)
+    return trust.trust_exchange(row, data)
 
 
 def _confirmed(
@@ -229,7 +229,7 @@ def _confirmed(
     except Untrusted as error:
         if error.finding.code != "mismatch":
             raise
-    again = source.read(row.path, trusted.MAX_FIXTURE_BYTES)
+    again = source.read(row.path, trust.MAX_FIXTURE_BYTES)
     if isinstance(again, Finding):
         raise Untrusted(again)
     return judge(row, again), again

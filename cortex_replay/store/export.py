@@ -14,7 +14,7 @@ from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.store import Store
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 
 __all__ = ["Exported", "export_crtx"]
 

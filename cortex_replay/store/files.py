@@ -9,7 +9,7 @@ from typing import Final, Self
 from cortex_replay.disk import Folder
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import NESTED_FOLDER, is_fixture_name, path_problem
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 
 __all__ = ["FixtureFiles", "is_fixture_path", "name_of"]
 

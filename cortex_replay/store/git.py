@@ -11,7 +11,7 @@ from cortex_replay.errors import StoreIo
 from cortex_replay.store.git_process import Blobs, GitProcess, TooLarge
 from cortex_replay.store.index import Index
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, shown
-from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
+from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["Repository", "find_top", "index_at"]
 

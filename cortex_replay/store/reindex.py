@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 from cortex_replay.store.check import Progress
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
@@ -31,7 +31,7 @@ from cortex_replay.store.index import (
 from cortex_replay.store.journal import trust_journal
 from cortex_replay.store.merge import read_conflicted, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
-from cortex_replay.store.trusted import Layout, Untrusted
+from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
 
 __all__ = ["ReindexPlan", "apply_reindex", "plan_reindex"]
@@ -82,10 +82,10 @@ class ReindexPlan:
 
 def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> ReindexPlan:
     """Look at every file and say what the index should be."""
-    data = source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+    data = source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)
     plan = ReindexPlan(Layout.NESTED, data if isinstance(data, bytes) else None)
     index = _known_rows(plan, data)
-    plan.layout = trusted.layout_of(index, source.has_folder(NESTED_FOLDER))
+    plan.layout = trust.layout_of(index, source.has_folder(NESTED_FOLDER))
     plan.header = index.header
     listing = source.list_files(plan.layout.folder)
     plan.refused += listing.findings
@@ -108,7 +108,7 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
         if path in listed:
             _look_at_listed(source, plan, path, listed[path])
             continue
-        found = _row_of(source.read(path, trusted.MAX_FIXTURE_BYTES), path)
+        found = _row_of(source.read(path, trust.MAX_FIXTURE_BYTES), path)
         if isinstance(found, Finding):
             plan.refused.append(found)
         else:
@@ -149,7 +149,7 @@ def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
 
 
 def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows: list[Row]) -> None:
-    data = source.read(path, trusted.MAX_FIXTURE_BYTES)
+    data = source.read(path, trust.MAX_FIXTURE_BYTES)
     digests = {row.blake3 for row in rows}
     if isinstance(data, bytes) and blake3_hex(data) not in digests:
         for mended in _likely_originals(data):
@@ -209,7 +209,7 @@ def _row_of(data: bytes | Finding, path: str) -> Row | Finding:
         return data
     digest = blake3_hex(data)
     try:
-        return FixtureRow(path, digest, *trusted.trust_fixture(FixtureRow(path, digest), data).key)
+        return FixtureRow(path, digest, *trust.trust_fixture(FixtureRow(path, digest), data).key)
     except Untrusted as error:
         finding = error.finding
     try:

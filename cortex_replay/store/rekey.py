@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 from cortex_replay.store.changes import (
     Add,
     Essence,
@@ -22,7 +22,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
 from cortex_replay.store.index import ExchangeRow
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
 
@@ -98,7 +98,7 @@ def plan_rekey(
         raise FixtureIntegrityFailed(faults)
     plan = RekeyPlan(report.layout)
     taken: dict[FixtureKey, tuple[str, Fixture]] = {}
-    contents = source.read_many([row.path for row in report.index.fixtures], trusted.MAX_FIXTURE_BYTES)
+    contents = source.read_many([row.path for row in report.index.fixtures], trust.MAX_FIXTURE_BYTES)
     for row, (path, data) in zip(report.index.fixtures, contents, strict=True):
         fixture = _parsed(path, data)
         old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key

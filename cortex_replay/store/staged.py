@@ -22,7 +22,7 @@ from cortex_replay.store.git_process import Blobs, TooLarge
 from cortex_replay.store.index import Row
 from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
 from cortex_replay.store.source import Listing
-from cortex_replay.store.trusted import MAX_INDEX_BYTES, Untrusted, trust_index
+from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["check_staged"]
 

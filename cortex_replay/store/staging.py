@@ -18,7 +18,7 @@ from typing import Final, Self
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.marks import Marker
-from cortex_replay.store.trusted import MAX_FIXTURE_BYTES
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
 try:
     import fcntl

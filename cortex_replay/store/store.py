@@ -30,13 +30,13 @@ from cortex_replay.store.check import (
     read_exchange,
     read_fixture,
 )
-from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.gc_pause import without_collector
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.trusted import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_fixture
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_fixture
 from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
 from cortex_replay.types import LlmRequest
 

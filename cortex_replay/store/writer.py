@@ -23,7 +23,7 @@ from typing import Final
 from cortex_replay.disk import PRIVATE_FOLDER, Folder, absolute_path
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 from cortex_replay.store.changes import (
     Add,
     Changes,
@@ -36,18 +36,18 @@ from cortex_replay.store.changes import (
     plan_changes,
 )
 from cortex_replay.store.check import read_exchange, read_fixture
-from cortex_replay.store.collector import without_collector
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture import Fixture, FixtureError
+from cortex_replay.store.gc_pause import without_collector
 from cortex_replay.store.index import FixtureRow, Index, Row, render_index
 from cortex_replay.store.journal import STATE_FOLDER, Journal
-from cortex_replay.store.locked import LockedStore, refusal_of, staged_kind
+from cortex_replay.store.lock import LockedStore, refusal_of, staged_kind
 from cortex_replay.store.marks import known_marker, user_marker
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 from cortex_replay.store.staging import Leftovers, Session, StagedAnswer, Staging, kind_of
 from cortex_replay.store.state import WAYLAID, lock_state, open_state, state_problem, translate_errors
-from cortex_replay.store.trusted import Layout, Untrusted
+from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
 
@@ -289,7 +289,7 @@ class StoreWriter:
                 exchange = parse_exchange(data)
                 row, essence = new_exchange_row(self._layout, exchange, data), essence_of_exchange(exchange)
             else:
-                fixture = trusted.trust_fixture(FixtureRow("a staged answer", blake3_hex(data)), data)
+                fixture = trust.trust_fixture(FixtureRow("a staged answer", blake3_hex(data)), data)
                 row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
         except (Untrusted, FixtureError):
             return False  # of another version, perhaps
@@ -338,14 +338,14 @@ class StoreWriter:
             raise StoreIo("another writer undid the commit that failed; adopt_leftovers() has its answers")
 
     def _present_index(self) -> tuple[Index, bytes]:
-        data = self._source.read(INDEX_NAME, trusted.MAX_INDEX_BYTES)
+        data = self._source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)
         if isinstance(data, Finding):
             raise refusal_of(data)
         try:
-            index = trusted.trust_index(data)
+            index = trust.trust_index(data)
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
-        if findings := trusted.trust_rows(index, self._layout):
+        if findings := trust.trust_rows(index, self._layout):
             raise FixtureIntegrityFailed(findings)
         return self._with_keys(index), data
 
@@ -388,8 +388,6 @@ class StoreWriter:
 
 
 def _within_bounds(index: bytes) -> bytes:
-    if len(index) > trusted.MAX_INDEX_BYTES:
-        raise StoreIo(
-            f"the index would be larger than {trusted.MAX_INDEX_BYTES} bytes, which no reader takes"
-        )
+    if len(index) > trust.MAX_INDEX_BYTES:
+        raise StoreIo(f"the index would be larger than {trust.MAX_INDEX_BYTES} bytes, which no reader takes")
     return index

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from cortex_replay import validation as check
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.testing.asked import Asked
-from cortex_replay.testing.played import Performance, PlayedAdapter, respond
+from cortex_replay.testing.performance import Performance, PlayedAdapter, respond
+from cortex_replay.testing.request_view import Asked
 from cortex_replay.types import LlmRequest
 
 __all__ = ["EchoAdapter"]

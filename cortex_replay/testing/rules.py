@@ -19,8 +19,8 @@ from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, LlmError, Upstream
 from cortex_replay.expressions import Expression, Unsound
-from cortex_replay.testing.asked import Asked
-from cortex_replay.testing.played import Performance, respond
+from cortex_replay.testing.performance import Performance, respond
+from cortex_replay.testing.request_view import Asked
 from cortex_replay.testing.template import fill, fill_json
 from cortex_replay.types import LlmRequest, TokenUsage, ToolCall
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 
 from cortex_replay import validation as check
 from cortex_replay.errors import InvalidRequest, Timeout
-from cortex_replay.testing.asked import Asked
-from cortex_replay.testing.played import Performance, PlayedAdapter, respond
+from cortex_replay.testing.performance import Performance, PlayedAdapter, respond
+from cortex_replay.testing.request_view import Asked
 from cortex_replay.testing.rules import Reply, Rule, perform
 from cortex_replay.testing.script import as_rules, default_rules, load_rules
 from cortex_replay.types import LlmRequest, LlmResponse

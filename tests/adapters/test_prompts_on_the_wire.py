@@ -19,7 +19,7 @@ from cortex_replay.prompt import (
     WirePrompt,
     blocks_for_wire,
 )
-from cortex_replay.prompt.planned import planned_breakpoints
+from cortex_replay.prompt.markers import planned_breakpoints
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole

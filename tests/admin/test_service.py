@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortex_replay import errors
-from cortex_replay.adapters import LlmAdapter, ReplayAdapter
+from cortex_replay.adapters import LlmAdapter
 from cortex_replay.admin import AdminError, Code, LlmCompleteInput, LlmCompleteOutput, LlmCompleteUsage
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.service import LlmService, request_of
 from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.engine.replay import ReplayAdapter
 from cortex_replay.errors import InvalidRequest, NoFixture
 from cortex_replay.testing import EchoAdapter, ScriptedAdapter
 from cortex_replay.types import TokenUsage

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cortex_replay.recorder.cassettes import documents
-from cortex_replay.recorder.cassettes.documents import CassetteError, read_document
+from cortex_replay.cassettes import documents
+from cortex_replay.cassettes.documents import CassetteError, read_document
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)

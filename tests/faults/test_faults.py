@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from cortex_replay import InvalidRequest
-from cortex_replay.recorder.faults import KINDS, Fault, Faults
+from cortex_replay.faults import KINDS, Fault, Faults
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.config import Settings
+from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.redact.redactor import Redactor
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server

@@ -20,15 +20,15 @@ import pytest
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.engine.budget import Meter
+from cortex_replay.engine.http.misses import explained_miss
+from cortex_replay.engine.http.relay import DUMMY_KEY
+from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.gateway import Gateway
-from cortex_replay.gateway.environment import command_environment
 from cortex_replay.gateway.guard import guarding
-from cortex_replay.recorder.http.misses import explained_miss
-from cortex_replay.recorder.http.relay import DUMMY_KEY
-from cortex_replay.recorder.http.taping import StreamTape
-from cortex_replay.recorder.meter import Meter
+from cortex_replay.misses.differences import differences, plain_form
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store.differing import differences, plain_form
+from cortex_replay.run.environment import command_environment
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, hang_up, serving_in_thread, stream, whole
 from tests.builder import StoreBuilder

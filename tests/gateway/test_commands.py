@@ -20,8 +20,8 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.config import Settings
-from cortex_replay.gateway.environment import command_environment
 from cortex_replay.gateway.guard import guarding
+from cortex_replay.run.environment import command_environment
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY

@@ -12,7 +12,7 @@ import pytest
 
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.gateway.doors import Doors, Entry, Refusal, hosts_of
+from cortex_replay.gateway.access import Doors, Entry, Refusal, hosts_of
 from tests.gateway.conftest import Opened
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "q"}]}).encode()

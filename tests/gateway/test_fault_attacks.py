@@ -14,7 +14,7 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.admin import METHOD
-from cortex_replay.recorder.faults import Fault, Faults
+from cortex_replay.faults import Fault, Faults
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened
 from tests.gateway.test_commands import ASK, TWICE, Shell, served

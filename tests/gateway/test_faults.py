@@ -17,8 +17,8 @@ import ollama
 import openai
 import pytest
 
+from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
-from cortex_replay.recorder.faults import Fault, Faults
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened, gateway_over
 from tests.gateway.test_commands import PROGRAM, ROOT

@@ -16,8 +16,8 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.engine.budget import Meter
 from cortex_replay.gateway import Gateway
-from cortex_replay.recorder.meter import Meter
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from tests.adapters.dialects import DIALECTS

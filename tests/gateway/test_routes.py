@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.recorder.http import Upstreams
+from cortex_replay.engine.http import Upstreams
 
 CUSTOM = Settings(
     providers={

@@ -15,11 +15,11 @@ import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, NoFixture, ReplayAdapter, Store
 from cortex_replay.config import KeyRules
+from cortex_replay.misses.differences import differences, plain_form
+from cortex_replay.misses.explanation import explained
+from cortex_replay.misses.suggestions import suggested_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store.differing import differences, plain_form
 from cortex_replay.store.fixture import Answer
-from cortex_replay.store.misses import explained
-from cortex_replay.store.suggested import suggested_normalisers, toml_line
 from tests.builder import StoreBuilder, fixture_of
 
 HOW = "cortex-replay record -- pytest"

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.data import MODEL, Texts, fixture_of, write_store
 from cortex_replay import LlmRequest, Store
-from cortex_replay.store.nearest import nearest_fixture
+from cortex_replay.misses.nearest import nearest_fixture
 from tests.builder import StoreBuilder, ask
 
 COUNT = 1_000

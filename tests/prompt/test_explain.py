@@ -9,10 +9,10 @@ import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 from cortex_replay.prompt import PromptBlock, RenderedContext, to_request
+from cortex_replay.prompt.breakpoint_notes import breakpoints_noted, with_noted_breakpoints
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.explain import Cached, compare, explain
-from cortex_replay.prompt.noted import breakpoints_noted, with_noted_breakpoints
-from cortex_replay.prompt.planned import planned_breakpoints, system_blocks
+from cortex_replay.prompt.markers import planned_breakpoints, system_blocks
 
 TOOLS = [{"name": "look", "description": "d" * 400}]
 BLOCKS = [PromptBlock.cached_long("rules", "r" * 4000), PromptBlock.cached_short("facts", "f" * 2000)]

@@ -20,7 +20,7 @@ from cortex_replay.store.index import (
     render_index,
 )
 from cortex_replay.store.paths import folded, path_problem
-from cortex_replay.store.trusted import Layout, Untrusted, trust_index, trust_rows
+from cortex_replay.store.trust import Layout, Untrusted, trust_index, trust_rows
 from tests.property.strategies import IS_TORTURE, digests, effort, texts
 
 fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests)

@@ -8,9 +8,9 @@ import pytest
 
 from cortex_replay.redact import contexts, patterns, search
 from cortex_replay.redact.known import KnownValues
-from cortex_replay.redact.leftovers import Leftovers
 from cortex_replay.redact.patterns import RULES, RuleTable
 from cortex_replay.redact.redactor import Hit, Redactor
+from cortex_replay.redact.residue import Leftovers
 from tests.redact.figures import false_hits, missed_by_pattern, missed_by_value
 from tests.redact.planted import ENCODINGS, KINDS
 

@@ -11,11 +11,11 @@ from random import Random
 import pytest
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.recorder.http.routes import path_problem
+from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.redact.documents import sequences
 from cortex_replay.redact.known import KnownValues
-from cortex_replay.redact.leftovers import Leftovers
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.residue import Leftovers
 
 RANDOM = Random(15)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

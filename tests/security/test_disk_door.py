@@ -29,8 +29,8 @@ ALLOWED: Final = {
     # Reading, with flags that follow no link and wait for no pipe.
     ("config/files.py", "os.open"): "reads a configuration",
     # Into files that the door has opened.
-    ("recorder/claims.py", "os.ftruncate"): "a claim of ours, opened by Folder.open_private",
-    ("recorder/claims.py", "os.pwrite"): "a claim of ours, opened by Folder.open_private",
+    ("engine/claims.py", "os.ftruncate"): "a claim of ours, opened by Folder.open_private",
+    ("engine/claims.py", "os.pwrite"): "a claim of ours, opened by Folder.open_private",
     # No file at all.
     ("cli/output.py", "os.open"): "the null device",
     ("admin/stdio.py", "os.write"): "standard output",

@@ -22,7 +22,7 @@ from cortex_replay import LlmError, LlmRequest, Store
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
 from cortex_replay.admin import METHOD
-from cortex_replay.recorder.http.ledger import Ledger
+from cortex_replay.engine.ledger import Ledger
 from cortex_replay.redact.redactor import Redactor
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.gateway.conftest import gateway_over

@@ -20,8 +20,8 @@ import pytest
 
 from cortex_replay import RecordingRefused, Store
 from cortex_replay.adapters import LlmAdapter
+from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.gateway import Gateway
-from cortex_replay.recorder import RecordingAdapter
 from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.types import LlmRequest, LlmResponse, ToolCall

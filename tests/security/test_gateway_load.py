@@ -20,11 +20,11 @@ import pytest
 
 from cortex_replay import Fixture, LlmRequest, Store
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.http import Ledger, Reply
+from cortex_replay.faults import Fault, Faults
+from cortex_replay.faults.replies import faulty_reply
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.room import NoRoom, Place, Room
-from cortex_replay.recorder.faults import Fault, Faults
-from cortex_replay.recorder.faults.replies import faulty_reply
-from cortex_replay.recorder.http import Ledger, Reply
 from cortex_replay.store.exchange import Exchange as Recorded
 from cortex_replay.store.exchange import parse_exchange, render_exchange
 from tests.adapters.fake_provider import Exchange, serving_in_thread
@@ -242,8 +242,8 @@ def test_others_are_answered_while_a_large_answer_is_redacted(tmp_path: Path) ->
 def test_scopes_misses_and_hosts_are_not_kept_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_replay.recorder.http.engine._MOST_TURNS", 5)
-    monkeypatch.setattr("cortex_replay.recorder.http.ledger._MOST_LISTED", 5)
+    monkeypatch.setattr("cortex_replay.engine.http.engine._MOST_TURNS", 5)
+    monkeypatch.setattr("cortex_replay.engine.ledger._MOST_LISTED", 5)
     builder = StoreBuilder(tmp_path / "store")
     builder.add("q", "one")
     builder.write()
@@ -263,7 +263,7 @@ def test_scopes_misses_and_hosts_are_not_kept_without_end(
 
 
 def test_a_scope_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_replay.recorder.http.engine._MOST_TURNS", 5)
+    monkeypatch.setattr("cortex_replay.engine.http.engine._MOST_TURNS", 5)
 
     async def answer(exchange: Exchange) -> None:
         message = {"role": "assistant", "content": f"answer {time.monotonic_ns()}"}
@@ -289,8 +289,8 @@ def test_a_scope_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_faults_of_strangers_are_not_counted_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_replay.recorder.faults.schedule._MOST_COUNTED", 5)
-    monkeypatch.setattr("cortex_replay.recorder.faults.schedule._MOST_LISTED", 5)
+    monkeypatch.setattr("cortex_replay.faults.schedule._MOST_COUNTED", 5)
+    monkeypatch.setattr("cortex_replay.faults.schedule._MOST_LISTED", 5)
     with gateway_over(tmp_path / "store") as gateway:
         statuses = [_faulty(gateway, f"5{n:02}@1") for n in range(10)]
         assert statuses == [500, 501, 502, 503, 504] + [400] * 5

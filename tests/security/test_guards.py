@@ -25,8 +25,8 @@ import cortex_replay
 from cortex_replay import Store
 from cortex_replay.gateway.guard import guarding as guarding_proxy
 from cortex_replay.hosts import host_of, normal_host
-from cortex_replay.intercept import LiveCallRefused, bypassing
-from cortex_replay.intercept.guard import guarding
+from cortex_replay.interception import LiveCallRefused, bypassing
+from cortex_replay.interception.guard import guarding
 
 HOST = "api.openai.com"
 REFUSED = r"refused api\.openai\.com"
@@ -285,7 +285,7 @@ def test_nothing_stays_watched() -> None:
     ]
     code = (
         "import asyncio, socket, ssl, uvloop\n"
-        "from cortex_replay.intercept.guard import guarding\n"
+        "from cortex_replay.interception.guard import guarding\n"
         "kinds = [socket, socket.socket, ssl.SSLSocket, ssl.SSLObject, ssl.SSLContext,\n"
         "         asyncio.BaseEventLoop, uvloop.Loop, asyncio.selector_events._SelectorSocketTransport]\n"
         "before = [dict(vars(kind)) for kind in kinds]\n"

@@ -16,9 +16,9 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
-from cortex_replay.recorder import RecordingAdapter
-from cortex_replay.recorder.http.brought import keys_brought
-from cortex_replay.recorder.http.ledger import Ledger
+from cortex_replay.engine.http.client_keys import keys_brought
+from cortex_replay.engine.ledger import Ledger
+from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.redact.process import tell
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.types import LlmRequest

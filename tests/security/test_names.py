@@ -299,12 +299,12 @@ KNOWN_TO_ALL = """
 import json, os, sys
 from pathlib import Path
 from cortex_replay.config import load_settings
-from cortex_replay.gateway.providers import redactor_for
-from cortex_replay.recorder import RecordingAdapter
+from cortex_replay.run.adapters import redactor_for
+from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.store import Store
-from cortex_replay.store.misses import redactor_for as of_misses
-from cortex_replay.intercept.block import engine_for
-from cortex_replay.recorder.http import Engine, Upstreams
+from cortex_replay.misses.explanation import redactor_for as of_misses
+from cortex_replay.interception.block import engine_for
+from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.testing import EchoAdapter
 
 settings = load_settings(Path(), os.environ).settings
@@ -372,7 +372,7 @@ def test_nobody_makes_a_redactor_that_knows_nothing() -> None:
     }
 
     # One looks at the variables themselves, the other for the one key that it has just sent.
-    assert ignorant == {"gateway/environment.py", "adapters/_http.py"}
+    assert ignorant == {"run/environment.py", "adapters/_http.py"}
 
 
 @pytest.mark.parametrize(

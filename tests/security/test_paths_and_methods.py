@@ -20,10 +20,10 @@ from cortex_replay.adapters._http import Endpoint, Http
 from cortex_replay.adapters.budget import Budget
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.engine.http import Engine, Upstreams
+from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
-from cortex_replay.recorder.http import Engine, Upstreams
-from cortex_replay.recorder.http.routes import path_problem
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 
 KEY = "key-of-the-" + "provider-0123456789"

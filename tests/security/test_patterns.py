@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from cortex_replay.redact import looks, patterns
+from cortex_replay.redact import patterns, randomness
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import reads_like_words
 from tests.property.strategies import IS_TORTURE
@@ -167,7 +167,7 @@ def _short_words_tell_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _strict_about_words(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(looks, "reads_like_words", lambda text: sum(map(str.islower, text)) > 0.4 * len(text))
+    patch.setattr(randomness, "reads_like_words", lambda text: sum(map(str.islower, text)) > 0.4 * len(text))
 
 
 @pytest.mark.parametrize(

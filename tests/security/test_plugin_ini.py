@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.fake_provider import FakeProvider
-from tests.plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
+from tests.pytest_plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
 
 TEST = """
 import openai

@@ -17,7 +17,7 @@ import pytest
 import cortex_replay
 from cortex_replay import LlmRequest, Store
 from cortex_replay.canonical import JsonValue
-from cortex_replay.recorder.http.render import reply_of_wire
+from cortex_replay.engine.http.render import reply_of_wire
 from cortex_replay.store import FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 from cortex_replay.store.fixture import FixtureError

@@ -15,12 +15,12 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.admin import METHOD
 from cortex_replay.config import CallerSettings, ProviderSettings, Settings
+from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
-from cortex_replay.gateway.providers import adapter_for
 from cortex_replay.gateway.rpc import Rpc
-from cortex_replay.recorder.http import Engine, Upstreams
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run.adapters import adapter_for
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.test_commands import Shell
 from tests.gateway.test_rpc import on_pipes

@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from cortex_replay import Answer, Finding, Fixture, LlmRequest, NoFixture, Store, StoreIo
 from cortex_replay.cli import output
 from cortex_replay.cli.main import main
-from cortex_replay.pytest_plugin.showing import shown as shown_by_plugin
+from cortex_replay.pytest_plugin.terminal import shown as shown_by_plugin
 from cortex_replay.redact.logs import logger_of
 from tests.gateway.upstream import REAL_KEY
-from tests.plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
+from tests.pytest_plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
 from tests.redact.planted import ALNUM, some
 
 PROGRAM = Path(sys.executable).with_name("cortex-replay")

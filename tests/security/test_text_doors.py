@@ -11,10 +11,10 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "cortex_replay"
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-TERMINAL = ("cli/output.py", "pytest_plugin/showing.py")
+TERMINAL = ("cli/output.py", "pytest_plugin/terminal.py")
 LOGS = ("redact/logs.py",)
 STORE = (
-    "recorder/door.py",
+    "engine/staging.py",
     "cli/init.py",  # the example that it brings along
 )
 _WRITES = ("write", "writelines", "buffer")

@@ -27,7 +27,7 @@ from cortex_replay.config.keys import known_secrets
 from cortex_replay.config.servers import server_of
 from cortex_replay.config.trust import CLIENT, Consent, needed_consent
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.gateway.providers import adapter_for
+from cortex_replay.run.adapters import adapter_for
 
 SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
 EVIL = "http://llm.attacker.example"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import FixtureIntegrityFailed, Store
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 from cortex_replay.store.fixture import Fixture
 from tests.sample_store import sample_files
 
@@ -79,7 +79,7 @@ def test_the_check_would_notice_a_reader_that_does_not_look(
     """Without the comparison of hashes, a flipped bit in an answer gets through: the test can fail."""
     path = next(path for path in FIXTURES if b"Paris." in FILES[path])
     write_store(tmp_path, [path])
-    monkeypatch.setattr(trusted, "check_bytes", lambda row, data: None)
+    monkeypatch.setattr(trust, "check_bytes", lambda row, data: None)
     (tmp_path / path).write_bytes(FILES[path].replace(b"Paris.", b"Qaris."))
 
     assert served(tmp_path)

@@ -16,7 +16,7 @@ import pytest
 from cortex_replay import FixtureIntegrityFailed, Store, disk
 from cortex_replay.errors import Finding
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.trusted import MAX_FIXTURE_BYTES
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 from tests.builder import StoreBuilder, ask
 
 IS_ROOT = os.geteuid() == 0

@@ -26,7 +26,7 @@ from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.journal import parse_journal
-from cortex_replay.store.trusted import Layout
+from cortex_replay.store.trust import Layout
 from cortex_replay.types import StreamChunk, ToolCall
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
 from tests.golden import REPLAY_FIXTURES

@@ -13,7 +13,7 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.disk import Folder
 from cortex_replay.errors import LlmError
-from cortex_replay.store.locked import LockedStore
+from cortex_replay.store.lock import LockedStore
 from tests.property.strategies import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
 from tests.torture.plans import SCRATCH, Op, make_store, sound_answers

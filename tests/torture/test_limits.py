@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from cortex_replay import ReplayAdapter, Store, StoreIo
 from cortex_replay.cli.main import main
 from cortex_replay.errors import LlmError
-from cortex_replay.store import trusted
+from cortex_replay.store import trust
 from tests.torture.doomed import Run, Say
 from tests.torture.plans import (
     BASE,
@@ -156,7 +156,7 @@ def test_an_index_that_no_reader_would_take_is_not_written(
 ) -> None:
     """A store can get too large for its readers; the commit that would do it is refused."""
     store = Store.open(make_store(tmp_path / "store"))
-    monkeypatch.setattr(trusted, "MAX_INDEX_BYTES", 2000)
+    monkeypatch.setattr(trust, "MAX_INDEX_BYTES", 2000)
     for i in range(20):
         store.add(fixture(f"a many {i}", "5"))
     with pytest.raises(LlmError):

@@ -30,7 +30,7 @@ class Markers:
             self._follow(request, request.cache)
 
     def _follow(self, request: LlmRequest, plan: PromptCachePlan) -> None:
-        from cortex_replay.prompt.planned import planned_breakpoints, system_blocks  # noqa: PLC0415 - few need it
+        from cortex_replay.prompt.markers import planned_breakpoints, system_blocks  # noqa: PLC0415 - few need it
 
         placement = planned_breakpoints(request)
         if placement.dropped:

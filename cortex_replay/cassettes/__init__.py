@@ -1,0 +1,11 @@
+"""Cassettes of vcrpy and pytest-recording, taken over into a store.
+
+What is read here was written by anybody: documents are read without the power to make anything but texts,
+numbers, lists and objects, and within limits. No cassette is ever changed.
+"""
+
+from cortex_replay.cassettes.importing import Importer, open_unwritten
+from cortex_replay.cassettes.places import Places
+from cortex_replay.cassettes.report import ImportReport, NotConverted
+
+__all__ = ["ImportReport", "Importer", "NotConverted", "Places", "open_unwritten"]

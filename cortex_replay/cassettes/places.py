@@ -1,0 +1,124 @@
+"""Whose API a recorded address is: decided as the gateway would, but by host first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from cortex_replay.engine.http.routes import (
+    PROTOCOLS,
+    Route,
+    canonical_path,
+    lifted_by,
+    unprefixed_upstream,
+)
+from cortex_replay.engine.http.upstreams import Upstreams
+
+__all__ = ["Places"]
+
+_HOSTS: Final = {
+    "api.anthropic.com": "anthropic",
+    "api.openai.com": "openai",
+    "generativelanguage.googleapis.com": "gemini",
+    "localhost:11434": "ollama",
+}
+_KINDS: Final = {"anthropic": "claude", "openai": "openai-compat", "gemini": "gemini", "ollama": "ollama"}
+_OTHER_MODEL_HOSTS: Final = re.compile(
+    r"(?:api\.(?:mistral\.ai|groq\.com|deepseek\.com|cohere\.(?:ai|com)|together\.(?:ai|xyz)|fireworks\.ai|x\.ai"
+    r"|perplexity\.ai|voyageai\.com|ai21\.com|cerebras\.ai)|openrouter\.ai|(?:router|api-inference)\.huggingface\.co"
+    r"|[\w-]+\.(?:openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com"
+    r"|bedrock-runtime\.[\w-]+\.amazonaws\.com|(?:[\w-]+-)?aiplatform\.googleapis\.com)"
+)
+_LIFTED_TAIL: Final = re.compile(
+    r"(?:^|/)(?:v1/messages|v1/responses|openai/responses|(?:v1/)?chat/completions)/?$"
+)
+_MODEL_CALL: Final = re.compile(
+    r"/v1/(?:messages|chat|responses|embeddings|completions|models|moderations)(?:/|$)"
+    r"|/api/(?:chat|generate|embed|embeddings|tags|show|ps|version)$"
+    r"|/v1(?:beta|alpha)\d*/(?:models|tunedModels)(?:/|$)"
+)
+
+
+class Places:
+    """The way from a host and a path to a route.
+
+    Args:
+        upstreams: The providers of the configuration.
+        hosts: Upstreams by ``host`` or ``host:port``, as a person named them; they win.
+        takes_all: Whether hosts that are no model's count, too.
+    """
+
+    def __init__(self, upstreams: Upstreams, hosts: Mapping[str, str], *, takes_all: bool = False) -> None:
+        self._takes_all = takes_all
+        self._kinds = _KINDS | {upstream.name: upstream.kind for upstream in upstreams}
+        self._named = {_one_name(host.lower()): name for host, name in hosts.items()}
+        servers = [(urlsplit(upstream.base_url), upstream.name) for upstream in upstreams]
+        known = [(_host_of(parts), parts.path.rstrip("/"), name) for parts, name in servers]
+        known += [(_one_name(host), "", name) for host, name in _HOSTS.items()]
+        self._servers = sorted(known, key=lambda server: -len(server[1]))
+
+    def route(self, method: str, host: str, path: str, header: Callable[[str], str]) -> Route | None:
+        """Where a call goes; ``None`` if it goes to nobody who runs a model."""
+        name, base = self._upstream_of(host, path, header)
+        rest = path[len(base) :]
+        found = name or self._by_path(host, rest, header)
+        if found is None:
+            return None
+        canonical = canonical_path(rest, self._kinds.get(found, "http"))
+        protocol = _lifted(canonical) if method == "POST" else None
+        if protocol is not None:
+            canonical = next(known for known, of in PROTOCOLS.items() if of == protocol)
+        return Route(found, canonical, protocol)
+
+    def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:
+        host = _one_name(host)
+        named = self._named.get(host) or self._named.get(_without_port(host))
+        if named is not None:
+            return named, ""
+        found = [
+            (name, base)
+            for server, base, name in self._servers
+            if server == host and (not base or path.startswith(f"{base}/"))
+        ]
+        if not found:
+            return None, ""
+        base = found[0][1]
+        names = [name for name, other in found if other == base]
+        told = unprefixed_upstream(path[len(base) :], header, names) if len(names) > 1 else None
+        return told if told in names else names[0], base
+
+    def _by_path(self, host: str, path: str, header: Callable[[str], str]) -> str | None:
+        if _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
+            return host
+        if _MODEL_CALL.match(path):
+            return unprefixed_upstream(path, header, self._kinds) or host
+        return host if self._takes_all or _LIFTED_TAIL.search(path) else None
+
+
+def _host_of(parts: SplitResult) -> str:
+    host, port = parts.hostname or "", parts.port
+    is_default = port in (None, {"http": 80, "https": 443}.get(parts.scheme))
+    return _one_name(host if is_default else f"{host}:{port}")
+
+
+def _one_name(host: str) -> str:
+    """This machine has several."""
+    return re.sub(r"^(?:localhost|\[?::1\]?)(?=:\d+$|$)", "127.0.0.1", host)
+
+
+def _without_port(host: str) -> str:
+    return re.sub(r":\d+$", "", host)
+
+
+def _lifted(path: str) -> str | None:
+    """The protocol of what is posted to a path, also to one below a server's own base."""
+    exact = lifted_by(path)
+    if exact is not None:
+        return exact
+    tail = _LIFTED_TAIL.search(path)
+    if tail is None:
+        return None
+    last = tail[0].strip("/").rpartition("/")[2]
+    return {"messages": "anthropic-messages", "responses": "openai-responses"}.get(last, "openai-chat")

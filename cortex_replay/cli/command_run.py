@@ -1,0 +1,252 @@
+"""Running a command behind a gateway: for ``record -- COMMAND`` and ``replay -- COMMAND``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
+from cortex_replay.cli.recording import tell_of_yielded
+from cortex_replay.config import Mode, Settings
+from cortex_replay.disk import append_to, write_whole
+from cortex_replay.engine.http import Engine, Ledger
+from cortex_replay.engine.scope import RUN_VARIABLE
+from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
+from cortex_replay.faults import Faults
+from cortex_replay.gateway import Gateway, Pace
+from cortex_replay.gateway.guard import guarding
+from cortex_replay.run.environment import command_environment, withheld_from
+from cortex_replay.store import Store
+
+__all__ = ["Handover", "environment_behind", "fail_on_option", "report_option", "run_behind"]
+
+_DRIFT = 4
+_MOST_SHOWN = 10
+
+fail_on_option = click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["miss", "unused", "live"]),
+    help="Fail on a miss, on unused fixtures, on live calls; the command's own failure wins. Repeatable.",
+)
+report_option = click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what happened to this file, as JSON; prune --unused-from reads it.",
+)
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What of our environment a command gets: all but secrets, and those that the user named."""
+
+    passed: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+    @classmethod
+    def plan(cls, environment: Mapping[str, str], passed: Sequence[str]) -> Handover:
+        for name in passed:
+            if name not in environment:
+                output.talk(f"warning: --pass-env {output.escaped(name)}: there is no such variable")
+        return cls(tuple(passed), tuple(withheld_from(environment, passed)))
+
+    def tell(self, given: Collection[str]) -> None:
+        """Say what a command that failed may have lacked; not of keys that it got a dummy for."""
+        names = [output.escaped(name) for name in self.withheld if name not in given]
+        if not names:
+            return
+        shown = ", ".join(names[:_MOST_SHOWN])
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        held = "variable that holds a secret was" if len(names) == 1 else "variables that hold secrets were"
+        output.talk(
+            f"note: {len(names)} {held} withheld from the command: {shown}{more} "
+            "(--pass-env NAME hands one over)"
+        )
+
+
+def run_behind(
+    command: Sequence[str],
+    root: Path,
+    mode: Mode | None,
+    flags: Mapping[str, Any],
+    *,
+    default: Mode,
+    fail_on: Sequence[str],
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Run a command whose SDKs come to a gateway; gives the status to exit with."""
+    how = quoted_command("cortex-replay", "record", "--store", root, "--", *command)
+    pace = Pace.parse(str(flags.get("pace") or "instant"))
+    engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
+    faults = faults_in(flags.get("faults", ()))
+    is_guarded = engine.mode == "replay" and not flags.get("no_guard")
+    handover = Handover.plan(os.environ, flags.get("pass_env", ()))
+    with environment_behind(
+        engine, settings, faults, handover, pace=pace, is_guarded=is_guarded
+    ) as environment:
+        environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
+        status = _run(command, environment)
+    if status:
+        handover.tell(environment)
+    if engine.mode in ("record", "once"):
+        tell_of_yielded(engine.store.commit())
+    ledger = engine.ledger
+    _tell(ledger, engine.store, settings)
+    document = ledger.to_dict(engine.store) | {"mode": engine.mode, "command_status": status}
+    if (cost := ledger.cost(settings.prices)) is not None:
+        document["cost"] = cost
+    if report is not None and not _written(report, document):
+        status = status or 1
+    if as_json:
+        output.print_json(document, indent=None)
+    _summarise(ledger, engine, status)
+    return status or _verdict(ledger, engine.store, fail_on)
+
+
+@contextlib.contextmanager
+def environment_behind(
+    engine: Engine, settings: Settings, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
+) -> Iterator[dict[str, str]]:
+    """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
+    with contextlib.ExitStack() as stack:
+        served = Gateway(engine, pace=pace, faults=faults, rpc=rpc_for(engine, settings))
+        gateway = stack.enter_context(served.running())
+        guard = None
+        if is_guarded:
+            own = f"{gateway.host}:{gateway.port}"
+            guard = stack.enter_context(guarding(own, engine.ledger.bypass))
+        yield command_environment(
+            os.environ, settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
+        )
+
+
+def _written(report: Path, document: dict[str, Any]) -> bool:
+    try:
+        write_whole(report, (json.dumps(document, indent=2) + "\n").encode())
+    except OSError as error:
+        output.talk(f"error: the report cannot be written: {output.escaped(str(error))}")
+        return False
+    return True
+
+
+def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
+    """The status of a run whose command was content."""
+    if ledger.broken:
+        output.talk("error: the store is not what its index says")
+        return FixtureIntegrityFailed.exit_code
+    if ledger.calls == 0:
+        output.talk(
+            "error: no call came to the gateway. Does the command call a model? Does its SDK read one of "
+            "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST? CORTEX_REPLAY_GATEWAY holds the gateway's URL."
+        )
+        return 1
+    if "miss" in fail_on and ledger.misses:
+        output.talk("error: something was asked that is not recorded")
+        return NoFixture.exit_code
+    if "live" in fail_on and (ledger.live or ledger.bypassed):
+        output.talk("error: live calls were made")
+        return _DRIFT
+    if "unused" in fail_on and ledger.unused(store):
+        output.talk("error: some fixtures are not used any more")
+        return _DRIFT
+    return 1 if ledger.refused else 0
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        process = subprocess.Popen(list(command), env=dict(environment))
+    except OSError as error:
+        output.talk(f"error: {output.escaped(command[0])} cannot be run: {error.strerror}")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    with _passing_on_signals(process):
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+@contextlib.contextmanager
+def _passing_on_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A terminal sends Ctrl-C to the command itself; whoever asks us to end means the command."""
+
+    def pass_on(number: int, _: object) -> None:
+        if number != signal.SIGINT:
+            process.send_signal(number)
+
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {}
+    with contextlib.suppress(ValueError):  # not in the main thread: nobody sends signals here
+        before = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(ledger: Ledger, store: Store, settings: Settings) -> None:
+    """The ledger, for a person."""
+    for miss in ledger.misses[:_MOST_SHOWN]:
+        output.talk(output.quoted(miss.explanation))
+    if len(ledger.misses) > _MOST_SHOWN:
+        output.talk(f"… and {len(ledger.misses) - _MOST_SHOWN} more misses")
+    for reason in ledger.broken[:_MOST_SHOWN]:
+        output.talk(f"refused: {output.escaped(reason)}")
+    for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
+        output.talk(f"not recorded: {output.escaped(reason)}")
+    for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
+        output.talk(f"warning: refused {count} x {output.escaped(host)}, a call around the gateway")
+    output.talk("cortex-replay: " + ", ".join(_facts(ledger, store, settings)))
+
+
+def _facts(ledger: Ledger, store: Store, settings: Settings) -> Iterator[str]:
+    yield output.counted(range(ledger.hits), "hit")
+    yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
+    yield f"{ledger.recorded} recorded"
+    yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
+    tokens = sum(ledger.prompt_tokens.values()), sum(ledger.completion_tokens.values())
+    if any(tokens):
+        yield f"{tokens[0]:,} + {tokens[1]:,} tokens paid"
+    if (cost := ledger.cost(settings.prices)) is not None:
+        yield f"{cost:.4f} at your prices"
+    if ledger.replayed_tokens:
+        yield f"{ledger.replayed_tokens:,} tokens saved"
+    unused = len(ledger.unused(store))
+    yield f"{unused} of {len(store)} fixtures unused"
+
+
+def _summarise(ledger: Ledger, engine: Engine, status: int) -> None:
+    """A table in the summary of a GitHub job."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    rows = {
+        "mode": engine.mode,
+        "hits": ledger.hits,
+        "misses": len(ledger.misses),
+        "recorded": ledger.recorded,
+        "live calls": ledger.live,
+        "unused fixtures": len(ledger.unused(engine.store)),
+        "command's status": status,
+    }
+    lines = [
+        "### cortex-replay",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in rows.items()),
+    ]
+    for miss in ledger.misses[:_MOST_SHOWN]:
+        lines += ["", "```", output.escaped_lines(miss.explanation).replace("```", "'''"), "```"]
+    with contextlib.suppress(OSError):
+        append_to(Path(path), ("\n".join(lines) + "\n\n").encode())

@@ -1,0 +1,1 @@
+"""What a call is answered with: from the store, or from its provider while it is recorded."""

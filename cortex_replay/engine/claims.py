@@ -1,0 +1,186 @@
+"""Who asks: of all the scopes of one run that need the same answer, one calls and the others wait.
+
+A claim is held while its answer is being fetched. Whoever gets it next finds the answer, or nothing
+if the holder failed, and then it is the one to call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Final, Protocol
+
+from cortex_replay.disk import Folder
+from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.engine.turns import Turns
+from cortex_replay.errors import StoreIo, Timeout
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store import Fixture, FixtureKey
+from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
+from cortex_replay.store.fixture import FixtureError, parse_fixture, render_fixture
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is recorded
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Claim", "Claims", "FileClaims", "MemoryClaims"]
+
+_ALIVE: Final = "alive"
+_FAILURE: Final = b"failure "
+_FIRST_LOOK_S: Final = 0.002
+_LONGEST_LOOK_S: Final = 0.05
+
+
+class Claim(Protocol):
+    """The right to fetch one answer."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What another scope has got; ``None``: the holder is to ask."""
+
+    def settle(self, outcome: Outcome) -> None:
+        """Leave it to those who wait."""
+
+
+class Claims(Protocol):
+    """The claims of one run."""
+
+    def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AbstractAsyncContextManager[Claim]:
+        """Hold the claim to answer ``n`` of a key, once everybody before has let go of it."""
+
+
+class _Slot:
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.outcome: Outcome | None = None
+
+    def settle(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+class MemoryClaims:
+    """The claims of a run that is this process, kept for as long as its store is."""
+
+    def __init__(self) -> None:
+        self._slots: dict[tuple[FixtureKey, int], _Slot] = {}
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
+        with self._lock:
+            slot = self._slots.setdefault((key, n), _Slot())
+        async with slot.turns.taken(timeout_ms):
+            yield slot
+
+
+class _FileClaim:
+    def __init__(self, descriptor: int, key: FixtureKey) -> None:
+        self._descriptor = descriptor
+        self._key = key
+        self.outcome = self._read()
+
+    def _read(self) -> Outcome | None:
+        data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        try:
+            if data.startswith(_FAILURE):
+                return parse_exchange(data[len(_FAILURE) :])
+            if data:
+                fixture = parse_fixture(data)
+                return replace(fixture.answers[0], meta=fixture.meta)
+        except FixtureError:
+            pass  # its writer was killed
+        return None
+
+    def settle(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Exchange):
+            data = _FAILURE + render_exchange(outcome)
+        else:
+            data = render_fixture(Fixture(self._key, (outcome,), meta=outcome.meta))
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, data, 0)
+        except OSError as error:
+            raise _unwritable(error) from None
+        self.outcome = outcome
+
+
+class FileClaims:
+    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead.
+
+    A run lives as long as a process of it does. The first process of a new one, even if it has the name
+    of an old one, finds nobody there and clears up.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        if fcntl is None:
+            raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
+        self._folder = folder
+        try:
+            alive = folder.open_private(_ALIVE)
+        except OSError as error:
+            folder.close()
+            raise _unwritable(error) from None
+        self._alive = weakref.finalize(self, _let_go, alive, folder)
+        try:
+            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            self._clear()
+        fcntl.flock(alive, fcntl.LOCK_SH)
+
+    def _clear(self) -> None:
+        try:
+            for old in self._folder.entries():
+                if old.name != _ALIVE:
+                    self._folder.unlink(old.name)
+        except OSError as error:
+            self._alive()
+            raise _unwritable(error) from None
+
+    @asynccontextmanager
+    async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
+        name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
+        try:
+            descriptor = self._folder.open_private(name)
+        except OSError as error:
+            raise _unwritable(error) from None
+        try:
+            await _locked(descriptor, timeout_ms)
+            yield _FileClaim(descriptor, key)
+        finally:
+            os.close(descriptor)
+
+
+def _let_go(alive: int, folder: Folder) -> None:
+    os.close(alive)
+    folder.close()
+
+
+def _unwritable(error: OSError) -> StoreIo:
+    where = f" ({error.filename})" if error.filename else ""
+    return StoreIo(f"the run's folder cannot be written: {error.strerror}{where}")
+
+
+async def _locked(descriptor: int, timeout_ms: int) -> None:
+    """Wait for the lock without holding up the loop; nobody tells when a file is unlocked."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    pause = _FIRST_LOOK_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            return
+        if loop.time() + pause > deadline:
+            raise Timeout(timeout_ms)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_LOOK_S)

@@ -1,0 +1,152 @@
+"""From an answer to a staged fixture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.redaction import redacted_answer
+from cortex_replay.engine.staging import StoreDoor, redaction_entries
+from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
+from cortex_replay.redact.redactor import Hit, Redactor
+from cortex_replay.store import Answer, Fixture, FixtureKey, Store
+from cortex_replay.store.changes import essence_of_answer
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.types import LlmRequest
+
+__all__ = ["FixtureMaker"]
+
+_BETWEEN_BLOCKS: Final = "\n\n"
+
+
+class FixtureMaker:
+    """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged."""
+
+    def __init__(
+        self, store: Store, redactor: Redactor, origin: Mapping[str, JsonValue], record_failures: bool
+    ) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._door = StoreDoor(store, redactor)
+        self._origin = origin
+        self._records_failures = record_failures
+
+    def committed(self, key: FixtureKey) -> tuple[Answer, ...]:
+        """What the store has under a key, each answer with its own meta."""
+        try:
+            fixture = self._store.get(*key)
+        except NoFixture:
+            return ()
+        first, *then = fixture.answers
+        return (replace(first, meta=fixture.meta), *then)
+
+    def stage(
+        self,
+        request: LlmRequest,
+        key: FixtureKey,
+        before: Sequence[Answer],
+        answer: Answer,
+        committed: Sequence[Answer],
+        *,
+        overwrite: bool,
+    ) -> Answer:
+        """Stage an answer that comes after ``before``; gives it as it is stored.
+
+        Raises:
+            RecordingRefused: A secret could not be cut out of it.
+        """
+        self._door.learn()
+        answer, in_answer = redacted_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
+        stored, rules = self._store.normalised(request)
+        stored, in_request = self._without_secrets(stored)
+        meta = self.meta(in_answer, in_request, rules)
+        if noted := _noted(request, stored):
+            meta["breakpoints"] = noted
+        answer = replace(answer, meta=meta)
+        answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
+        fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
+        kept = fixture.answers[min(len(before), len(answers) - 1)]
+        return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
+
+    def stage_answers(
+        self, key: FixtureKey, request: LlmRequest | None, answers: Sequence[Answer], *, overwrite: bool
+    ) -> Fixture:
+        """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
+        fixture = Fixture(key, tuple(answers), request, answers[0].meta)
+        return self._door.stage(fixture, overwrite=overwrite)
+
+    @property
+    def records_failures(self) -> bool:
+        """Whether an error of the provider is an answer to be recorded."""
+        return self._records_failures
+
+    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
+        """Stage a failure; gives it as it is stored."""
+        return self._door.stage_exchange(failure, overwrite=overwrite)
+
+    def drop_failure(self, key: FixtureKey, n: int) -> None:
+        """Stage the removal of a failure that an answer takes the place of."""
+        if self._store.has_failures(*key):
+            self._store.remove_failure(*key, n)
+
+    def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
+        # The blocks of a system prompt are one text by now, with empty lines between them.
+        blocks, across = self._redactor.pieces(request.system.split(_BETWEEN_BLOCKS))
+        whole = {**request.to_dict(), "system": _BETWEEN_BLOCKS.join(blocks)} if across else request.to_dict()
+        plain, hits = self._redactor.document(whole)
+        hits = [*across, *hits]
+        if not hits or not isinstance(plain, dict):
+            return request, hits
+        try:
+            return LlmRequest.from_dict({"model": request.model, **plain}), hits
+        except InvalidRequest as error:
+            raise RecordingRefused([f"request.{error.field}"]) from None
+
+    def meta(
+        self, in_answer: Iterable[Hit], in_request: Iterable[Hit] = (), rules: Sequence[str] = ()
+    ) -> dict[str, JsonValue]:
+        """What a recording says of itself: when, from whom, what was cut out of it, what was normalised."""
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        meta: dict[str, JsonValue] = {"recorded_at": now, **self._origin, "version": _version()}
+        redactions = redaction_entries("request", in_request)
+        redactions += redaction_entries("response", in_answer)
+        if redactions:
+            meta["redactions"] = redactions
+        if rules:
+            meta["normalisers"] = list(rules)
+        return meta
+
+
+def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
+    """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
+    if request.cache is None:
+        return []
+    from cortex_replay.prompt.breakpoint_notes import breakpoints_noted  # noqa: PLC0415 - few requests have a plan
+
+    with suppress(InvalidRequest):
+        return breakpoints_noted(request, stored.system)
+    return []
+
+
+def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """One answer where all say the same: then it is the answer to every call. Where the first was a stream
+    that nobody counted and another was counted, its meta says so."""
+    if len({essence_of_answer(answer) for answer in answers}) > 1:
+        return tuple(answers)
+    first = answers[0]
+    counted = next((answer.usage for answer in answers if answer.usage is not None), None)
+    if first.usage is None and counted is not None:
+        first = replace(first, meta={**(first.meta or {}), "usage": counted.to_dict()})
+    return (first,)
+
+
+@cache
+def _version() -> str:
+    import importlib.metadata  # noqa: PLC0415 - for recordings alone
+
+    return importlib.metadata.version("cortex-replay")

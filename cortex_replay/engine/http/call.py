@@ -1,0 +1,50 @@
+"""What a client asks, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cortex_replay.engine.http.routes import Route
+
+__all__ = ["Call", "Event", "Headers", "Reply"]
+
+Headers = Sequence[tuple[str, str]]
+Event = tuple[float, bytes]
+"""When it came, in milliseconds from the start of the call, and its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request for a model's provider."""
+
+    method: str
+    route: Route
+    query: str = ""
+    headers: Headers = ()
+    """Names in lower case."""
+    body: bytes = b""
+    scope: str = ""
+    """Whose answers are counted together: a test's name, for example."""
+
+    def header(self, name: str) -> str:
+        """The first header of a name, or nothing."""
+        return next((value for known, value in self.headers if known == name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP answer: whole, as a recorded stream, or as one that is under way."""
+
+    status: int
+    headers: Headers
+    body: bytes = b""
+    events: Sequence[Event] = ()
+    """A recorded stream; ``body`` is then all of it."""
+    live: AsyncIterator[bytes] | None = None
+    """What an upstream sends while it is being recorded."""
+    ending: Literal["whole", "cut", "reset", "hang"] = "whole"
+    """How it ends: well; or cut off, reset or left open behind its events, as a fault wants it."""
+    is_in_pieces: bool = False
+    """Whether each event is to be written by itself."""

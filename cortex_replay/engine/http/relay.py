@@ -1,0 +1,209 @@
+"""Passing calls on to their providers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote_plus, urlencode
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.config.checks import is_key_name
+from cortex_replay.engine.http.call import Call, Headers
+from cortex_replay.engine.http.client_keys import keys_brought
+from cortex_replay.engine.http.offload import aside
+from cortex_replay.engine.http.opaque import CREDENTIALS
+from cortex_replay.engine.http.routes import METHODS, path_problem
+from cortex_replay.engine.http.upstreams import Upstream, Upstreams
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.secret_names import is_dummy
+from cortex_replay.strict_json import JsonError, loads
+
+if TYPE_CHECKING:
+    from cortex_replay.adapters._http import Http, Relayed
+
+__all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
+
+DUMMY_KEY: Final = "cortex-replay-dummy-key"
+"""What clients are given instead of a key: they will not start without one."""
+
+_HOP_BY_HOP: Final = frozenset(["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"])
+_NOT_SENT: Final = _HOP_BY_HOP | frozenset(
+    [
+        "accept-encoding",
+        "content-length",
+        "cookie",
+        "cookie2",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "origin",
+        "referer",
+        "via",
+        # Some servers take the path, the method or the client from these.
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-real-ip",
+        "x-rewrite-url",
+        "x-upgrade",
+    ]
+)
+_FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
+_KEYS: Final = frozenset(["authorization", "x-api-key", "x-goog-api-key", "api-key"])
+_NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
+    [
+        "alt-svc",
+        "clear-site-data",
+        "content-encoding",
+        "content-length",
+        "location",
+        "refresh",
+        "set-cookie",
+        "set-cookie2",
+        "strict-transport-security",
+    ]
+)
+_FAMILIES_NOT_GIVEN: Final = ("access-control-", "proxy-", "x-cortex-replay-")
+_KEPT: Final = frozenset(
+    ["content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
+)
+_NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
+"""Headers that are called so and hold none."""
+_SCHEME: Final = re.compile(r"\A(?:bearer|basic|token) +", re.IGNORECASE)
+_MAX_ANSWER: Final = 64 * 2**20
+
+
+def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What a client gets of an upstream's headers while it is recorded."""
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = _NOT_GIVEN | _listed(lowered)
+    return [
+        (name, value)
+        for name, value in lowered
+        if name not in dropped and not name.startswith(_FAMILIES_NOT_GIVEN)
+    ]
+
+
+def _listed(headers: Headers) -> frozenset[str]:
+    """The headers that ``Connection`` says are for the next machine only."""
+    return frozenset(
+        listed.strip().lower()
+        for name, value in headers
+        if name == "connection"
+        for listed in value.split(",")
+    )
+
+
+def kept_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """What a recording keeps of them: only what is named here."""
+    return {name.lower(): value for name, value in headers if name.lower() in _KEPT}
+
+
+class Relay:
+    """One client for each upstream, made when it is first asked.
+
+    Args:
+        upstreams: Who may be asked.
+        environment: Where their keys are.
+        timeout_ms: What a call may take in all.
+        learn: Is told the keys that a client brings, those that ours take the place of among them.
+        finds: Tells whether something holds a secret.
+    """
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        environment: Mapping[str, str],
+        timeout_ms: int,
+        learn: Callable[[list[str]], None],
+        finds: Callable[[JsonValue], bool],
+    ) -> None:
+        self._upstreams = upstreams
+        self._learn = learn
+        self._finds = finds
+        self._environment = environment
+        self._timeout_ms = timeout_ms
+        self._clients: dict[str, tuple[Http, bool]] = {}
+
+    @asynccontextmanager
+    async def sent(self, call: Call) -> AsyncIterator[Relayed]:
+        """Whatever the upstream answers.
+
+        Raises:
+            InvalidRequest: The method or the path is none that a key may go out with.
+            Transport, Timeout: It could not be reached, or not in time.
+        """
+        from cortex_replay.adapters.budget import Budget  # noqa: PLC0415 - replay needs no client
+
+        if call.method not in METHODS:
+            raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
+        if (problem := path_problem(call.route.path)) is not None:
+            raise InvalidRequest("path", f"is not passed on: it {problem}")
+        self._learn(keys_brought(call.headers, call.query))
+        upstream = self._upstreams[call.route.upstream]
+        http, has_key = self._client(upstream)
+        query = call.query
+        dropped = _NOT_SENT | _listed(call.headers)
+        headers = [
+            (name, value)
+            for name, value in call.headers
+            if name not in dropped
+            and not name.startswith(_FAMILIES_NOT_SENT)
+            and not (name in _KEYS and (has_key or DUMMY_KEY in value))
+        ]
+        if has_key and re.search(r"(?:^|&)key=", query):
+            query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+        if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
+            upstream.refuse_key_of_client(self._environment)
+        target = f"{call.route.path}?{query}" if query else call.route.path
+        relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
+        async with relayed.body:
+            yield relayed
+
+    def _holds_key(self, call: Call, headers: list[tuple[str, str]], query: str) -> bool:
+        """Whether a client brings a key, by what it is called or by what it is, wherever in the call."""
+        bare = [(name, _SCHEME.sub("", value)) for name, value in headers]
+        # Where no key is needed, clients bring "EMPTY" or "not-needed": everybody knows these.
+        given = [(name, value) for name, value in bare if value != DUMMY_KEY and not is_dummy(value)]
+        names = [name for name, _ in given if name not in _NO_KEYS]
+        names += [unquote_plus(pair.partition("=")[0]) for pair in re.split("[&;]", query)]
+        if any(is_key_name(name) or name.lower() in CREDENTIALS for name in names):
+            return True
+        if call.header("content-encoding").lower() not in ("", "identity"):
+            return True  # nobody can tell
+        try:
+            body = loads(call.body)
+        except JsonError:
+            body = call.body.decode(errors="replace")
+        values: list[JsonValue] = [value for _, value in given if value]
+        return self._finds([*values, unquote_plus(f"{call.route.path}?{query}"), body])
+
+    async def aclose(self) -> None:
+        for http, _ in self._clients.values():
+            await http.aclose()
+        self._clients.clear()
+
+    def _client(self, upstream: Upstream) -> tuple[Http, bool]:
+        from cortex_replay.adapters._http import Endpoint, Http  # noqa: PLC0415
+        from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
+
+        if upstream.name not in self._clients:
+            value = upstream.key(self._environment)
+            key = None if value is None else read_key(value)
+            if isinstance(key, InvalidRequest):
+                raise key
+            header, prefix = upstream.key_header
+            http = Http(
+                Endpoint(upstream.base_url),
+                key=key,
+                key_header=header,
+                key_prefix=prefix,
+                max_retries=0,
+                max_body_bytes=_MAX_ANSWER,
+            )
+            self._clients[upstream.name] = http, key is not None
+        return self._clients[upstream.name]

@@ -1,0 +1,171 @@
+"""Recorded answers as the bytes that a client gets."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.http.call import Event, Reply
+from cortex_replay.engine.http.relay import kept_headers
+from cortex_replay.engine.replay import chunks_of
+from cortex_replay.store import Answer, FixtureKey
+from cortex_replay.types import TokenUsage
+from cortex_replay.wire import WIRES, Wire
+
+__all__ = ["Renderer", "error_reply", "is_as_recorded", "reply_of_wire"]
+
+_NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_PLAIN_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_WITHOUT_BODY: Final = (204, 304)
+_MOST_KEPT: Final = 4096
+_MOST_BYTES: Final = 64 * 1024
+"""A larger answer is rendered anew each time."""
+
+
+class Renderer:
+    """Renders answers, and keeps the small ones: a suite asks the same again and again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, Reply]] = {}
+
+    def reply(
+        self,
+        answer: Answer,
+        key: FixtureKey,
+        protocol: str,
+        *,
+        stream: bool,
+        with_usage: bool = True,
+        meta: Mapping[str, JsonValue] | None = None,
+    ) -> Reply:
+        """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
+        from what it says, with ids that come from the key, and counts that may stand in its ``meta``."""
+        place = (id(answer), protocol, stream, with_usage)
+        kept = self._kept.get(place)
+        if kept is not None and kept[0] is answer:
+            return kept[1]
+        reply = _rendered(answer, key, protocol, meta or {}, stream=stream)
+        if stream and protocol == "openai-chat" and not with_usage:
+            reply = _without_usage(reply)
+        if len(reply.body) <= _MOST_BYTES:
+            while len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[place] = (answer, reply)
+        return reply
+
+
+def is_as_recorded(answer: Answer, protocol: str, *, stream: bool) -> bool:
+    """Whether an answer was recorded in this protocol and in this way."""
+    wire = answer.wire
+    return wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream
+
+
+def _rendered(
+    answer: Answer, key: FixtureKey, protocol: str, meta: Mapping[str, JsonValue], *, stream: bool
+) -> Reply:
+    if answer.wire is not None and is_as_recorded(answer, protocol, stream=stream):
+        return reply_of_wire(answer.wire)
+    if answer.usage is None:
+        # Providers always count, and clients rely on it; another protocol's recording may not have.
+        answer = replace(answer, usage=_noted_usage(meta) or TokenUsage(0, 0))
+    codec = WIRES[protocol]
+    answer_id = key.prompt_hash[:24]
+    if not stream:
+        body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))
+        return Reply(200, (("content-type", "application/json"),), body)
+    events = tuple(_events(answer, key, codec, answer_id))
+    headers = (("content-type", f"{codec.stream_media_type}; charset=utf-8"),)
+    return Reply(200, headers, b"".join(data for _, data in events), events)
+
+
+def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> list[Event]:
+    """The answer's chunks at their recorded times; where there are none, all at once."""
+    chunks = chunks_of(answer, key.model)
+    times = _times_of(answer, key.model)
+    if len(times) != len(chunks):
+        times = [0.0] * len(chunks)
+    encoder = codec.stream_encoder(answer.model or key.model, answer_id)
+    events = [(times[0], encoder.start())]
+    events += [(at, encoder.chunk(chunk)) for at, chunk in zip(times, chunks, strict=True)]
+    return [(at, data) for at, data in events if data]
+
+
+def _noted_usage(meta: Mapping[str, JsonValue]) -> TokenUsage | None:
+    match meta.get("usage"):
+        case {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}:
+            return TokenUsage(prompt, completion)
+    return None
+
+
+def _times_of(answer: Answer, model: str) -> list[float]:
+    """When each chunk of an answer came."""
+    wire = answer.wire
+    if wire is None or wire.get("stream") is not True:
+        return [float(timed.at_ms) for timed in answer.stream]
+    decoder = WIRES[str(wire.get("protocol"))].stream_decoder(model)
+    times: list[float] = []
+    for at_ms, data in reply_of_wire(wire).events:
+        times += [at_ms for _ in decoder.feed(data)]
+    return times
+
+
+def _without_usage(reply: Reply) -> Reply:
+    """A stream of chat completions for a client that did not ask for usage, and may not expect an event
+    without choices."""
+    events = []
+    for at, data in reply.events:
+        kept = b"".join(
+            event
+            for event in re.split(rb"(?<=\n\n)", data)
+            if not (_NO_CHOICES.search(event) and b'"usage"' in event)
+        )
+        if kept:
+            events.append((at, kept))
+    return Reply(reply.status, reply.headers, b"".join(data for _, data in events), tuple(events))
+
+
+def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
+    """What was recorded, byte for byte: status, headers, body or events.
+
+    Of headers only those that a recorder keeps. Somebody else may have written the recording, and a client
+    believes what it is told: it follows ``location`` to any server with its key, and unpacks what is packed.
+    """
+    headers = wire.get("headers")
+    texts = [(k, v) for k, v in headers.items() if isinstance(v, str)] if isinstance(headers, dict) else []
+    shown = tuple((k, v) for k, v in kept_headers(texts).items() if _PLAIN_VALUE.fullmatch(v))
+    status = wire.get("status")
+    code = status if isinstance(status, int) else 200
+    if code in _WITHOUT_BODY:  # what came behind it would be the next answer
+        return Reply(code, shown, b"")
+    match wire:
+        case {"events": list(listed)}:
+            events = tuple(
+                (_number(event.get("at_ms")), str(event.get("text", "")).encode())
+                for event in listed
+                if isinstance(event, dict)
+            )
+            return Reply(code, shown, b"".join(data for _, data in events), events)
+        case {"body_base64": str(encoded)}:
+            return Reply(code, shown, base64.b64decode(encoded))
+        case _:
+            return Reply(code, shown, str(wire.get("body", "")).encode())
+
+
+def _number(value: JsonValue) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def error_reply(
+    protocol: str | None, status: int, message: str, error_type: str, *, may_retry: bool = False
+) -> Reply:
+    """An error in the shape of the client's own provider; its SDK does not try again unless it may."""
+    codec = WIRES.get(protocol or "openai-chat", WIRES["openai-chat"])
+    body = orjson.dumps(codec.encode_error(status, message, error_type))
+    headers = (("content-type", "application/json"), ("x-should-retry", "false"))
+    return Reply(status, headers[:1] if may_retry else headers, body)

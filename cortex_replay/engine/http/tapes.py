@@ -1,0 +1,139 @@
+"""What is taken down of a relayed answer: its bytes, event by event, and what they say."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from typing import Final
+
+from cortex_replay.adapters.schema import with_parsed_json
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.http.opaque import encoded_body
+from cortex_replay.engine.tape import answer_from
+from cortex_replay.errors import LlmError
+from cortex_replay.store import Answer, TimedChunk
+from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
+from cortex_replay.wire import WIRES
+
+__all__ = ["AnswerTape", "StreamTape", "whole_answer"]
+
+_EVENT_END: Final = {"text/event-stream": re.compile(rb"\r\n\r\n|\n\n|\r\r"), "": re.compile(rb"\n")}
+
+
+_LONGEST_END: Final = 3
+
+
+class StreamTape:
+    """A stream as it comes: cut at the ends of its events, each with its time."""
+
+    def __init__(self, media_type: str) -> None:
+        self._end = _EVENT_END.get(media_type, _EVENT_END[""])
+        self._started = time.monotonic()
+        self._events: list[tuple[int, bytes]] = []
+        self._rest = bytearray()
+        self._looked_at = 0
+
+    @property
+    def at_ms(self) -> int:
+        return round((time.monotonic() - self._started) * 1000)
+
+    def add(self, data: bytes) -> None:
+        """Take down the next bytes."""
+        rest = self._rest
+        rest += data
+        start, at_ms = 0, self.at_ms
+        while end := self._end.search(rest, max(start, self._looked_at)):
+            self._events.append((at_ms, bytes(rest[start : end.end()])))
+            start = self._looked_at = end.end()
+        del rest[:start]
+        self._looked_at = max(0, len(rest) - _LONGEST_END)  # the rest of it may be still to come
+
+    def recorded(self) -> dict[str, JsonValue]:
+        """The stream as a recording holds it."""
+        events = [*self._events, (self.at_ms, bytes(self._rest))] if self._rest else self._events
+        try:
+            return {"events": [{"at_ms": at, "text": data.decode()} for at, data in events]}
+        except UnicodeDecodeError:
+            return encoded_body(b"".join(data for _, data in events))
+
+
+class AnswerTape(StreamTape):
+    """A stream that is also read, so that what it says can be stored beside it."""
+
+    def __init__(self, request: LlmRequest, protocol: str, media_type: str) -> None:
+        super().__init__(media_type)
+        self._request = request
+        self._protocol = protocol
+        self._decoder = WIRES[protocol].stream_decoder(request.model)
+        self._chunks: list[TimedChunk] = []
+        self.response: LlmResponse | None = None
+        self.problem: LlmError | None = None
+        """Why it is no answer, if it is none."""
+
+    def add(self, data: bytes) -> None:
+        super().add(data)
+        if self.problem is None and self.response is None:
+            try:
+                for chunk in self._decoder.feed(data):
+                    self._note(chunk)
+            except LlmError as error:
+                self.problem = error
+
+    def end(self) -> None:
+        """There is no more."""
+        if self.problem is None and self.response is None:
+            try:
+                for chunk in self._decoder.finish():
+                    self._note(chunk)
+            except LlmError as error:
+                self.problem = error
+
+    def _note(self, chunk: StreamChunk) -> None:
+        self.response = chunk.response or self.response
+        self._chunks.append(TimedChunk(self.at_ms, chunk))
+
+    def answer(self, headers: dict[str, JsonValue]) -> Answer:
+        """The whole answer, with the bytes that it came in."""
+        assert self.response is not None  # noqa: S101 - asked for only then
+        response = _parsed(self._request, self.response)
+        wire: dict[str, JsonValue] = {
+            "protocol": self._protocol,
+            "stream": True,
+            "status": 200,
+            "headers": headers,
+            **self.recorded(),
+        }
+        answer = answer_from(response, self._request.model, tuple(self._chunks))
+        return _with_wire(answer, wire)
+
+
+def whole_answer(
+    request: LlmRequest, protocol: str, body: bytes, headers: dict[str, JsonValue]
+) -> tuple[Answer, LlmResponse]:
+    """An answer that came in one piece.
+
+    Raises:
+        LlmError: It is none.
+    """
+    response = _parsed(request, WIRES[protocol].decode_answer(body, request.model))
+    wire: dict[str, JsonValue] = {
+        "protocol": protocol,
+        "stream": False,
+        "status": 200,
+        "headers": headers,
+        **encoded_body(body),
+    }
+    return _with_wire(answer_from(response, request.model), wire), response
+
+
+def _with_wire(answer: Answer, wire: dict[str, JsonValue]) -> Answer:
+    return replace(answer, wire=wire)
+
+
+def _parsed(request: LlmRequest, response: LlmResponse) -> LlmResponse:
+    """With its JSON, where a schema was asked for and kept to; the rest is the client's own affair."""
+    try:
+        return with_parsed_json(request, response)
+    except (LlmError, ValueError):
+        return response

@@ -1,0 +1,34 @@
+"""What the n-th call of a key gets, of all that is recorded under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cortex_replay.errors import Upstream
+from cortex_replay.store import Answer
+from cortex_replay.store.exchange import Exchange
+
+__all__ = ["Outcome", "failure_of", "recorded_outcome"]
+
+Outcome = Answer | Exchange
+"""A success, or a failure as it came over the wire."""
+
+
+def recorded_outcome(answers: Sequence[Answer], failures: Mapping[int, Exchange], n: int) -> Outcome | None:
+    """The failure that was answer ``n`` (from 1), else the next success; ``None`` where there is none left.
+
+    A single success answers every call.
+    """
+    if n in failures:
+        return failures[n]
+    if len(answers) == 1:
+        return answers[0]
+    position = n - 1 - sum(failed < n for failed in failures)
+    return answers[position] if position < len(answers) else None
+
+
+def failure_of(exchange: Exchange) -> Upstream:
+    """The error that a recorded failure is to a caller of an adapter."""
+    from cortex_replay.wire.recording import decode_failure  # noqa: PLC0415 - most stores need no codec
+
+    return decode_failure(exchange.wire)

@@ -1,0 +1,124 @@
+"""Faults in process: an adapter that fails on demand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import ClassVar, Self
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.engine.tape import closing_stream
+from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport, Upstream
+from cortex_replay.faults.fault import ERROR_TYPES, Fault
+from cortex_replay.faults.schedule import Faults
+from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCall, ToolCallDelta
+
+__all__ = ["FaultAdapter"]
+
+
+class FaultAdapter(LlmAdapter):
+    """Forwards calls to another adapter, but for those that a fault hits.
+
+    A call that fails never reaches the other adapter, so that its recording goes on with the next one.
+    What would take a client's whole patience, a timeout or a stall, fails at once.
+
+    Args:
+        inner: Who answers.
+        faults: Faults, or their spelling: ``"429@2"``, ``"cut:1@always"``, ``"500@0.2/7"``.
+    """
+
+    adapter_id: ClassVar[str] = "faults"
+
+    def __init__(self, inner: LlmAdapter, *faults: Fault | str) -> None:
+        self._inner = inner
+        parsed: Iterable[Fault] = (
+            fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults
+        )
+        self.faults = Faults(parsed, per_scope=False)
+        # It stands for the other in recordings.
+        self.adapter_id = inner.adapter_id  # type: ignore[misc]
+
+    @classmethod
+    def with_faults(cls, inner: LlmAdapter, faults: Faults) -> Self:
+        """An adapter whose faults, and whose count of calls, are shared with others."""
+        adapter = cls(inner)
+        adapter.faults = faults
+        return adapter
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        fault = self.faults.next()
+        if fault is None or fault.is_chunking:
+            return await self._inner.complete(request)
+        if fault.kind == "malformed-tool":
+            return self._with_broken_calls(fault, await self._inner.complete(request))
+        self.faults.note(fault)
+        raise _error(fault, request)
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        fault = self.faults.next()
+        if fault is not None and _fails_at_once(fault):
+            self.faults.note(fault)
+            raise _error(fault, request)
+        async with closing_stream(self._inner.stream(request)) as chunks:
+            if fault is None:
+                async for chunk in chunks:
+                    yield chunk
+                return
+            if fault.is_chunking or fault.kind == "malformed-tool":
+                async for chunk in chunks:
+                    for piece in self._changed(fault, chunk):
+                        yield piece
+                return
+            self.faults.note(fault)
+            given = 0
+            async for chunk in chunks:
+                if chunk.response is not None or given >= fault.events:
+                    break
+                yield chunk
+                given += 1
+                if given >= fault.events:  # before the next one is taken: it may end the other's turn
+                    break
+            raise _error(fault, request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _changed(self, fault: Fault, chunk: StreamChunk) -> list[StreamChunk]:
+        if fault.is_chunking:
+            self.faults.note(fault)
+            if fault.detail != "byte" or len(chunk.delta) < 2:
+                return [chunk]
+            return [*map(StreamChunk, chunk.delta[:-1]), replace(chunk, delta=chunk.delta[-1])]
+        calls = tuple(
+            replace(piece, arguments="{" * bool(piece.arguments) + piece.arguments)
+            for piece in chunk.tool_calls
+        )
+        response = chunk.response and self._with_broken_calls(fault, chunk.response)
+        return [replace(chunk, tool_calls=calls, response=response)]
+
+    def _with_broken_calls(self, fault: Fault, response: LlmResponse) -> LlmResponse:
+        if not response.tool_calls:
+            return response
+        self.faults.note(fault)
+        calls = tuple(
+            ToolCall(id=call.id, name=call.name, arguments="{" + ToolCallDelta.whole(0, call).arguments)
+            for call in response.tool_calls
+        )
+        return replace(response, tool_calls=calls)
+
+
+def _fails_at_once(fault: Fault) -> bool:
+    return fault.status is not None or fault.kind in ("timeout", "reset")
+
+
+def _error(fault: Fault, request: LlmRequest) -> LlmError:
+    """The error that a live adapter raises when this happens."""
+    if fault.status is not None:
+        return Upstream(fault.status, "on demand", ERROR_TYPES.get(fault.status, "api_error"))
+    if fault.kind == "error-event":
+        return Upstream(200, "on demand", "overloaded_error")
+    if fault.kind in ("timeout", "stall"):
+        return Timeout(request.timeout_ms)
+    if fault.kind == "malformed-json":
+        return ResponseParse("the answer is not JSON (on demand)")
+    return Transport("the connection was reset (on demand)")

@@ -1,0 +1,125 @@
+"""Who may come in: a client on this machine, by the right name, and with the token where one is needed.
+
+There are three doors. Providers are behind the gateway's token, except in replay on this machine. What a test
+can ask of the gateway itself is behind it always. ``/rpc`` has callers with tokens of their own, which open
+nothing else, and the gateway's token does not open it.
+
+A web page that a browser shows can reach a server on loopback, too. It cannot hide where it comes from: it
+sends ``Origin`` or ``Sec-Fetch-Site``, or, when it has its own name point to this machine, another ``Host``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from cortex_replay.engine.http.routes import path_problem
+from cortex_replay.gateway.control import CONTROL
+
+__all__ = ["RPC_PATH", "Doors", "Entry", "Refusal", "hosts_of"]
+
+RPC_PATH: Final = "/rpc"
+_LONGEST_SCOPE: Final = 512
+
+_SEGMENTS: Final = re.compile(r"(?:/+t-([^/]*))?(?:/+s-([^/]*))?(?=/|$)")
+_SLASHES: Final = re.compile(r"/{2,}")
+
+
+class Refusal(NamedTuple):
+    """Why somebody is not let in."""
+
+    status: int
+    reason: str
+
+
+class Entry(NamedTuple):
+    """What a call says besides where it goes."""
+
+    path: str
+    scope: str
+    fault: str = ""
+    """What is to go wrong with it."""
+
+
+class Doors:
+    """Lets calls in or not, before their body is read.
+
+    Args:
+        hosts: What ``Host`` may be, to the letter.
+        token: The gateway's.
+        is_open: Whether clients of providers need no token.
+        has_rpc: Whether somebody answers ``/rpc``, and asks callers for their own tokens.
+    """
+
+    def __init__(
+        self, hosts: Iterable[str], token: str, *, is_open: bool = False, has_rpc: bool = False
+    ) -> None:
+        self._hosts = frozenset(host.lower().encode() for host in hosts)
+        self._token = token.encode()
+        self.is_open = is_open
+        self._has_rpc = has_rpc
+
+    def enter(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Entry | Refusal:
+        """The entry of a call, or the reason why it has none.
+
+        The token comes at the start of the path, as ``/t-TOKEN``, so that every SDK can bring it with its
+        base URL; the scope follows it, as ``/s-NAME``. Headers can bring both, too.
+        """
+        brought = self._brought(headers)
+        if isinstance(brought, Refusal):
+            return brought
+        token, scope, fault = brought
+        if path.startswith(("/t-", "/s-", "//")):
+            match = _SEGMENTS.match(path)
+            if match is not None:
+                token = token if match[1] is None else match[1].encode()
+                scope = scope if match[2] is None else unquote(match[2])
+                path = path[match.end() :]
+        path = _SLASHES.sub("/", path) if "//" in path else path or "/"
+        if not self._needs_no_token(path) and not hmac.compare_digest(token, self._token):
+            return Refusal(401, "the token is missing or wrong")
+        problem = path_problem(path)
+        if problem is not None:
+            return Refusal(400, f"this path is not served: it {problem}")
+        return Entry(path, scope if len(scope) <= _LONGEST_SCOPE else _shortened(scope), fault)
+
+    def _needs_no_token(self, path: str) -> bool:
+        if self._has_rpc and path == RPC_PATH:
+            return True
+        return self.is_open and not path.startswith(CONTROL)
+
+    def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
+        """The token, the scope and the fault that headers bring."""
+        hosts, token, scope, fault = 0, b"", "", ""
+        for name, value in headers:
+            if name == b"host":
+                hosts += 1
+                if value.lower() not in self._hosts:
+                    return Refusal(403, "this Host is not served here")
+            elif name == b"origin" or (name == b"sec-fetch-site" and value != b"none"):
+                return Refusal(403, "browsers are not served here")
+            elif name == b"x-cortex-replay-token":
+                token = value
+            elif name == b"x-cortex-replay-scope":
+                scope = value.decode("latin-1")
+            elif name == b"x-cortex-replay-fault":
+                fault = value.decode("latin-1")
+        return (token, scope, fault) if hosts == 1 else Refusal(403, "a call needs one Host")
+
+
+def hosts_of(host: str, port: int) -> list[str]:
+    """The names that a server on this machine is called by."""
+    names = ["127.0.0.1", "localhost", "[::1]"] if host in ("127.0.0.1", "localhost", "::1") else [host]
+    if ":" in host and host != "::1":
+        names = [f"[{host}]"]
+    return [f"{name}:{port}" for name in names] + (names if port == 80 else [])
+
+
+def _shortened(scope: str) -> str:
+    """A scope that takes little room, and is not that of another name."""
+    digest = hashlib.sha256(scope.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{scope[: _LONGEST_SCOPE - len(digest)]}{digest}"

@@ -1,0 +1,127 @@
+"""Which requests are intercepted, and what they are answered with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from cortex_replay.config import Settings
+from cortex_replay.engine.http import Call, Engine
+from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
+from cortex_replay.engine.http.upstreams import Upstream, Upstreams
+from cortex_replay.faults import Faults
+from cortex_replay.hosts import LOCAL, normal_host
+
+__all__ = ["Interception", "bypassing", "is_bypassed"]
+
+_BYPASSED: ContextVar[bool] = ContextVar("cortex_replay_bypassed", default=False)
+_KNOWN: WeakKeyDictionary[Upstreams, list[Any]] = WeakKeyDictionary()
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+@contextlib.contextmanager
+def bypassing() -> Iterator[None]:
+    """Let the calls of this block through: they are recorded by somebody else."""
+    token = _BYPASSED.set(True)
+    try:
+        yield
+    finally:
+        _BYPASSED.reset(token)
+
+
+def is_bypassed() -> bool:
+    return _BYPASSED.get()
+
+
+class _Origin(NamedTuple):
+    host: str
+    """In its one form."""
+    port: int
+
+
+class Interception:
+    """The calls of one process to its model providers, answered by an engine.
+
+    Args:
+        engine: Who answers.
+        scope: Whose answers are counted together; a test's name.
+        faults: What is to go wrong.
+    """
+
+    def __init__(self, engine: Engine, scope: str = "", faults: Faults | None = None) -> None:
+        self.engine = engine
+        self.faults = faults or Faults()
+        self.scope = scope
+        self.calls = 0
+        """How many were intercepted."""
+        self._servers = _servers_of(engine.upstreams)
+
+    def call(
+        self,
+        found: list[tuple[Upstream, str]],
+        method: str,
+        url: Any,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+    ) -> Call:
+        """The call that a request is, to one of the providers that :meth:`upstreams_at` found."""
+        shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+        upstream, path = _fitting(found, dict(shown))
+        canonical = canonical_path(path or "/", upstream.kind)
+        protocol = lifted_by(canonical) if method == "POST" else None
+        route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
+        query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
+        return Call(method, route, query, shown, body, self.scope)
+
+    @property
+    def hosts(self) -> set[str]:
+        """The names of the machines that nobody may reach around us; this one is not among them."""
+        return {origin.host for origin, _, _ in self._servers} - LOCAL
+
+    def upstreams_at(self, url: Any) -> list[tuple[Upstream, str]]:
+        """The providers at a URL, with the path below each: one server may stand for several, and most for
+        none."""
+        host, port = normal_host(url.host), url.port or _PORTS.get(url.scheme, 0)
+        path = url.raw_path.partition(b"?")[0].decode("ascii")  # as it goes out, its escapes not undone
+        return [
+            (upstream, path[len(base) :])
+            for origin, base, upstream in self._servers
+            if origin.port == port
+            and _same_host(origin.host, host)
+            and (path == base or path.startswith(base + "/") or not base)
+        ]
+
+
+def _fitting(found: list[tuple[Upstream, str]], headers: Mapping[str, str]) -> tuple[Upstream, str]:
+    """Of several providers at one place, the one whose path this is."""
+    names = {upstream.name: (upstream, path) for upstream, path in found}
+    wanted = unprefixed_upstream(found[0][1], lambda name: headers.get(name, ""), names)
+    return names.get(wanted or "", found[0])
+
+
+def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, Upstream]]:
+    """Where the providers are; worked out once, since there is an interception for every test."""
+    if upstreams not in _KNOWN:
+        _KNOWN[upstreams] = list(_servers(upstreams))
+    return _KNOWN[upstreams]
+
+
+def _same_host(one: str, other: str) -> bool:
+    return one == other or (one in LOCAL and other in LOCAL)
+
+
+def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
+    """Where each provider is: as configured, and where its own service is."""
+    listed = [*upstreams, *Upstreams(Settings())]
+    seen = set()
+    for upstream in sorted(listed, key=lambda one: -len(urlsplit(one.base_url).path)):
+        parts = urlsplit(upstream.base_url)
+        origin = _Origin(normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0))
+        base = parts.path.rstrip("/")
+        if (origin, base, upstream.name) not in seen:
+            seen.add((origin, base, upstream.name))
+            yield origin, base, upstream

@@ -1,0 +1,117 @@
+"""Answers for clients that are not in the engine's loop, or in no loop at all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from typing import Any, Final
+
+from cortex_replay.engine.http import Call, Engine, Reply
+from cortex_replay.engine.http.render import error_reply
+from cortex_replay.errors import LlmError
+
+__all__ = ["AsyncAnswer", "SyncAnswer"]
+
+_END: Final = object()
+
+
+class _Loop:
+    """A loop in a thread of its own, for callers that have none; started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, work: Any) -> Future[None]:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="cortex-replay", daemon=True).start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+_LOOP: Final = _Loop()
+
+
+async def _pump(engine: Engine, call: Call, put: Any) -> None:
+    """Put the head of an answer, its pieces and its end, or what went wrong."""
+    try:
+        async with engine.answering(call) as reply:
+            put(reply)
+            if reply.live is not None:
+                async for data in reply.live:
+                    put(data)
+        put(_END)
+    except LlmError as error:
+        put(error)
+    except BaseException as error:
+        put(error)
+        raise
+
+
+def _head(first: object, call: Call) -> Reply:
+    """The head of an answer; if there is none, an error in the client's own shape."""
+    if isinstance(first, Reply):
+        return first
+    if isinstance(first, LlmError):
+        return error_reply(call.route.protocol, 424, f"cortex-replay: {first}", "gateway_error")
+    if isinstance(first, BaseException):
+        raise first
+    raise TypeError(first)
+
+
+class SyncAnswer:
+    """An answer for a caller without a loop."""
+
+    def __init__(self, engine: Engine, call: Call) -> None:
+        self._pieces: queue.Queue[Any] = queue.Queue()
+        self._work = _LOOP.submit(_pump(engine, call, self._pieces.put))
+        self.reply = _head(self._pieces.get(), call)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body of one that is under way."""
+        while (piece := self._pieces.get()) is not _END:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    def close(self) -> None:
+        self._work.cancel()
+
+
+class AsyncAnswer:
+    """An answer for a caller in a loop of its own."""
+
+    def __init__(self, engine: Engine, call: Call) -> None:
+        self._pieces: asyncio.Queue[Any] = asyncio.Queue()
+        self._call = call
+        self._work = asyncio.ensure_future(_pump(engine, call, self._pieces.put_nowait))
+        self._work.add_done_callback(_looked_at)
+
+    async def head(self) -> Reply:
+        try:
+            return _head(await self._pieces.get(), self._call)
+        except BaseException:
+            self._work.cancel()
+            raise
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        while (piece := await self._pieces.get()) is not _END:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    async def close(self) -> None:
+        self._work.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await self._work
+
+
+def _looked_at(work: asyncio.Future[None]) -> None:
+    """Whoever waits for the pieces was told; the task itself is nobody's."""
+    if not work.cancelled():
+        work.exception()

@@ -1,0 +1,206 @@
+"""The transports of httpx and of httpx2, which most SDKs stand on.
+
+Their methods are replaced for as long as something is intercepted, on the class: so a client that was made
+before is intercepted too, in whatever thread it is used. The two libraries are alike but share nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+from cortex_replay.engine.http import Call, Reply
+from cortex_replay.engine.http.upstreams import Upstream
+from cortex_replay.faults import Fault
+from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
+from cortex_replay.interception.interception import Interception, is_bypassed
+from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
+
+__all__ = ["installed"]
+
+_LIBRARIES: Final = ("httpx", "httpx2")
+_METHODS: Final = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+_LOCK: Final = threading.RLock()
+_ACTIVE: Final[list[Interception]] = []
+_REPLACED: Final[list[tuple[type, str, Any]]] = []
+
+
+class installed:  # noqa: N801 - reads as what it does: with installed(interception)
+    """Intercept for as long as this lasts; of several, the innermost has the say."""
+
+    def __init__(self, interception: Interception) -> None:
+        self._interception = interception
+
+    def __enter__(self) -> Interception:
+        with _LOCK:
+            if not _ACTIVE:
+                _replace()
+            _ACTIVE.append(self._interception)
+        return self._interception
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            _ACTIVE.remove(self._interception)
+            if not _ACTIVE:
+                _restore()
+
+
+@cache
+def _libraries() -> list[ModuleType]:
+    return [importlib.import_module(name) for name in _LIBRARIES if importlib.util.find_spec(name)]
+
+
+def _replace() -> None:
+    for library in _libraries():
+        for kind, method in _METHODS:
+            transport = getattr(library, kind)
+            original = transport.__dict__[method]
+            replacement = _sync(library, original) if kind == "HTTPTransport" else _async(library, original)
+            _REPLACED.append((transport, method, original))
+            setattr(transport, method, replacement)
+
+
+def _restore() -> None:
+    while _REPLACED:
+        transport, method, original = _REPLACED.pop()
+        setattr(transport, method, original)
+
+
+def _interception_of(request: Any) -> tuple[Interception, list[tuple[Upstream, str]]] | None:
+    """Who answers a request, and as which provider; ``None`` for all other traffic."""
+    if is_bypassed() or request.extensions.get("cortex_replay") or not _ACTIVE:
+        return None
+    active = _ACTIVE[-1]
+    found = active.upstreams_at(request.url)
+    return (active, found) if found else None
+
+
+def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    def handle_request(transport: Any, request: Any) -> Any:
+        answered_by = _interception_of(request)
+        if answered_by is None:
+            return original(transport, request)
+        interception, found = answered_by
+        call = interception.call(found, request.method, request.url, request.headers.raw, request.read())
+        interception.calls += 1
+        fault = interception.faults.next() if interception.faults.are_any else None
+        if fault is not None and answers_alone(fault):
+            return _failed(library, interception, fault, call)
+        reply = interception.engine.at_once(call)
+        if reply is None:
+            answer = SyncAnswer(interception.engine, call)
+            reply = answer.reply
+            if reply.live is not None:
+                return _response(library, reply, _live_stream(library, answer))
+        return _recorded(library, interception, fault, call, reply)
+
+    return handle_request
+
+
+def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    async def handle_async_request(transport: Any, request: Any) -> Any:
+        answered_by = _interception_of(request)
+        if answered_by is None:
+            return await original(transport, request)
+        interception, found = answered_by
+        body = await request.aread()
+        call = interception.call(found, request.method, request.url, request.headers.raw, body)
+        interception.calls += 1
+        fault = interception.faults.next() if interception.faults.are_any else None
+        if fault is not None and answers_alone(fault):
+            return _failed(library, interception, fault, call)
+        reply = interception.engine.at_once(call)
+        if reply is None:
+            answer = AsyncAnswer(interception.engine, call)
+            reply = await answer.head()
+            if reply.live is not None:
+                return _response(library, reply, _live_stream(library, answer))
+        return _recorded(library, interception, fault, call, reply)
+
+    return handle_async_request
+
+
+def _failed(library: ModuleType, interception: Interception, fault: Fault, call: Call) -> Any:
+    """A call that fails without an answer; what would take a client's patience fails at once."""
+    interception.faults.note(fault)
+    if fault.kind == "timeout":
+        raise library.ReadTimeout("timed out (on demand)")
+    if fault.kind == "reset":
+        raise library.ReadError("connection reset (on demand)")
+    reply = refusal(fault, call.route.protocol)
+    return _response(library, reply, _recorded_stream(library, reply))
+
+
+def _recorded(
+    library: ModuleType, interception: Interception, fault: Fault | None, call: Call, reply: Reply
+) -> Any:
+    faulty = faulty_reply(fault, reply, call.route.protocol) if fault is not None else None
+    if fault is not None and faulty is not None:
+        interception.faults.note(fault)
+        reply = faulty
+    return _response(library, reply, _recorded_stream(library, reply))
+
+
+def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
+    headers = list(reply.headers)
+    if reply.live is None and not reply.events and reply.status != 204:
+        headers.append(("content-length", str(len(reply.body))))
+    return library.Response(
+        reply.status,
+        headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers],
+        stream=stream,
+        extensions={"http_version": b"HTTP/1.1", "reason_phrase": b"cortex-replay"},
+    )
+
+
+def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
+    """The bytes of a recording, in its events where it was a stream."""
+    pieces = [data for _, data in reply.events] or [reply.body]
+    errors = {
+        "cut": library.RemoteProtocolError("peer closed connection (on demand)"),
+        "hang": library.ReadTimeout("timed out (on demand)"),
+    }
+    error = errors.get(reply.ending)
+
+    class Recorded(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            yield from pieces
+            if error is not None:
+                raise error
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+            if error is not None:
+                raise error
+
+    return Recorded()
+
+
+def _live_stream(library: ModuleType, answer: SyncAnswer | AsyncAnswer) -> Any:
+    """What an upstream sends, as it comes; closing it ends the call."""
+
+    class Live(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            assert isinstance(answer, SyncAnswer)  # noqa: S101 - of a synchronous client
+            return answer.pieces()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            assert isinstance(answer, AsyncAnswer)  # noqa: S101 - of an asynchronous client
+            async for piece in answer.pieces():
+                yield piece
+
+        def close(self) -> None:
+            if isinstance(answer, SyncAnswer):
+                answer.close()
+
+        async def aclose(self) -> None:
+            if isinstance(answer, AsyncAnswer):
+                await answer.close()
+
+    return Live()

@@ -1,0 +1,1 @@
+"""Why nothing matched: the nearest recording, what differs from it, and what to do."""

@@ -1,0 +1,128 @@
+"""A miss that explains itself: the key, the nearest recording, what differs from it, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from typing import Final, cast
+
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.config import Settings, known_secrets, load_settings
+from cortex_replay.config.files import find_config, shown_path
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.misses.differences import differences, plain_form, visible
+from cortex_replay.misses.nearest import nearest_fixture
+from cortex_replay.misses.suggestions import KINDS, suggested_normalisers, toml_line
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.store.store import Store
+from cortex_replay.types import LlmRequest
+
+__all__ = ["explained", "explained_exhaustion", "redactor_for"]
+
+_MOST_DIFFERENCES: Final = 10
+
+
+def explained(
+    store: Store, request: LlmRequest, key: FixtureKey, how_to_record: str, redactor: Redactor | None = None
+) -> str:
+    """Why a request has no answer, in at most about 25 lines.
+
+    Args:
+        store: Where it was looked for.
+        request: What was asked.
+        key: What it was looked up by.
+        how_to_record: The command, or the words, for the last line.
+        redactor: What cuts secrets out; by default those of the environment and of the store's configuration.
+    """
+    if key in store or store.has_failures(*key):
+        return explained_exhaustion(key, how_to_record)
+    redactor = redactor_for(store) if redactor is None else redactor
+    return "\n".join(
+        [
+            f"cortex-replay: nothing is recorded for {_named(key)}.",
+            *_about_nearest(store, request, redactor),
+            f"To record it: {how_to_record}",
+        ]
+    )
+
+
+def explained_exhaustion(key: FixtureKey, how_to_record: str) -> str:
+    """Every answer of a key was given."""
+    what = f"every answer that is recorded for {_named(key)} was given already."
+    return f"cortex-replay: {what}\nTo record another: {how_to_record}"
+
+
+def redactor_for(store: Store) -> Redactor:
+    """Cuts out what the environment and the store's configuration know to be secret."""
+    try:
+        settings = load_settings(store.root, {}).settings
+    except InvalidRequest:
+        settings = Settings()
+    return Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
+
+
+def _named(key: FixtureKey) -> str:
+    return f"{visible(key.model)} {key.prompt_hash[:16]}"
+
+
+def _about_nearest(store: Store, request: LlmRequest, redactor: Redactor) -> Iterator[str]:
+    if len(store) == 0:
+        yield "Nothing is recorded in this store yet."
+        return
+    asked = store.normalised(request)[0]
+    nearest = nearest_fixture(store, asked, plain=redactor.json(asked.to_dict())[0])
+    if nearest is None:
+        yield f"None of its {len(store)} recordings holds a request that could be compared."
+        return
+    # Redacted as a whole, before anything is cut: no rule knows a secret by a piece of it.
+    before, has_secrets = _without_secrets(plain_form(nearest.request), redactor)
+    after, has_more = _without_secrets(plain_form(asked), redactor)
+    found = list(differences(before, after))
+    yield f"Nearest: {visible(nearest.path)}. It differs in" + (
+        ":" if found else " what was cut out as secret."
+    )
+    for difference in found[:_MOST_DIFFERENCES]:
+        yield f"  {difference}"
+    if len(found) > _MOST_DIFFERENCES:
+        yield f"  and {len(found) - _MOST_DIFFERENCES} more"
+    # With a secret in it, no word of a text is quoted in a pattern.
+    counters = not (has_secrets or has_more)
+    yield from _suggestion(
+        store, suggested_normalisers(store.key_rules, nearest.request, asked, counters=counters)
+    )
+
+
+def _without_secrets(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:
+    """A plain form without its secrets, and whether it had any; names in objects are looked at, too."""
+    values, hits = redactor.json(plain)
+    if redactor.text(compact(values))[1]:
+        return cast("dict[str, JsonValue]", _with_harmless_names(values, redactor)), True
+    return cast("dict[str, JsonValue]", values), bool(hits)
+
+
+def _with_harmless_names(value: JsonValue, redactor: Redactor) -> JsonValue:
+    if isinstance(value, list):
+        return [_with_harmless_names(item, redactor) for item in value]
+    if isinstance(value, dict):
+        return {redactor.text(name)[0]: _with_harmless_names(item, redactor) for name, item in value.items()}
+    return value
+
+
+def _suggestion(store: Store, further: dict[str, str]) -> Iterator[str]:
+    lines = [toml_line(name, pattern) for name, pattern in further.items()]
+    if not lines:
+        return
+    try:
+        file = find_config(store.root)
+    except InvalidRequest:  # somebody is writing it
+        file = None
+    where, prefix = ("pyproject.toml", "tool.cortex-replay.") if file is None else (file.shown, file.prefix)
+    kinds = list(dict.fromkeys(KINDS[name.rstrip("-23456789")] for name in further))
+    root = shown_path(store.root)
+    rekey = "cortex-replay rekey" + ("" if root == "." else f" --store {shlex.quote(root)}")
+    yield f"It looks like {' and '.join(kinds)}. If that says nothing, put into {visible(where)}:"
+    yield f"  [{prefix}normalisers]"
+    yield from (f"  {line}" for line in lines)
+    yield f"and run: {visible(rekey)}"

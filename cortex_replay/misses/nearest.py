@@ -1,0 +1,229 @@
+"""Which recording comes nearest to a request that has none, found fast among thousands."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import LlmError
+from cortex_replay.store.fixture import render_document
+from cortex_replay.store.gc_pause import without_collector
+from cortex_replay.store.store import Store
+from cortex_replay.types import LlmRequest
+
+__all__ = ["Nearest", "nearest_fixture"]
+
+# Chosen: every file is read, but neither parsed nor checked, and what an edit leaves alone, the start and the
+# end of the request's bytes, is compared in C. To check all takes 5x as long, and a cache on disk goes stale.
+
+_REQUEST: Final = b'\n  "request": {'
+_END: Final = b"\n  },\n"
+_MOST_LINES: Final = 4
+_SAME_MODEL: Final = 0.15
+"""What the model is worth, where 1 is a request that is the same to the byte."""
+_MOST_WEIGHED: Final = 1_500_000
+"""Bytes of the recordings whose words are looked at: a text may have been edited in several places."""
+_MOST_HELD: Final = 64_000_000
+"""Bytes of requests that are kept while files are read; and then, of the best."""
+_CLEAR: Final = 0.6
+"""How like a request must be for an edit in one place to be the likely reason; else lines are compared."""
+_MOST_CHECKED: Final = 6
+"""Recordings that are read again, checked, and compared exactly."""
+_MOST_BYTES: Final = 64_000
+"""Of one request, at either end of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A recording, and what was asked for it."""
+
+    path: str
+    request: LlmRequest
+
+
+class _Candidate(NamedTuple):
+    """Candidates are sorted by what they are worth; no two have one key."""
+
+    likeness: float
+    key: tuple[str, str]
+    written: bytes
+
+
+@without_collector()
+def nearest_fixture(
+    store: Store, asked: LlmRequest, *, plain: JsonValue = None, within_s: float = 2.0
+) -> Nearest | None:
+    """The recording that is most like a request.
+
+    Args:
+        store: Where to look.
+        asked: The request, as it would be stored.
+        plain: Its plain form, where that is to be another one: without its secrets.
+        within_s: How long files may be read, for a disk that is slow; those of the same model come first.
+    """
+    written = _written(asked.to_dict() if plain is None else plain)
+    found = _found(_Ends(written), _regions(store, asked.model, within_s))
+    if found and max(found).likeness < _CLEAR:
+        lines = _Lines(written)
+        found = [one._replace(likeness=lines.likeness(one.written)) for one in found]
+    weighed = [
+        one._replace(likeness=one.likeness + _SAME_MODEL * (one.key[0] == asked.model))
+        for one in _weighed(written, found)
+    ]
+    words = Counter(written.split())
+    best: tuple[float, float, Nearest] | None = None
+    for one, request in _trusted(store, nlargest(_MOST_CHECKED, weighed)):
+        exact = _overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
+        if best is None or (exact, one.likeness) > best[:2]:
+            best = exact, one.likeness, Nearest(store.path(*one.key), request)
+    return None if best is None else best[2]
+
+
+def _found(ends: _Ends, regions: Iterable[tuple[tuple[str, str], bytes]]) -> list[_Candidate]:
+    found: list[_Candidate] = []
+    held = 0
+    for key, region in regions:
+        found.append(_Candidate(ends.likeness(region), key, region))
+        held += len(region)
+        if held > _MOST_HELD:
+            found = _best(found)[: len(found) // 4]
+            held = sum(len(one.written) for one in found)
+    return found
+
+
+def _best(found: Iterable[_Candidate]) -> list[_Candidate]:
+    return sorted(found, key=itemgetter(0), reverse=True)
+
+
+def _weighed(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
+    """The best, with a likeness that also counts the words in common."""
+    words = _words(written)
+    room = _MOST_WEIGHED
+    highest = 0.0
+    for i, one in enumerate(_best(found)):
+        if i >= _MOST_CHECKED and (room < 0 or one.likeness < highest - _CLEAR):
+            return
+        others = _words(one.written)
+        low, high = sorted((one.likeness, 2 * len(words & others) / (len(words) + len(others) or 1)))
+        room -= len(one.written)
+        highest = max(highest, one.likeness)
+        yield one._replace(likeness=high + 0.01 * low)
+
+
+def _regions(store: Store, model: str, within_s: float) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """The bytes of every stored request, those of one model first."""
+    deadline = time.monotonic() + within_s
+    for i, (key, data) in enumerate(store.skimmed(first=model)):
+        region = _region(data)
+        if region is not None:
+            yield key, region
+        if i % 64 == 63 and time.monotonic() > deadline:
+            return
+
+
+def _region(data: bytes) -> bytes | None:
+    """The request in a file, as this project writes it; no text can hold a line feed that is not escaped."""
+    start = data.find(_REQUEST)
+    if start >= 0:
+        end = data.find(_END, start)
+        if end > 0:
+            return data[start:end]
+    if b'"request"' not in data:
+        return None
+    try:  # somebody else's layout
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    request = document.get("request") if isinstance(document, dict) else None
+    return None if request is None else _written(request)
+
+
+def _written(request: JsonValue) -> bytes:
+    """A request as it stands in a file."""
+    return _region(render_document({"request_match": {}, "request": request, "response": 0})) or b""
+
+
+class _Ends:
+    """How much of a request is left at both ends of another.
+
+    A class to carry the pieces that are asked for again and again: a request's starts, and its ends, from the
+    longest down. Which of them another request has is a binary search that stays in C.
+    """
+
+    def __init__(self, written: bytes) -> None:
+        self._written = written
+        near = min(len(written), _MOST_BYTES)
+        self._step = near // (512 if near < 16384 else 256) + 1
+        lengths = range(near - near % self._step, 0, -self._step)
+        self._starts = [written[:length] for length in lengths]
+        self._ends = [written[-length:] for length in lengths]
+
+    def likeness(self, other: bytes) -> float:
+        """From 0 to 1; of those that are equally like it, the one of its own length is more so.
+
+        A date has ten digits on any day, and an id as many as any other.
+        """
+        least, most = sorted((len(self._written), len(other)))
+        # Asking goes from no to yes, as bisect wants it.
+        start = len(self._starts) - bisect_left(self._starts, True, key=other.startswith)
+        end = len(self._ends) - bisect_left(self._ends, True, key=other.endswith)
+        both = min((start + end) * self._step, least)
+        return (both - 1e-3 * (most - least)) / (most or 1)
+
+
+class _Lines:
+    """As :class:`_Ends`, for each long line by itself: a text is one line, and several may have been edited.
+
+    Lines are compared with those of the same number, counted from the start and from the end: a message
+    that was added moves the others.
+    """
+
+    def __init__(self, written: bytes) -> None:
+        lines = written.split(b"\n")
+        longest = nlargest(_MOST_LINES, range(len(lines)), key=lambda i: len(lines[i]))
+        longest = [i for i in longest if 10 * len(lines[i]) >= len(written)] or longest
+        self._total = sum(len(lines[i]) for i in longest)
+        self._lines = [(i, i - len(lines), lines[i], _Ends(lines[i])) for i in longest]
+
+    def likeness(self, other: bytes) -> float:
+        lines = other.split(b"\n")
+        count = len(lines)
+        common = 0.0
+        for above, below, line, ends in self._lines:
+            best = ends.likeness(lines[above]) if above < count else 0.0
+            if above - below != count and below + count >= 0:
+                best = max(best, ends.likeness(lines[below]))
+            common += best * len(line)
+        return common / self._total
+
+
+def _words(written: bytes) -> frozenset[bytes]:
+    return frozenset(written[:_MOST_BYTES].split())
+
+
+def _overlap(words: Counter[bytes], written: bytes) -> float:
+    """How many of the words two requests have in common, each as often as it stands there: from 0 to 1."""
+    others = Counter(written.split())
+    return 2 * (words & others).total() / (words.total() + others.total())
+
+
+def _trusted(store: Store, candidates: Iterable[_Candidate]) -> list[tuple[_Candidate, LlmRequest]]:
+    """Those that can be shown, with what was asked: from bytes that the index vouches for."""
+    found = []
+    for one in candidates:
+        try:
+            request = store.get(*one.key).request
+        except LlmError:  # what is wrong with it is not the matter here
+            continue
+        if request is not None:
+            found.append((one._replace(written=_written(request.to_dict())), request))
+    return found

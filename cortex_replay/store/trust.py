@@ -1,0 +1,348 @@
+"""The rules of trust. Bytes in, trusted values out; no I/O.
+
+A store is trusted only while all of these hold (`docs/store-format.md`, section "Trust"):
+
+* **T1** the index is UTF-8, within its size, in the strict grammar, and of a known version;
+* **T2** each row's path stays below the root, is not reserved, and no two rows name one file on
+  any file system; a row for a fixture carries both halves of its key or none;
+* **T3** every hash is spelled as 64 lower-case hex digits;
+* **T4** each listed file is there, and each file that must be listed is;
+* **T5** a file's bytes have the hash of its row;
+* **T6** those same bytes are one JSON document that reads as a fixture, or as an exchange;
+* **T7** the file's key is its row's key, and no two rows of one table have one key;
+* **T8** a stored request hashes to the key, unless a secret was cut out of it by value;
+* **T9** a stored stream adds up to the stored answer: what a reviewer reads is what a client gets;
+* **T10** a stored wire body decodes to the stored answer: its text, tool calls and finish reason, and
+  what else the answer has; one of a protocol without a codec is not trusted.
+
+Whoever calls these functions reads each file once and passes that buffer: what was hashed is what
+is parsed and served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+from typing import Final
+
+from cortex_replay.canonical import KEY_VERSION, JsonValue, compact
+from cortex_replay.errors import Finding, LlmError, ResponseParse
+from cortex_replay.hashing import are_digests, blake3_hex, is_digest
+from cortex_replay.store import hints
+from cortex_replay.store.exchange import Exchange, parse_exchange
+from cortex_replay.store.fixture import Answer, Fixture, FixtureError, FixtureKey, parse_fixture
+from cortex_replay.store.index import (
+    FORMAT_VERSION,
+    ExchangeRow,
+    FixtureRow,
+    Index,
+    IndexSyntaxError,
+    Row,
+    parse_index,
+)
+from cortex_replay.store.paths import (
+    INDEX_NAME,
+    NESTED_FOLDER,
+    are_plain_paths,
+    folded,
+    is_fixture_name,
+    path_problem,
+    shown,
+)
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types import ToolCall, ToolCallDelta
+
+__all__ = [
+    "MAX_FIXTURE_BYTES",
+    "MAX_INDEX_BYTES",
+    "Layout",
+    "Untrusted",
+    "check_bytes",
+    "compare_listing",
+    "duplicate_keys",
+    "layout_of",
+    "trust_exchange",
+    "trust_fixture",
+    "trust_index",
+    "trust_rows",
+]
+
+MAX_INDEX_BYTES: Final = 32 * 2**20
+MAX_FIXTURE_BYTES: Final = 64 * 2**20
+
+
+class Untrusted(Exception):
+    """A rule is broken; carries the finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding)
+        self.finding = finding
+
+
+class Layout(StrEnum):
+    """Where the files of a store stand."""
+
+    NESTED = "nested"
+    """Below ``fixtures/``, beside the index."""
+    FLAT = "flat"
+    """Beside and below the index itself, as ``crtx-llm`` has them."""
+
+    @property
+    def folder(self) -> str:
+        """What must be listed stands below this folder; "" is the root."""
+        return NESTED_FOLDER if self is Layout.NESTED else ""
+
+    @property
+    def schema_path(self) -> str:
+        """The one name at the top of that folder that is never a fixture."""
+        return f"{self.folder}/schema.json".removeprefix("/")
+
+
+def trust_index(data: bytes) -> Index:
+    """T1: read an index.
+
+    Raises:
+        Untrusted: It is not in the grammar, or of a version this program does not know.
+    """
+    if len(data) > MAX_INDEX_BYTES:
+        raise Untrusted(Finding("too-large", INDEX_NAME, f"larger than {MAX_INDEX_BYTES} bytes"))
+    try:
+        text = data.decode("utf-8")
+        index = parse_index(text)
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8 at byte {error.start}"
+        raise Untrusted(Finding("index-malformed", INDEX_NAME, reason, hints.for_index(data))) from None
+    except IndexSyntaxError as error:
+        raise Untrusted(Finding("index-malformed", INDEX_NAME, str(error), hints.for_index(data))) from None
+    for name, known in (("format", FORMAT_VERSION), ("key", KEY_VERSION)):
+        version = index.header.get(name, known)
+        if version != known or isinstance(version, bool):
+            reason = f"{name} = {version!r} is not a version this program knows"
+            raise Untrusted(Finding("index-version", INDEX_NAME, reason, hints.UPGRADE))
+    return index
+
+
+def layout_of(index: Index, has_nested_folder: bool) -> Layout:
+    """Where this index's files stand."""
+    prefix = f"{NESTED_FOLDER}/"
+    if index.rows:
+        nested = all(row.path.startswith(prefix) for row in index.rows)
+    else:
+        nested = "format" in index.header or has_nested_folder
+    return Layout.NESTED if nested else Layout.FLAT
+
+
+def trust_rows(index: Index, layout: Layout) -> list[Finding]:
+    """T2, T3 and T7, as far as the index alone can tell."""
+    reserved = layout.schema_path
+    if _are_plainly_sound(index, reserved):
+        return []
+    findings: list[Finding] = []
+    paths: dict[str, str] = {}
+    keys: dict[tuple[str | None, ...], str] = {}
+    for row in index.rows:
+        path, key = row.path, row[2:]
+        if problem := path_problem(path):
+            findings.append(Finding("path-unsafe", shown(path), f"this path {problem}"))
+        elif path == reserved:
+            reason = "this name is kept for the schema and can never be a fixture"
+            findings.append(Finding("path-reserved", path, reason))
+        fold = folded(path)
+        if fold in paths:
+            other = shown(paths[fold])
+            reason = "is listed twice" if paths[fold] == path else f"is {other} on some file systems"
+            findings.append(Finding("path-duplicate", shown(path), reason))
+        paths[fold] = path
+        if not is_digest(row.blake3):
+            reason = "its blake3 in the index is not 64 lower-case hex digits"
+            findings.append(Finding("hash-spelling", shown(path), reason))
+        if set(key) != {None}:
+            if problem := _key_problem(row):
+                findings.append(Finding("key-spelling", shown(path), problem))
+            # The tables cannot collide: only in one of them is there an `n` or a `key`.
+            if key in keys:
+                findings.append(_duplicate_key(path, keys[key]))
+            keys[key] = path
+    return findings
+
+
+def _are_plainly_sound(index: Index, reserved: str) -> bool:
+    """Whether no row can have a finding, told from whole columns at a tenth of the cost.
+
+    True only for rows that all carry a key, with plain paths; everything else is looked at row by
+    row. That a sound table has no finding is a property under test.
+    """
+    if index.exchanges or not index.fixtures:
+        return False
+    paths, hashes, models, prompt_hashes = zip(*index.fixtures, strict=True)
+    return (
+        None not in models
+        and None not in prompt_hashes
+        and are_plain_paths(paths)
+        and reserved not in paths
+        and are_digests(hashes)
+        and are_digests(prompt_hashes)
+        and (
+            len(set(prompt_hashes)) == len(prompt_hashes)
+            or len(set(zip(models, prompt_hashes, strict=True))) == len(models)
+        )
+    )
+
+
+def _key_problem(row: Row) -> str | None:
+    match row:
+        case FixtureRow(model=str(), prompt_hash=str() as digest):
+            pass
+        case ExchangeRow(model=str(), prompt_hash=str() as digest, n=str(), key=None):
+            pass
+        case ExchangeRow(model=None, prompt_hash=None, n=None, key=str() as digest):
+            pass
+        case _:
+            return "its key in the index is incomplete"
+    return None if is_digest(digest) else "its key in the index is not 64 lower-case hex digits"
+
+
+def compare_listing(
+    index: Index, layout: Layout, files: AbstractSet[str], moving: AbstractSet[str] = frozenset()
+) -> list[Finding]:
+    """T4: the index and the folder name the same files, but for those that a commit is moving."""
+    listed = {row.path for row in index.rows}
+    missing = sorted(path for path in listed - files if path_problem(path) is None)
+    unlisted = sorted(
+        path for path in files - listed - moving if is_fixture_name(path) and path != layout.schema_path
+    )
+    return [Finding("missing", path, "is listed but not there", hints.MISSING) for path in missing] + [
+        Finding("unlisted", shown(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
+    ]
+
+
+def check_bytes(row: Row, data: bytes) -> None:
+    """T5, the one rule that everything else stands on.
+
+    Raises:
+        Untrusted: The bytes are not those that the index vouches for.
+    """
+    if len(data) > MAX_FIXTURE_BYTES:
+        raise Untrusted(Finding("too-large", row.path, f"larger than {MAX_FIXTURE_BYTES} bytes"))
+    actual = blake3_hex(data)
+    if actual != row.blake3:
+        reason = f"its bytes differ from the index (expected {row.blake3}, got {actual})"
+        raise Untrusted(Finding("mismatch", row.path, reason, hints.for_mismatch(row, data)))
+
+
+def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
+    """T5 to T10 for one file of ``[[fixture]]``.
+
+    Raises:
+        Untrusted: A rule is broken; the first one, since the later ones build on it.
+    """
+    check_bytes(row, data)
+    try:
+        fixture = parse_fixture(data)
+    except FixtureError as error:
+        raise Untrusted(Finding(error.code, row.path, str(error))) from None
+    if row.prompt_hash is not None and (row.model, row.prompt_hash) != fixture.key:
+        raise Untrusted(Finding("key-mismatch", row.path, "its request_match is not the key of its row"))
+    request = fixture.request
+    if request is not None and not fixture.is_request_redacted:
+        actual = request.prompt_hash()
+        if actual != fixture.key.prompt_hash:
+            reason = f"its stored request hashes to {actual}, not to its key {fixture.key.prompt_hash}"
+            raise Untrusted(Finding("request-mismatch", row.path, reason, hints.REKEY))
+    for number, answer in enumerate(fixture.answers, start=1):
+        problem = _answer_problem(answer, fixture.key.model)
+        if problem:
+            code, reason = problem
+            raise Untrusted(Finding(code, row.path, f"answer {number}: {reason}"))
+    return fixture
+
+
+def trust_exchange(row: ExchangeRow, data: bytes) -> Exchange:
+    """T5 to T7 for one file of ``[[exchange]]``.
+
+    Raises:
+        Untrusted: A rule is broken.
+    """
+    check_bytes(row, data)
+    try:
+        exchange = parse_exchange(data)
+    except FixtureError as error:
+        raise Untrusted(Finding(error.code, row.path, str(error))) from None
+    if row[2:] != exchange.row_key:
+        raise Untrusted(Finding("key-mismatch", row.path, "its content is not what the key of its row says"))
+    return exchange
+
+
+def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]:
+    """T7 where some rows carry no key, so that the index alone cannot tell: one key in two files."""
+    findings: list[Finding] = []
+    paths: dict[FixtureKey, str] = {}
+    for row, fixture in found:
+        if fixture.key in paths:
+            findings.append(_duplicate_key(row.path, paths[fixture.key]))
+        paths[fixture.key] = row.path
+    return findings
+
+
+def _duplicate_key(path: str, earlier: str) -> Finding:
+    return Finding("key-duplicate", shown(path), f"has the key of {shown(earlier)}")
+
+
+def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
+    from cortex_replay.wire.recording import decode_recorded  # noqa: PLC0415 - most stores need no codec
+
+    try:
+        decoded = decode_recorded(wire, asked_model)
+    except LlmError as error:
+        # By its kind only: the message may be the provider's own words, and those are content.
+        reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__
+        return "wire-undecodable", f"its wire cannot be decoded ({reason})"
+    kept: list[tuple[str, object, object]] = [
+        ("text", answer.text, decoded.text),
+        ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
+        ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
+    ]
+    kept += [
+        (name, getattr(answer, name), getattr(decoded, name))
+        for name in ("model", "usage", "reasoning")
+        if getattr(answer, name) is not None
+    ]
+    if answer.parsed_json is not None and _parsed(decoded.text) != compact(answer.parsed_json):
+        return "wire-mismatch", "the parsed_json of its response is not the text of its wire"
+    for name, stored, on_the_wire in kept:
+        if stored != on_the_wire:
+            return "wire-mismatch", f"the {name} of its response is not what its wire says"
+    return None
+
+
+def _parsed(text: str) -> str | None:
+    try:
+        return compact(loads(text.encode()))
+    except JsonError:
+        return None
+
+
+def _calls(calls: Iterable[ToolCall]) -> list[str]:
+    # As text, because Python takes 1, 1.0 and true for equal.
+    return [compact(call.to_dict()) for call in calls]
+
+
+def _answer_problem(answer: Answer, asked_model: str) -> tuple[str, str] | None:
+    if answer.wire is not None:
+        return _wire_problem(answer.wire, answer, asked_model)
+    if not answer.stream:
+        return None
+    chunks = [timed.chunk for timed in answer.stream]
+    if "".join(chunk.delta for chunk in chunks) != answer.text:
+        return "stream-mismatch", "the deltas of its stream are not its text"
+    pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
+    if _calls(ToolCallDelta.join(pieces)) != _calls(answer.tool_calls):
+        return "stream-mismatch", "the tool calls of its stream are not those of its response"
+    if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
+        return "stream-mismatch", "the reasoning in its stream is not that of its response"
+    if answer.finish_reason is not None and chunks[-1].finish_reason != answer.finish_reason:
+        return "stream-mismatch", "its stream ends for another reason than its response"
+    if any(chunk.finish_reason is not None for chunk in chunks[:-1]):
+        return "stream-mismatch", "a chunk before the last ends its stream"
+    return None

@@ -1,0 +1,147 @@
+"""Interception without a plugin: a block, for unittest and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import httpx2
+import ollama
+import openai
+import pytest
+
+import cortex_replay
+from cortex_replay import InvalidRequest, Store
+from cortex_replay.interception import LiveCallRefused, bypassing
+from tests.adapters.fake_provider import FakeProvider
+from tests.gateway.upstream import REAL_KEY, model_server
+
+QUESTION: Any = [{"role": "user", "content": "Hello there."}]
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    """A model server, in the environment as SDKs look for it."""
+    with model_server() as serving:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", serving.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{serving.url}/v1")
+        monkeypatch.setenv("OLLAMA_HOST", serving.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", REAL_KEY)
+        monkeypatch.setenv("OPENAI_API_KEY", REAL_KEY)
+        yield serving
+
+
+def gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server and no key any more."""
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"):
+        monkeypatch.delenv(name)
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "none")
+
+
+def ask_everybody() -> list[Any]:
+    with anthropic.Anthropic(max_retries=0) as claude, openai.OpenAI(max_retries=0) as chat:
+        found: list[Any] = [claude.messages.create(model="m", max_tokens=5, messages=QUESTION).to_json()]
+        with claude.messages.stream(model="m", max_tokens=6, messages=QUESTION) as stream:
+            found.append(list(stream.text_stream))
+        found.append(chat.chat.completions.create(model="m", messages=QUESTION).to_json())
+        asked: Any = {"stream": True, "stream_options": {"include_usage": True}, "max_tokens": 7}
+        events: Any = chat.chat.completions.create(model="m", messages=QUESTION, **asked)
+        found.append([event.to_json() for event in events])
+        found.append([model.id for model in chat.models.list()])
+        found.append([model.id for model in claude.models.list()])
+
+    async def several() -> list[Any]:
+        async with anthropic.AsyncAnthropic(max_retries=0) as client:
+            calls = [
+                client.messages.create(model="m", max_tokens=20 + i, messages=QUESTION) for i in range(4)
+            ]
+            answers = [answer.to_json() for answer in await asyncio.gather(*calls)]
+            async with client.messages.stream(model="m", max_tokens=60, messages=QUESTION) as stream:
+                return [*answers, [text async for text in stream.text_stream]]
+
+    found.append(asyncio.run(several()))
+    host = ollama.Client()
+    found.append(host.chat("m", QUESTION).message.content)
+    found.append(
+        [chunk.message.content for chunk in host.chat("m", QUESTION, options={"num_predict": 3}, stream=True)]
+    )
+    host._client.close()
+    return found
+
+
+def test_sdks_are_recorded_and_replayed_in_process(
+    provider: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cortex_replay.intercept(tmp_path / "llm", "once") as recording:
+        first = ask_everybody()
+    ledger = recording.engine.ledger
+    assert (ledger.refused, ledger.recorded) == ([], recording.calls)
+    gone(monkeypatch)
+    with cortex_replay.intercept(tmp_path / "llm", "replay") as replaying:
+        assert ask_everybody() == first
+    assert (replaying.engine.ledger.hits, replaying.engine.ledger.misses) == (recording.calls, [])
+    assert len(provider.received) == recording.calls
+
+
+def test_what_a_block_recorded_is_kept_if_it_went_well(provider: FakeProvider, tmp_path: Path) -> None:
+    def ask_and_fail() -> None:
+        with anthropic.Anthropic() as client:
+            client.messages.create(model="m", max_tokens=5, messages=QUESTION)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), cortex_replay.intercept(tmp_path, "once"):
+        ask_and_fail()
+    assert len(Store.open(tmp_path)) == 0
+    with pytest.raises(ZeroDivisionError), cortex_replay.intercept(tmp_path, "once", keep_failed=True):
+        ask_and_fail()
+    assert len(Store.open(tmp_path)) == 1
+
+
+def test_nothing_stays_and_the_innermost_has_the_say(tmp_path: Path) -> None:
+    transports = [(library.HTTPTransport, "handle_request") for library in (httpx, httpx2)] + [
+        (library.AsyncHTTPTransport, "handle_async_request") for library in (httpx, httpx2)
+    ]
+    before = [getattr(kind, name) for kind, name in transports]
+    one, two = tmp_path / "one", tmp_path / "two"
+    Store.create(one)
+    Store.create(two)
+    with cortex_replay.intercept(one, "replay") as outer, cortex_replay.intercept(two, "replay") as inner:
+        assert all(
+            getattr(kind, name) is not was for (kind, name), was in zip(transports, before, strict=True)
+        )
+        assert httpx.post("https://api.anthropic.com/v1/messages", json={}).status_code == 400
+        assert (outer.calls, inner.calls) == (0, 1)
+    assert [getattr(kind, name) for kind, name in transports] == before
+
+
+def test_other_clients_are_refused_in_replay(tmp_path: Path) -> None:
+    Store.create(tmp_path)
+    with cortex_replay.intercept(tmp_path, "replay"):
+        with pytest.raises(OSError, match=r"live call to api\.openai\.com was refused") as caught:
+            urllib.request.urlopen("https://api.openai.com/v1/models")
+        assert isinstance(caught.value.reason, LiveCallRefused)  # type: ignore[attr-defined]
+
+
+def test_a_bypass_is_for_this_task_only(provider: FakeProvider, tmp_path: Path) -> None:
+    Store.create(tmp_path)
+    url = f"{provider.url}/v1/models"
+    with cortex_replay.intercept(tmp_path, "replay"):
+        with bypassing():
+            assert httpx.get(url, headers={"x-api-key": REAL_KEY}).status_code == 200
+            statuses: list[int] = []
+            thread = threading.Thread(target=lambda: statuses.append(httpx.get(url).status_code))
+            thread.start()
+            thread.join()
+        assert statuses == [424]
+
+
+def test_a_mode_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest), cortex_replay.intercept(tmp_path, "sometimes"):  # type: ignore[arg-type]
+        pass
