@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cortex_replay.faults import FaultAdapter
     from cortex_replay.hashing import blake3_hex
     from cortex_replay.interception.block import intercept
+    from cortex_replay.modes import Mode
     from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
     from cortex_replay.types import (
         LlmMessage,
@@ -62,6 +63,7 @@ __all__ = [
     "LlmRequest",
     "LlmResponse",
     "LlmRole",
+    "Mode",
     "NoFixture",
     "OllamaAdapter",
     "OpenAICompatAdapter",
@@ -113,6 +115,7 @@ _MODULES = {
     "faults": ("FaultAdapter",),
     "hashing": ("blake3_hex",),
     "interception.block": ("intercept",),
+    "modes": ("Mode",),
     "store": ("Answer", "Fixture", "FixtureKey", "Store", "TimedChunk"),
     "types": (
         "LlmMessage",

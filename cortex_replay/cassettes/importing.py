@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -38,6 +38,7 @@ from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.redaction import redacted_answer
 from cortex_replay.engine.staging import StoreDoor, clean_wire
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
+from cortex_replay.modes import Mode
 from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import reads_like_words
@@ -109,7 +110,7 @@ class Importer:
     def __init__(
         self,
         store: Store,
-        mode: Literal["once", "record"],
+        mode: Mode,
         places: Places,
         redactor: Callable[[Collection[str]], Redactor],
         *,
@@ -117,7 +118,7 @@ class Importer:
     ) -> None:
         self.report = ImportReport()
         self._store = store
-        self._overwrites = mode == "record"
+        self._overwrites = mode is Mode.RECORD
         self._places = places
         self._make_redactor = redactor
         self._redactor = redactor(())

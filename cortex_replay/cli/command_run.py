@@ -18,7 +18,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
 from cortex_replay.cli.recording import tell_of_yielded
-from cortex_replay.config import Mode, Settings
+from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_whole
 from cortex_replay.engine.http import Engine, Ledger
 from cortex_replay.engine.scope import RUN_VARIABLE
@@ -26,6 +26,7 @@ from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.guard import guarding
+from cortex_replay.modes import AnyMode
 from cortex_replay.run.environment import command_environment, withheld_from
 from cortex_replay.store import Store
 
@@ -78,10 +79,10 @@ class Handover:
 def run_behind(
     command: Sequence[str],
     root: Path,
-    mode: Mode | None,
+    mode: AnyMode | None,
     flags: Mapping[str, Any],
     *,
-    default: Mode,
+    default: AnyMode,
     fail_on: Sequence[str],
     report: Path | None,
     as_json: bool,
@@ -91,7 +92,7 @@ def run_behind(
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
     faults = faults_in(flags.get("faults", ()))
-    is_guarded = engine.mode == "replay" and not flags.get("no_guard")
+    is_guarded = not engine.mode.asks and not flags.get("no_guard")
     handover = Handover.plan(os.environ, flags.get("pass_env", ()))
     with environment_behind(
         engine, settings, faults, handover, pace=pace, is_guarded=is_guarded
@@ -100,7 +101,7 @@ def run_behind(
         status = _run(command, environment)
     if status:
         handover.tell(environment)
-    if engine.mode in ("record", "once"):
+    if engine.mode.writes:
         tell_of_yielded(engine.store.commit())
     ledger = engine.ledger
     _tell(ledger, engine.store, settings)

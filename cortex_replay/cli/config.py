@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import click
 
@@ -14,7 +14,6 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.config import (
     Loaded,
-    Mode,
     Normaliser,
     Price,
     Settings,
@@ -25,6 +24,7 @@ from cortex_replay.config import (
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.config.settings import fields_of_kind
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.modes import Mode
 
 __all__ = ["config_command"]
 
@@ -44,7 +44,7 @@ Exit status:
 """,
 )
 @store_option
-@click.option("--mode", type=click.Choice(get_args(Mode)), help="As if a command were given this mode.")
+@click.option("--mode", type=click.Choice([*map(str, Mode)]), help="As if a command were given this mode.")
 @click.option("--provider", metavar="NAME", help="As if a command were given this provider.")
 @click.option("--model", metavar="NAME", help="As if a command were given this model.")
 @json_option

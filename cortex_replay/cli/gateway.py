@@ -7,17 +7,18 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import take_over_leftovers
-from cortex_replay.config import CallerSettings, Mode, Settings, load_settings
+from cortex_replay.config import CallerSettings, Settings, load_settings
 from cortex_replay.engine.budget import Meter, MeteredAdapter
 from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run.adapters import adapter_for, redactor_for
 from cortex_replay.store import Store
 from cortex_replay.store.tracked import is_tracked
@@ -96,10 +97,10 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
 
 def open_engine(
     root: Path,
-    mode: Mode | None,
+    mode: AnyMode | None,
     flags: Mapping[str, Any],
     *,
-    default: Mode,
+    default: AnyMode,
     how_to_record: str,
 ) -> tuple[Engine, Settings]:
     """Load the settings, open the store, and make the engine of a gateway.
@@ -122,15 +123,15 @@ def open_engine(
     overrides = overrides_in(flags.get("upstreams", ()))
     settings = _with_servers(loaded.settings, overrides, flags.get("timeout_ms"))
     is_said = mode is not None or loaded.origins.get("mode") != "default"
-    chosen: Mode = settings.mode if is_said else default
-    if chosen in ("record", "once"):
+    chosen = settings.mode if is_said else Mode.of(default)
+    if chosen.writes:
         store = Store.open_or_create(root, verify="on-read")
         take_over_leftovers(store)
     else:
         store = Store.open(root, verify="on-read")
     engine = Engine(
         store,
-        cast("Any", chosen),
+        chosen,
         Upstreams(loaded.settings, os.environ, overrides),
         environment=dict(os.environ),
         redactor=redactor_for(settings),

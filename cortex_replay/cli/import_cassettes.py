@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.config import known_secrets, load_settings
 from cortex_replay.disk import Folder
+from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
@@ -79,7 +80,7 @@ def import_command(
     ctx: click.Context,
     cassettes: Sequence[Path],
     store: Path | None,
-    mode: Literal["once", "record"],
+    mode: str,
     hosts: Sequence[str],
     takes_all: bool,
     record_failures: bool,
@@ -105,7 +106,7 @@ def import_command(
     files = list(dict.fromkeys(file for given in cassettes for file in cassettes_in(given)))
     summary: CommitSummary | None = None
     with _opened(root, dry_run=dry_run) as opened:
-        importer = Importer(opened, mode, places, redactor, record_failures=record_failures)
+        importer = Importer(opened, Mode(mode), places, redactor, record_failures=record_failures)
         report = importer.stage(files)
         if not dry_run:
             summary = opened.commit()

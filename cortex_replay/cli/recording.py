@@ -12,7 +12,8 @@ from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import take_over_leftovers
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.budget import Meter, MeteredAdapter
-from cortex_replay.engine.recording import Mode, RecordingAdapter
+from cortex_replay.engine.recording import RecordingAdapter
+from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run.adapters import adapter_for, redactor_for
 from cortex_replay.store import Store
@@ -71,7 +72,7 @@ def open_session(
     for warning in loaded.warnings:
         output.talk(f"warning: {output.escaped(warning)}")
     settings = loaded.settings
-    mode = flags.get("mode") or (settings.mode if settings.mode in ("once", "record") else "once")
+    mode = Mode.of(flags.get("mode") or (settings.mode if settings.mode.writes else Mode.ONCE))  # type: ignore[arg-type]
     if os.environ.get("CI"):
         output.talk(f"warning: recording (mode {mode}) in CI, where only replay is expected")
     opened = Store.open_or_create if makes_store else Store.open
@@ -81,7 +82,7 @@ def open_session(
     return Session(
         settings,
         store,
-        mode,  # type: ignore[arg-type]
+        mode,
         redactor_for(settings),
         Meter(settings.budget_calls, settings.budget_tokens),
         record_failures,

@@ -25,6 +25,7 @@ from cortex_replay.cli.options import ExampleCommand, json_option, store_option,
 from cortex_replay.config import Settings
 from cortex_replay.disk import PRIVATE, write_whole
 from cortex_replay.engine.http import Engine
+from cortex_replay.modes import Mode
 
 __all__ = ["serve_command"]
 
@@ -59,7 +60,7 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # whoever ends it wants it to end well
             asyncio.run(serve())
     finally:
-        if engine.mode in ("record", "once"):
+        if engine.mode.writes:
             _commit(engine)
 
 
@@ -87,7 +88,7 @@ Exit status:
 @store_option
 @click.option(
     "--mode",
-    type=click.Choice(["replay", "record", "once", "live"]),
+    type=click.Choice([*map(str, Mode)]),
     help="replay: never ask; once: ask what is missing; record: ask all.  [default: replay]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
@@ -162,6 +163,6 @@ def serve_command(
     try:
         gateway.run()
     finally:
-        if engine.mode in ("record", "once"):
+        if engine.mode.writes:
             _commit(engine)
             output.talk(f"recorded {engine.ledger.recorded}")

@@ -11,6 +11,7 @@ from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
 from cortex_replay.config.servers import server_of
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.validation import flag, keep, kind_of, texts
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "Grant",
     "Kind",
     "MaxTokensField",
-    "Mode",
     "Normaliser",
     "Price",
     "ProjectSays",
@@ -38,7 +38,6 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-Mode = Literal["replay", "record", "once", "live"]
 Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "gemini", "http", "scripted", "echo"]
 SensitivityLevel = Literal["low", "medium", "high"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
@@ -114,7 +113,7 @@ CALLER_CHECKS: Final[Mapping[str, Check]] = {
 
 SCALAR_CHECKS: Final[Mapping[str, Check]] = {
     "store": checks.path,
-    "mode": checks.choice_of(get_args(Mode)),
+    "mode": checks.choice_of(tuple(Mode)),
     "provider": checks.optional(checks.name),
     "model": checks.optional(checks.word),
     "timeout_ms": checks.whole_from(1),
@@ -384,7 +383,7 @@ class Settings:
 
     store: Path = Path()
     """Root of the store, where ``INDEX.toml`` stands."""
-    mode: Mode = "replay"
+    mode: Mode = Mode.REPLAY
     """What to do with a call: answer from the store, record, record what is missing, or pass through."""
     provider: str | None = None
     """Who is asked: one of ``providers``."""
@@ -418,7 +417,7 @@ class Settings:
             self,
             *,
             store: Path | str = Path(),
-            mode: Mode = "replay",
+            mode: AnyMode = Mode.REPLAY,
             provider: str | None = None,
             model: str | None = None,
             timeout_ms: int = 30_000,

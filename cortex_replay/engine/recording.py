@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.canonical import JsonValue
@@ -17,16 +17,14 @@ from cortex_replay.engine.outcomes import failure_of
 from cortex_replay.engine.replay import ReplayAdapter, chunks_of
 from cortex_replay.engine.scope import RecordingScope, Turn, claims_of
 from cortex_replay.engine.tape import Tape, answer_from, closing_stream
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.writer import CommitSummary
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
-__all__ = ["Mode", "RecordingAdapter"]
-
-Mode = Literal["replay", "record", "once", "live"]
+__all__ = ["RecordingAdapter"]
 
 
 class RecordingAdapter(LlmAdapter):
@@ -57,30 +55,27 @@ class RecordingAdapter(LlmAdapter):
         self,
         inner: LlmAdapter,
         store: str | os.PathLike[str] | Store,
-        mode: Mode = "once",
+        mode: AnyMode = Mode.ONCE,
         *,
         redactor: Redactor | None = None,
         record_failures: bool = False,
         commit_on_close: bool = True,
         meta: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise InvalidRequest("mode", f"expected one of {', '.join(get_args(Mode))}, not {mode!r}")
         self._inner = inner
         self._store = store if isinstance(store, Store) else Store.open_or_create(store)
-        self._mode: Mode = mode
+        self._mode = mode = Mode.of(mode)
         self._unrecorded: LlmAdapter | None = None
-        if mode == "live":
+        if mode is Mode.LIVE:
             self._unrecorded = inner
-        elif mode == "replay":
+        elif mode is Mode.REPLAY:
             self._unrecorded = ReplayAdapter(self._store)
         origin = {"adapter": inner.adapter_id, **(meta or {})}
         if redactor is None:
             redactor = Redactor(known_secrets(Settings(), os.environ))
         self._fixtures = FixtureMaker(self._store, redactor, origin, record_failures)
         claims = MemoryClaims() if self._unrecorded else claims_of(self._store)
-        writes: Literal["once", "record"] = "record" if mode == "record" else "once"
-        self._scope = RecordingScope(self._store, self._fixtures, claims, writes)
+        self._scope = RecordingScope(self._store, self._fixtures, claims, mode)
         self._commits_on_close = commit_on_close
 
     @property
@@ -141,7 +136,7 @@ class RecordingAdapter(LlmAdapter):
 
     async def aclose(self) -> None:
         try:
-            if self._commits_on_close and self._mode in ("once", "record"):
+            if self._commits_on_close and self._mode.writes:
                 await self.commit()
         finally:
             await self._inner.aclose()

@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Literal
 from weakref import WeakKeyDictionary
 
 from cortex_replay.canonical import JsonValue, compact
@@ -19,6 +18,7 @@ from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import Upstream
+from cortex_replay.modes import Mode
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
@@ -56,7 +56,7 @@ class RecordingScope:
         store: Store,
         fixtures: FixtureMaker,
         claims: Claims,
-        mode: Literal["once", "record"],
+        mode: Mode,
         *,
         keeps_shared: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class RecordingScope:
         self._keeps_shared = keeps_shared
         self._fixtures = fixtures
         self._claims = claims
-        self._overwrites = mode == "record"
+        self._overwrites = mode is Mode.RECORD
         self._keys: dict[FixtureKey, _Key] = {}
         self._lock = threading.Lock()
 

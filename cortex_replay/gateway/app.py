@@ -18,6 +18,7 @@ from cortex_replay.gateway.access import RPC_PATH, Doors, Refusal
 from cortex_replay.gateway.control import CONTROL, controlled
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
+from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class App:
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
         if isinstance(body, Reply):
             return body
-        is_quick = self._engine.mode == "replay" and route.protocol is not None
+        is_quick = self._engine.mode is Mode.REPLAY and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
         call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
@@ -260,7 +261,7 @@ class App:
             async with self._engine.answering(call) as reply:
                 has_begun = True
                 # What is being recorded is not to be spoiled.
-                is_recorded = self._engine.mode == "replay"
+                is_recorded = self._engine.mode is Mode.REPLAY
                 faulty = faulty_reply(fault, reply, protocol) if is_recorded else None
                 await self._send(faulty or reply, send)
                 if faulty is None:  # it has no place in this answer

@@ -17,6 +17,7 @@ from cortex_replay.engine.http import Engine, Ledger, Reply
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.engine.replay import ReplayAdapter
 from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
@@ -52,7 +53,7 @@ class Rpc:
         self._redactor = redactor
         self.service = LlmService(settings, self._adapter)
         self.dispatcher = _CleanDispatcher(self.service.methods)
-        if engine.mode != "replay":  # what is replayed was redacted when it was recorded
+        if engine.mode.asks:  # what is replayed was redacted when it was recorded
             self.dispatcher.redactor = redactor
 
     def caller(self, authorization: str) -> Caller | None:
@@ -79,10 +80,10 @@ class Rpc:
 
     def _adapter(self, provider: str) -> LlmAdapter:
         mode, store, ledger = self._engine.mode, self._engine.store, self._engine.ledger
-        if mode == "replay":
+        if mode is Mode.REPLAY:
             return _Replayed(ReplayAdapter(store, explain=False), store, ledger)
-        asked = _Counted(self._live(provider), store, ledger, is_recorded=mode != "live")
-        if mode == "live":
+        asked = _Counted(self._live(provider), store, ledger, is_recorded=mode is not Mode.LIVE)
+        if mode is Mode.LIVE:
             return asked
         recording = RecordingAdapter(
             asked, store, mode, redactor=self._redactor, commit_on_close=False, meta={"provider": provider}

@@ -265,7 +265,7 @@ class Gateway:
     @property
     def _is_open(self) -> bool:
         """Whether clients of providers need no token: all they can get is a recording."""
-        return self._is_open_in_replay and self.engine.mode == "replay"
+        return self._is_open_in_replay and not self.engine.mode.asks
 
     def use(self, engine: Engine, faults: Faults) -> None:
         """Let another engine answer from now on, with other faults: each test has its own."""

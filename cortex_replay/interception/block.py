@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from cortex_replay.config import Mode, Settings, known_secrets, load_settings
+from cortex_replay.config import Settings, known_secrets, load_settings
 from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import installed
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 
@@ -42,7 +43,7 @@ def refusal_of(host: str) -> str:
 @contextlib.contextmanager
 def intercept(
     store: str | os.PathLike[str] | Store,
-    mode: Mode | None = None,
+    mode: AnyMode | None = None,
     *,
     scope: str = "",
     guard: bool = True,
@@ -63,14 +64,14 @@ def intercept(
     settings = load_settings(Path(), os.environ, {} if mode is None else {"mode": mode}).settings
     chosen = settings.mode
     if not isinstance(store, Store):
-        opened = Store.open_or_create if chosen in ("once", "record") else Store.open
+        opened = Store.open_or_create if chosen.writes else Store.open
         store = opened(store, verify="on-read")
     store = store.apart()
     engine = engine_for(store, chosen, settings, "use the mode once")
     interception = Interception(engine, scope)
     try:
         with contextlib.ExitStack() as stack:
-            if guard and chosen == "replay":
+            if guard and not chosen.asks:
                 stack.enter_context(
                     guarding(interception.hosts, lambda host: LiveCallRefused(refusal_of(host)))
                 )
@@ -83,5 +84,5 @@ def intercept(
         store.commit()
         raise
     else:
-        if chosen in ("once", "record"):
+        if chosen.writes:
             store.commit()

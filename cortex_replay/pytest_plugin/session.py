@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.config import Mode, Settings, known_secrets, load_settings
+from cortex_replay.config import Settings, known_secrets, load_settings
 from cortex_replay.config.load import refuse_store_elsewhere
 from cortex_replay.config.trust import is_ci
 from cortex_replay.engine.claims import Claims, MemoryClaims
@@ -25,6 +25,7 @@ from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import installed
+from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["LlmSession", "TestRun"]
 
 _RUN: pytest.StashKey[TestRun] = pytest.StashKey()
-_WRITING = ("once", "record")
 
 
 class LlmSession:
@@ -46,7 +46,7 @@ class LlmSession:
         self.config = config
         self.settings = settings
         self.root = root
-        self.mode: Mode = settings.mode
+        self.mode = settings.mode
         self.warnings = warnings
         self.redactor = Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
         self.ledger = Ledger(self.redactor)
@@ -92,7 +92,7 @@ class LlmSession:
         """The one store of all tests, opened with the first of them."""
         if self._store is None:
             try:
-                opened = Store.open_or_create if self.mode in _WRITING else Store.open
+                opened = Store.open_or_create if self.mode.writes else Store.open
                 self._store = opened(self.root, verify="on-read")
             except LlmError as error:
                 pytest.fail(shown(f"cortex-replay: {self.root}: {error}"), pytrace=False)
@@ -117,7 +117,7 @@ class LlmSession:
         """The engine of all tests that are replayed: they differ in their scopes alone."""
         if upstreams not in self._engines:
             self._engines[upstreams] = Engine(
-                self.store, "replay", upstreams, redactor=self.redactor, ledger=self.ledger
+                self.store, Mode.REPLAY, upstreams, redactor=self.redactor, ledger=self.ledger
             )
         return self._engines[upstreams]
 
@@ -201,10 +201,10 @@ class TestRun:
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
         self.has_failed = False
         self.recording = LlmRecording()
-        self.mode: Mode = options.get("mode") or session.mode
+        self.mode = Mode.of(options.get("mode") or session.mode)
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
-        self.store = session.store if self.mode == "replay" else session.store.apart()
+        self.store = session.store if not self.mode.asks else session.store.apart()
         self._has_normalisers = bool(options.get("normalisers"))
         if self._has_normalisers:
             self.store = self.store.with_normalisers(options["normalisers"])
@@ -213,7 +213,7 @@ class TestRun:
         self.engine = self._made_engine(item)
         self.interception = Interception(self.engine, self._scope, self.faults)
         self._active = ExitStack()
-        is_guarded = bool(options.get("guard", True)) and self.mode == "replay"
+        is_guarded = bool(options.get("guard", True)) and not self.mode.asks
         if is_guarded:
             self._active.enter_context(guarding(self.interception.hosts, _refused))
         self._active.enter_context(installed(self.interception))
@@ -221,7 +221,7 @@ class TestRun:
     def _made_engine(self, item: pytest.Item) -> Engine:
         session = self._session
         once = f"pytest --llm-mode once {item.nodeid!r}"
-        if self.mode == "replay" and not self._has_normalisers:
+        if not self.mode.asks and not self._has_normalisers:
             engine = session.replaying_engine(session.upstreams)
             engine.observer = self.recording.observe
             engine.how_to_record = once
@@ -235,7 +235,7 @@ class TestRun:
             how_to_record=once,
             max_sensitivity=session.settings.max_sensitivity,
             ledger=session.ledger,
-            claims=session.claims if self.mode in _WRITING else None,
+            claims=session.claims if self.mode.writes else None,
             keeps_shared=True,
             meta={"adapter": "pytest", "tests": [self.name]},
             observer=self.recording.observe,
@@ -250,12 +250,12 @@ class TestRun:
 
         session, mode = self._session, self.mode
         adapter: LlmAdapter
-        if mode == "replay":
+        if not mode.asks:
             adapter = ReplayAdapter(self.store)
         else:
             live = PassingAdapter(adapter_for(session.settings, None))
             adapter = live
-            if mode in _WRITING:
+            if mode.writes:
                 adapter = RecordingAdapter(
                     live,
                     self.store,
@@ -276,7 +276,7 @@ class TestRun:
 
     def refuse_silence(self) -> None:
         """Fail a test that was to be replayed and has asked nobody: it may go around us."""
-        if self.mode == "replay" and not self._may_call_nobody and not self.recording.calls:
+        if not self.mode.asks and not self._may_call_nobody and not self.recording.calls:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
                 "Does its client use another transport than httpx or httpx2, or ask a server that is none "
@@ -293,10 +293,10 @@ class TestRun:
 
     def end(self, *, keep: bool) -> None:
         self._active.close()
-        if self.mode in _WRITING and keep:
+        if self.mode.writes and keep:
             self.store.leave()
             self._session.has_left_answers = True
-        elif self.mode != "replay":
+        elif self.mode.asks:
             self.store.discard()
 
 

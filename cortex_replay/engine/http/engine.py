@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -34,6 +34,7 @@ from cortex_replay.engine.outcomes import Outcome, failure_of, recorded_outcome
 from cortex_replay.engine.scope import RecordingScope, claims_of
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.printable import powerless, spelled_out
 from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
@@ -45,7 +46,6 @@ from cortex_replay.wire import WIRES
 
 __all__ = ["Engine"]
 
-Mode = Literal["replay", "record", "once", "live"]
 Observer = Callable[[Call, Outcome | None], None]
 
 _WAIT_MS: Final = 600_000
@@ -89,7 +89,7 @@ class Engine:
     def __init__(
         self,
         store: Store,
-        mode: Mode,
+        mode: AnyMode,
         upstreams: Upstreams,
         *,
         environment: Mapping[str, str] | None = None,
@@ -106,7 +106,7 @@ class Engine:
         observer: Observer | None = None,
     ) -> None:
         self.store = store
-        self.mode: Mode = mode
+        self.mode = mode = Mode.of(mode)
         self.upstreams = upstreams
         if redactor is None:
             redactor = Redactor(known_secrets(Settings(), {**os.environ, **(environment or {})}))
@@ -122,7 +122,7 @@ class Engine:
         origin = {"adapter": "gateway", **(meta or {})}
         self._fixtures = FixtureMaker(store, self.redactor, origin, record_failures)
         self._claims = claims
-        if claims is None and mode in ("record", "once"):
+        if claims is None and mode.writes:
             self._claims = claims_of(store)
         self._scopes: dict[str, RecordingScope] = {}
         most = Sensitivity.of(max_sensitivity)
@@ -143,7 +143,7 @@ class Engine:
 
     def at_once(self, call: Call) -> Reply | None:
         """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""
-        if self.mode != "replay" or call.route.protocol is None:
+        if self.mode is not Mode.REPLAY or call.route.protocol is None:
             return None
         lifted = self._known(call.route.protocol, call.body)
         if lifted is None or self.store.has_failures(*lifted.key):
@@ -175,7 +175,7 @@ class Engine:
             lifted = await aside(len(call.body), self._known, protocol, call.body)
         if protocol is None or lifted is None:
             answer = self._opaque_answer(call)
-        elif self.mode == "replay":
+        elif self.mode is Mode.REPLAY:
             answer = self._replayed(call, protocol, lifted)
         else:
             answer = self._recorded(call, protocol, lifted)
@@ -239,7 +239,7 @@ class Engine:
     @asynccontextmanager
     async def _recorded(self, call: Call, protocol: str, lifted: _Lifted) -> AsyncIterator[Reply]:
         request = _request_in(protocol, call.body)
-        if self.mode == "live":
+        if self.mode is Mode.LIVE:
             async with _or_refusal(call, self._wires.asked(call, request, lifted.key, None)) as reply:
                 yield reply
             return
@@ -262,7 +262,7 @@ class Engine:
             self.ledger.hit(key)
             self._observed(call, exchange)
             yield reply_of_wire(exchange.wire)
-        elif self.mode == "replay":
+        elif self.mode is Mode.REPLAY:
             problem = None if protocol is None else _problem_in(protocol, call.body)
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
@@ -327,9 +327,8 @@ class Engine:
         scope = self._scopes.get(name)
         if scope is None:
             assert self._claims is not None  # noqa: S101 - of a mode that records
-            writes: Literal["once", "record"] = "record" if self.mode == "record" else "once"
             scope = self._scopes[name] = RecordingScope(
-                self.store, self._fixtures, self._claims, writes, keeps_shared=self._keeps_shared
+                self.store, self._fixtures, self._claims, self.mode, keeps_shared=self._keeps_shared
             )
         return scope
 

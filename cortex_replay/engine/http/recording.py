@@ -21,6 +21,7 @@ from cortex_replay.engine.scope import Turn
 from cortex_replay.engine.staging import StoreDoor
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
+from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer, FixtureKey, Store
@@ -186,7 +187,7 @@ class OpaqueRecorder:
     def __init__(
         self,
         store: Store,
-        mode: str,
+        mode: Mode,
         relay: Relay,
         ledger: Ledger,
         redactor: Redactor,
@@ -205,9 +206,9 @@ class OpaqueRecorder:
 
     def known(self, key: str) -> Exchange | None:
         """What a call with this key gets without asking: what this run has recorded, or the store has."""
-        if self._mode == "live":
+        if self._mode is Mode.LIVE:
             return None
-        return self._staged.get(key) or (None if self._mode == "record" else self._store.exchange(key))
+        return self._staged.get(key) or (None if self._mode is Mode.RECORD else self._store.exchange(key))
 
     @asynccontextmanager
     async def asked(self, call: Call, request: dict[str, JsonValue], key: str) -> AsyncIterator[Reply]:
@@ -220,7 +221,7 @@ class OpaqueRecorder:
         """
         await aside(len(call.body), refuse_value_above, request["body"], self._most, "body")
         async with AsyncExitStack() as stack:
-            if self._mode != "live":
+            if self._mode is not Mode.LIVE:
                 turns = self._turns.setdefault(key, Turns())
                 await stack.enter_async_context(turns.taken(_WAIT_MS))
                 if (exchange := self.known(key)) is not None:
@@ -266,7 +267,7 @@ class OpaqueRecorder:
         attempt: _Attempt,
     ) -> None:
         attempt.is_good = relayed.status < 400
-        if self._mode == "live" or not is_worth_keeping(relayed.status):
+        if self._mode is Mode.LIVE or not is_worth_keeping(relayed.status):
             return
         exchange = opaque_exchange(
             request, {"status": relayed.status, "headers": _stored_headers(relayed), **content}
@@ -277,7 +278,7 @@ class OpaqueRecorder:
             self._ledger.refuse(f"{attempt.what}: there is a secret in what was asked")
             return
         try:
-            exchange = self._door.stage_exchange(exchange, overwrite=self._mode == "record")
+            exchange = self._door.stage_exchange(exchange, overwrite=self._mode is Mode.RECORD)
         except RecordingRefused:
             self._ledger.refuse(f"{attempt.what}: a secret could not be cut out of the answer")
             return
