@@ -19,7 +19,8 @@ from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.modes import AnyMode, Mode
-from cortex_replay.run.adapters import adapter_for, redactor_for
+from cortex_replay.redact.settings import redactor_for
+from cortex_replay.run.adapters import adapter_for
 from cortex_replay.store import Store
 from cortex_replay.store.tracked import is_tracked
 
@@ -134,7 +135,7 @@ def open_engine(
         chosen,
         Upstreams(loaded.settings, os.environ, overrides),
         environment=dict(os.environ),
-        redactor=redactor_for(settings),
+        redactor=redactor_for(settings, os.environ),
         how_to_record=how_to_record,
         record_failures=bool(flags.get("record_failures")),
         max_sensitivity=settings.max_sensitivity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,10 +13,10 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
-from cortex_replay.config import known_secrets, load_settings
+from cortex_replay.config import load_settings
 from cortex_replay.disk import Folder
 from cortex_replay.modes import Mode
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
@@ -97,16 +97,17 @@ def import_command(
     for given in cassettes:
         _refuse_behind_link(given)
     settings = load_settings(Path(), os.environ, {"store": root}).settings
-    known = list(known_secrets(settings, os.environ))
-
-    def redactor(keys: Collection[str]) -> Redactor:
-        return Redactor([*known, *keys], settings.redaction.extra_patterns)
-
     places = Places(Upstreams(settings, os.environ), named, takes_all=takes_all)
     files = list(dict.fromkeys(file for given in cassettes for file in cassettes_in(given)))
     summary: CommitSummary | None = None
     with _opened(root, dry_run=dry_run) as opened:
-        importer = Importer(opened, Mode(mode), places, redactor, record_failures=record_failures)
+        importer = Importer(
+            opened,
+            Mode(mode),
+            places,
+            lambda keys: redactor_for(settings, os.environ, *keys),
+            record_failures=record_failures,
+        )
         report = importer.stage(files)
         if not dry_run:
             summary = opened.commit()

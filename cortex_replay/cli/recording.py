@@ -15,7 +15,8 @@ from cortex_replay.engine.budget import Meter, MeteredAdapter
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.run.adapters import adapter_for, redactor_for
+from cortex_replay.redact.settings import redactor_for
+from cortex_replay.run.adapters import adapter_for
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
@@ -83,7 +84,7 @@ def open_session(
         settings,
         store,
         mode,
-        redactor_for(settings),
+        redactor_for(settings, os.environ),
         Meter(settings.budget_calls, settings.budget_tokens),
         record_failures,
     )

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from cortex_replay.canonical import JsonValue, compact
-from cortex_replay.config import Settings, known_secrets, load_settings
+from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, plain_form, visible
 from cortex_replay.misses.nearest import nearest_fixture
 from cortex_replay.misses.suggestions import KINDS, suggested_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
-__all__ = ["explained", "explained_exhaustion", "redactor_for"]
+__all__ = ["explained", "explained_exhaustion", "redactor_of"]
 
 _MOST_DIFFERENCES: Final = 10
 
@@ -38,7 +39,7 @@ def explained(
     """
     if key in store or store.has_failures(*key):
         return explained_exhaustion(key, how_to_record)
-    redactor = redactor_for(store) if redactor is None else redactor
+    redactor = redactor_of(store) if redactor is None else redactor
     return "\n".join(
         [
             f"cortex-replay: nothing is recorded for {_named(key)}.",
@@ -54,13 +55,13 @@ def explained_exhaustion(key: FixtureKey, how_to_record: str) -> str:
     return f"cortex-replay: {what}\nTo record another: {how_to_record}"
 
 
-def redactor_for(store: Store) -> Redactor:
+def redactor_of(store: Store) -> Redactor:
     """Cuts out what the environment and the store's configuration know to be secret."""
     try:
         settings = load_settings(store.root, {}).settings
     except InvalidRequest:
         settings = Settings()
-    return Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
+    return redactor_for(settings, os.environ)
 
 
 def _named(key: FixtureKey) -> str:

@@ -6,13 +6,12 @@ import os
 from typing import Any
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.config import ProviderSettings, Settings, key_for, known_secrets
+from cortex_replay.config import ProviderSettings, Settings, key_for
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.keys import refuse_outside
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["adapter_for", "redactor_for"]
+__all__ = ["adapter_for"]
 
 
 def adapter_for(settings: Settings, name: str | None) -> LlmAdapter:
@@ -76,8 +75,3 @@ def _made(provider: ProviderSettings, shared: dict[str, Any]) -> LlmAdapter:
         max_tokens_field=provider.max_tokens_field,
         **shared,
     )
-
-
-def redactor_for(settings: Settings) -> Redactor:
-    """What is cut out before anything is stored: the keys in use first of all."""
-    return Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)

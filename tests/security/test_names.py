@@ -299,10 +299,10 @@ KNOWN_TO_ALL = """
 import json, os, sys
 from pathlib import Path
 from cortex_replay.config import load_settings
-from cortex_replay.run.adapters import redactor_for
+from cortex_replay.redact.settings import redactor_for
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.store import Store
-from cortex_replay.misses.explanation import redactor_for as of_misses
+from cortex_replay.misses.explanation import redactor_of
 from cortex_replay.interception.block import engine_for
 from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.testing import EchoAdapter
@@ -310,8 +310,8 @@ from cortex_replay.testing import EchoAdapter
 settings = load_settings(Path(), os.environ).settings
 store = Store.open_or_create(Path("store"))
 redactors = {
-    "gateway": redactor_for(settings),
-    "misses": of_misses(store),
+    "gateway": redactor_for(settings, os.environ),
+    "misses": redactor_of(store),
     "intercept": engine_for(store, "replay", settings, "").redactor,
     "recorder": RecordingAdapter(EchoAdapter(), store)._fixtures._redactor,
     "an engine of one's own": Engine(store, "replay", Upstreams(settings, {})).redactor,
