@@ -13,8 +13,8 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
-from cortex_replay.prompt.breakpoint_notes import with_noted_breakpoints
-from cortex_replay.prompt.explain import Cached, Comparison, Explanation, compare, explain
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.prompt.explain import CacheHit, Explanation, PromptComparison, compare, explain
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.types import LlmRequest, TokenUsage
 
@@ -87,7 +87,7 @@ def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage
             "so there is nothing to explain"
         )
     noted = (fixture.meta or {}).get("breakpoints")
-    return with_noted_breakpoints(fixture.request, noted), fixture.answers[0].usage
+    return restore_breakpoints(fixture.request, noted), fixture.answers[0].usage
 
 
 def _plain(explanation: Explanation, stored: StoredFixture) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _explanation_lines(explained: Explanation, stored: StoredFixture) -> Iterato
         yield f"The recorded call read {read:,} tokens from the cache and wrote {written:,}."
 
 
-def _comparison_lines(compared: Comparison, found: Sequence[StoredFixture]) -> Iterator[str]:
+def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]) -> Iterator[str]:
     yield f"first   {_title(found[0])}"
     yield f"second  {_title(found[1])}"
     yield ""
@@ -164,7 +164,7 @@ def _sizes(explained: Explanation) -> str:
     return f"About {explained.tokens:,} tokens, estimated: one for every four bytes."
 
 
-def _cached_lines(cached: Iterable[Cached]) -> Iterator[str]:
+def _cached_lines(cached: Iterable[CacheHit]) -> Iterator[str]:
     for entry in cached:
         yield f"  {entry.provider:<10} {entry.tokens:>9,} tokens  {output.escaped(entry.why)}"
 

@@ -126,10 +126,10 @@ def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
     """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
     if request.cache is None:
         return []
-    from cortex_replay.prompt.breakpoint_notes import breakpoints_noted  # noqa: PLC0415 - few requests have a plan
+    from cortex_replay.prompt.breakpoint_notes import note_breakpoints  # noqa: PLC0415 - few requests have a plan
 
     with suppress(InvalidRequest):
-        return breakpoints_noted(request, stored.system)
+        return note_breakpoints(request, stored.system)
     return []
 
 

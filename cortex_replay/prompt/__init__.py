@@ -13,6 +13,7 @@ from cortex_replay.prompt.breakpoints import (
     Placement,
     place_breakpoints,
 )
+from cortex_replay.prompt.context import PrefixFingerprint, RenderedContext
 from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.parts import (
@@ -23,10 +24,9 @@ from cortex_replay.prompt.parts import (
     parts_of,
 )
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.rendered import PrefixFingerprint, RenderedContext
+from cortex_replay.prompt.prefix import PrefixChanged, assert_prefix_stable
 from cortex_replay.prompt.request import blocks_for_wire, to_request
 from cortex_replay.prompt.segments import Continuation, Segment, SegmentRole
-from cortex_replay.prompt.stable import PrefixChanged, assert_prefix_stable
 from cortex_replay.prompt.wire_prompt import WIRES, WirePrompt
 from cortex_replay.types import PromptCachePlan
 

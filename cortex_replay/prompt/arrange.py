@@ -9,13 +9,13 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
-from cortex_replay.prompt.fit import fitted
+from cortex_replay.prompt.fit import fit
 from cortex_replay.prompt.markers import can_carry_marker, turn_name
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, known_wire
+from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, check_wire
 from cortex_replay.types import LlmMessage, LlmRole
 
-__all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "named_turns"]
+__all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "turns_by_name"]
 
 MarkedBlock = tuple[PromptBlock, CachePolicy]
 MarkedMessage = tuple[LlmMessage, CachePolicy]
@@ -49,15 +49,15 @@ def arrange(
     Raises:
         InvalidRequest: The wire is unknown, or a message that joins the system text is not text.
     """
-    is_anthropic = known_wire(wire) == ANTHROPIC
-    fitting = [(fitted(message, wire), cache) for message, cache in messages]
+    is_anthropic = check_wire(wire) == ANTHROPIC
+    fitting = [(fit(message, wire), cache) for message, cache in messages]
     joining, staying = _split(fitting, everywhere=is_anthropic)
-    blocks = [*system, _joined("system messages", map(_system_block, joining))]
+    blocks = [*system, _join_blocks("system messages", map(_system_block, joining))]
     if in_one_block:
-        blocks = [_joined("system text", blocks)]
+        blocks = [_join_blocks("system text", blocks)]
     blocks = [(block, cache) for block, cache in blocks if block.text]
     takes_markers = is_anthropic and can_cache(model)
-    placement = place_breakpoints(_wanted(tools, blocks, staying) if takes_markers else ())
+    placement = place_breakpoints(_wanted_breakpoints(tools, blocks, staying) if takes_markers else ())
     return WirePrompt(
         wire,
         tuple(block for block, _ in blocks),
@@ -80,7 +80,7 @@ def mark_turns(
     return messages
 
 
-def named_turns(turns: Iterable[Sequence[LlmMessage]], names: Container[str]) -> set[int]:
+def turns_by_name(turns: Iterable[Sequence[LlmMessage]], names: Container[str]) -> set[int]:
     """The turns that a plan names."""
     return {i for i, turn in enumerate(turns) if turn[-1].id is not None and turn[-1].id in names}
 
@@ -108,15 +108,15 @@ def _system_block(joining: MarkedMessage) -> MarkedBlock:
     return PromptBlock("", BLANK_LINE.join(filter(None, texts)) or message.content), cache
 
 
-def _joined(label: str, blocks: Iterable[MarkedBlock]) -> MarkedBlock:
+def _join_blocks(label: str, blocks: Iterable[MarkedBlock]) -> MarkedBlock:
     """Several blocks as one, with the first marker that one of them has."""
-    listed = list(blocks)
-    policies = [cache for _, cache in listed if cache.is_cached]
-    text = flatten_blocks(block for block, _ in listed)
+    marked_blocks = list(blocks)
+    policies = [cache for _, cache in marked_blocks if cache.is_cached]
+    text = flatten_blocks(block for block, _ in marked_blocks)
     return PromptBlock(label, text), policies[0] if policies else CachePolicy.NONE
 
 
-def _wanted(
+def _wanted_breakpoints(
     tools: CachePolicy, blocks: Sequence[MarkedBlock], messages: Sequence[MarkedMessage]
 ) -> Iterator[Breakpoint]:
     if tools.is_cached:

@@ -7,14 +7,14 @@ from typing import Literal, cast
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.prompt.breakpoints import Place
-from cortex_replay.prompt.markers import planned_breakpoints, system_blocks
+from cortex_replay.prompt.markers import breakpoints_of, system_blocks
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan
 
-__all__ = ["breakpoints_noted", "with_noted_breakpoints"]
+__all__ = ["note_breakpoints", "restore_breakpoints"]
 
 
-def breakpoints_noted(request: LlmRequest, stored_system: str) -> list[JsonValue]:
+def note_breakpoints(request: LlmRequest, stored_system: str) -> list[JsonValue]:
     """Where the markers of a request stand, for the ``meta`` of its recording.
 
     Args:
@@ -22,28 +22,28 @@ def breakpoints_noted(request: LlmRequest, stored_system: str) -> list[JsonValue
         stored_system: Its system text as it is stored, which a normaliser may have changed. A marker whose
             place cannot be told there any more is left out.
     """
-    noted: list[JsonValue] = []
+    notes: list[JsonValue] = []
     ends: list[int] = []
     for text, _ in system_blocks(request):
         ends.append((ends[-1] + 2 if ends else 0) + len(text))
-    for kept in planned_breakpoints(request).kept:
+    for kept in breakpoints_of(request).kept:
         if kept.place is Place.TOOLS:
-            noted.append({"behind": "tools", "ttl": kept.cache.value})
+            notes.append({"behind": "tools", "ttl": kept.cache.value})
         elif kept.place is Place.MESSAGES:
-            noted.append({"behind": "message", "number": kept.index + 1, "ttl": kept.cache.value})
-        elif (end := _moved(request.system, stored_system, ends[kept.index])) is not None:
-            noted.append({"behind": "system", "end": end, "ttl": kept.cache.value})
-    return noted
+            notes.append({"behind": "message", "number": kept.index + 1, "ttl": kept.cache.value})
+        elif (end := _offset_in(request.system, stored_system, ends[kept.index])) is not None:
+            notes.append({"behind": "system", "end": end, "ttl": kept.cache.value})
+    return notes
 
 
-def with_noted_breakpoints(request: LlmRequest, noted: JsonValue) -> LlmRequest:
+def restore_breakpoints(request: LlmRequest, notes: JsonValue) -> LlmRequest:
     """A stored request with the plan that its recording notes; what makes no sense there is not followed."""
     cuts: dict[int, CacheTime] = {}
     messages = list(request.messages)
     names: list[str] = []
     tools = False
     times: list[CachePolicy] = []
-    for entry in noted if isinstance(noted, list) else ():
+    for entry in notes if isinstance(notes, list) else ():
         if not isinstance(entry, dict) or entry.get("ttl") not in ("5m", "1h"):
             continue
         policy = CachePolicy(cast("str", entry["ttl"]))
@@ -71,7 +71,7 @@ def with_noted_breakpoints(request: LlmRequest, noted: JsonValue) -> LlmRequest:
     return replace(request, messages=tuple(messages), cache=plan)
 
 
-def _moved(asked: str, stored: str, end: int) -> int | None:
+def _offset_in(asked: str, stored: str, end: int) -> int | None:
     """Where an offset in one text is in another that begins or ends like it."""
     if end < len(asked) and stored.startswith(asked[:end]):
         return end

@@ -33,10 +33,10 @@ def content_parts(value: object) -> tuple[Part, ...]:
         InvalidRequest: It is not a list of objects that say their type.
     """
     parts = check.free_tuple(value, "content")
-    return tuple(_ordered(part, f"content[{i}]") for i, part in enumerate(parts))
+    return tuple(_order_fields(part, f"content[{i}]") for i, part in enumerate(parts))
 
 
-def _ordered(part: JsonValue, where: str) -> Part:
+def _order_fields(part: JsonValue, where: str) -> Part:
     if not isinstance(part, dict):
         raise InvalidRequest(where, f"expected an object, not {check.kind_of(part)}")
     kind = check.text(part.get("type"), f"{where}.type")

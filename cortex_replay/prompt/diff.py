@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from difflib import unified_diff
 from typing import Final
 
-__all__ = ["looks_like", "short_diff"]
+__all__ = ["short_diff", "volatile_kind"]
 
 _WRAPPER: Final = textwrap.TextWrapper(
     100, expand_tabs=False, replace_whitespace=False, drop_whitespace=False, break_on_hyphens=False
@@ -38,7 +38,7 @@ def short_diff(
         name_after: What the second line calls the other.
         most: How many lines to show.
     """
-    before, after = _near_the_difference(before, after)
+    before, after = _crop_to_difference(before, after)
     old, new = list(_lines(before)), list(_lines(after))
     if old == new and before != after:  # a long line was broken where they differ
         old, new = [repr(before)[:_WIDEST]], [repr(after)[:_WIDEST]]
@@ -61,7 +61,7 @@ def short_diff(
     return "\n".join(lines)
 
 
-def looks_like(diff: str) -> str | None:
+def volatile_kind(diff: str) -> str | None:
     """What the two sides of a diff have each their own of: ``a time`` or ``an id``."""
     lines = diff.split("\n")[2:]
     old = "\n".join(line for line in lines if line.startswith("-"))
@@ -73,7 +73,7 @@ def looks_like(diff: str) -> str | None:
     return None
 
 
-def _near_the_difference(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+def _crop_to_difference(before: str | None, after: str | None) -> tuple[str | None, str | None]:
     """Two texts from shortly before their first difference on, and not much longer than is compared."""
     if before is None or after is None:
         return (text if text is None else text[:_MOST_CHARACTERS] for text in (before, after))  # type: ignore[return-value]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from cortex_replay.prompt.blocks import BLANK_LINE
-from cortex_replay.prompt.diff import looks_like
+from cortex_replay.prompt.diff import volatile_kind
 from cortex_replay.prompt.markers import system_blocks
 from cortex_replay.prompt.parts import PromptPart, parts_of
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.stable import part_diff
+from cortex_replay.prompt.prefix import part_diff
 from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan, TokenUsage
 
-__all__ = ["Cached", "Comparison", "ExplainedPart", "Explanation", "PartChange", "compare", "explain"]
+__all__ = ["CacheHit", "ExplainedPart", "Explanation", "PartChange", "PromptComparison", "compare", "explain"]
 
 OPENAI_LEAST: Final = 1024
 """A shorter prefix is not cached by OpenAI."""
@@ -40,7 +40,7 @@ class ExplainedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
+class CacheHit:
     """How much of a prompt one provider would have in its cache, and why."""
 
     provider: Literal["anthropic", "openai", "ollama"]
@@ -57,7 +57,7 @@ class Explanation:
     tokens: int
     is_counted: bool
     """Whether ``tokens`` is the provider's own count; otherwise it is an estimate."""
-    cached: tuple[Cached, ...]
+    cached: tuple[CacheHit, ...]
     """What a second call with the same prompt would read."""
     usage: TokenUsage | None
     """What the provider counted when this was recorded."""
@@ -74,7 +74,7 @@ class PartChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PromptComparison:
     """Two prompts, the second asked after the first."""
 
     parts: tuple[PartChange, ...]
@@ -86,7 +86,7 @@ class Comparison:
     diff: str
     looks_like: str | None
     """What changed, when it looks like a time or an id."""
-    cached: tuple[Cached, ...]
+    cached: tuple[CacheHit, ...]
     """What the second would read from the cache that the first left."""
     settings: tuple[tuple[str, object, object], ...]
     """Other fields of the two requests that differ: no part of the prefix, but of the key."""
@@ -96,13 +96,14 @@ def explain(request: LlmRequest, usage: TokenUsage | None = None) -> Explanation
     """The parts of a request with their sizes, and what each provider would cache of it."""
     parts = parts_of(request).parts
     total = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
-    sized = tuple(_sized(parts, total))
+    sized = tuple(_measure(parts, total))
     tokens = sized[-1].up_to_here if sized else 0
     marked = [(part.up_to_here, part) for part in sized if part.breakpoint.is_cached]
+    ollama_reason = "by itself, while the model stays loaded and no other prompt comes between"
     cached = (
-        _anthropic(marked, len(sized)),
-        _openai(tokens, "by itself, from the start, in steps of 128"),
-        Cached("ollama", tokens, "by itself, while the model stays loaded and no other prompt comes between"),
+        _anthropic_hit(marked, len(sized)),
+        _openai_hit(tokens, "by itself, from the start, in steps of 128"),
+        CacheHit("ollama", tokens, ollama_reason),
     )
     return Explanation(request.model, sized, tokens, total is not None, cached, usage)
 
@@ -111,9 +112,9 @@ def compare(
     first: LlmRequest,
     second: LlmRequest,
     usage: tuple[TokenUsage | None, TokenUsage | None] = (None, None),
-) -> Comparison:
+) -> PromptComparison:
     """What changed between two prompts, and what the second would still find in the cache."""
-    first, second = _cut_alike(first, second), _cut_alike(second, first)
+    first, second = _align_cuts(first, second), _align_cuts(second, first)
     old, new = explain(first, usage[0]), explain(second, usage[1])
     # The model is a part without a size: another model has another cache.
     old_parts, new_parts = parts_of(first).parts, parts_of(second).parts
@@ -130,20 +131,20 @@ def compare(
         first_change = before.name
         diff = part_diff(before, after)
         if after is not None and shared:
-            tokens += _shared_within(before, after, new.parts[shared - 1].tokens)
-    return Comparison(
+            tokens += _shared_size(before, after, new.parts[shared - 1].tokens)
+    return PromptComparison(
         parts=tuple(_changes(old_parts, new_parts, old, new, shared)),
         shared_parts=max(0, shared - 1),
         shared_tokens=tokens,
         first_change=first_change,
         diff=diff,
-        looks_like=looks_like(diff) if diff else None,
-        cached=_still_cached(old, new, shared - 1, tokens),
+        looks_like=volatile_kind(diff) if diff else None,
+        cached=_hits_after(old, new, shared - 1, tokens),
         settings=tuple(_settings(first, second)),
     )
 
 
-def _sized(parts: Sequence[PromptPart], total: int | None) -> Iterator[ExplainedPart]:
+def _measure(parts: Sequence[PromptPart], total: int | None) -> Iterator[ExplainedPart]:
     """The parts but for the model's name; with a total, its share for each, so that they add up to it."""
     estimates = [part.tokens for part in parts[1:]]
     if total is not None and estimates and not any(estimates):
@@ -157,41 +158,43 @@ def _sized(parts: Sequence[PromptPart], total: int | None) -> Iterator[Explained
         up_to_here = end
 
 
-def _anthropic(marked: Sequence[tuple[int, ExplainedPart]], count: int) -> Cached:
+def _anthropic_hit(marked: Sequence[tuple[int, ExplainedPart]], count: int) -> CacheHit:
     if not count:
-        return Cached("anthropic", 0, "the prompt is empty")
+        return CacheHit("anthropic", 0, "the prompt is empty")
     if not marked:
-        return Cached("anthropic", 0, "no breakpoint was recorded with this prompt")
+        return CacheHit("anthropic", 0, "no breakpoint was recorded with this prompt")
     tokens, part = marked[-1]
     if tokens < ANTHROPIC_LEAST:
-        return Cached("anthropic", 0, f"the breakpoint behind {part.name} comes before 1,024 tokens")
-    return Cached("anthropic", tokens, f"up to the breakpoint behind {part.name} ({part.breakpoint})")
+        return CacheHit("anthropic", 0, f"the breakpoint behind {part.name} comes before 1,024 tokens")
+    return CacheHit("anthropic", tokens, f"up to the breakpoint behind {part.name} ({part.breakpoint})")
 
 
-def _openai(tokens: int, why: str) -> Cached:
+def _openai_hit(tokens: int, why: str) -> CacheHit:
     if tokens < OPENAI_LEAST:
-        return Cached("openai", 0, "prefixes of less than 1,024 tokens are not cached")
-    return Cached("openai", tokens - tokens % OPENAI_STEP, why)
+        return CacheHit("openai", 0, "prefixes of less than 1,024 tokens are not cached")
+    return CacheHit("openai", tokens - tokens % OPENAI_STEP, why)
 
 
-def _still_cached(old: Explanation, new: Explanation, shared: int, tokens: int) -> tuple[Cached, ...]:
+def _hits_after(old: Explanation, new: Explanation, shared: int, tokens: int) -> tuple[CacheHit, ...]:
     if shared < 0:
         why = "another model has a cache of its own"
-        return (Cached("anthropic", 0, why), Cached("openai", 0, why), Cached("ollama", 0, why))
+        return (CacheHit("anthropic", 0, why), CacheHit("openai", 0, why), CacheHit("ollama", 0, why))
     read_from = max((i for i, part in enumerate(new.parts) if part.breakpoint.is_cached), default=-1)
     marked = [i for i, part in enumerate(old.parts) if part.breakpoint.is_cached]
     written = [i for i in marked if i < shared]
     found = [i for i in written if i <= read_from]
     if written and not found:
-        anthropic = Cached("anthropic", 0, "the second has no breakpoint at or behind what the first cached")
+        why = "the second has no breakpoint at or behind what the first cached"
+        anthropic = CacheHit("anthropic", 0, why)
     elif marked and not written:
-        anthropic = Cached("anthropic", 0, "every breakpoint of the first stands behind the first difference")
+        why = "every breakpoint of the first stands behind the first difference"
+        anthropic = CacheHit("anthropic", 0, why)
     else:
-        anthropic = _anthropic([(old.parts[i].up_to_here, old.parts[i]) for i in found], len(old.parts))
+        anthropic = _anthropic_hit([(old.parts[i].up_to_here, old.parts[i]) for i in found], len(old.parts))
     return (
         anthropic,
-        _openai(tokens, "the prefix that both have, in steps of 128"),
-        Cached("ollama", tokens, "the prefix that both have"),
+        _openai_hit(tokens, "the prefix that both have, in steps of 128"),
+        CacheHit("ollama", tokens, "the prefix that both have"),
     )
 
 
@@ -221,7 +224,7 @@ def _changes(
         yield PartChange(new_parts[j].name, "added", 0, new.parts[j - 1].tokens)
 
 
-def _shared_within(before: PromptPart, after: PromptPart, size: int) -> int:
+def _shared_size(before: PromptPart, after: PromptPart, size: int) -> int:
     """How much of a part that changed is still what it was, up to the first difference."""
     if before.text == after.text:  # the same words in another role
         return 0
@@ -236,7 +239,7 @@ def _common_start(before: str, after: str) -> str:
     return min(before, after, key=len)
 
 
-def _cut_alike(request: LlmRequest, other: LlmRequest) -> LlmRequest:
+def _align_cuts(request: LlmRequest, other: LlmRequest) -> LlmRequest:
     """A request with its system text also cut where the other's is, so that their parts can be compared."""
     text = request.system
     own = dict(_cuts(request))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.prompt.arrange import arrange, mark_turns, named_turns
+from cortex_replay.prompt.arrange import arrange, mark_turns, turns_by_name
 from cortex_replay.prompt.blocks import PromptBlock, block_values, flatten_blocks, with_markers
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.plan import plan_from_dict, plan_to_dict
@@ -109,7 +109,7 @@ class PromptIR:
 
     def system_field(self) -> str:
         """The system text, or else the blocks that are not blank. A blank text is a text."""
-        return self.system_text or flatten_blocks(self.written_blocks())
+        return self.system_text or flatten_blocks(self.nonblank_blocks())
 
     def body_chat(self) -> list[PromptMessage]:
         """The messages in the order of a whole conversation: what changes least comes first.
@@ -143,7 +143,7 @@ class PromptIR:
         return [
             *self.run(SegmentRole.SYSTEM_REMAINDER),
             *self.run(SegmentRole.DYNAMIC_CONTEXT),
-            *self._uncommitted(),
+            *self._unseen_messages(),
             *self.run(SegmentRole.VOLATILE_TAIL),
         ]
 
@@ -180,12 +180,12 @@ class PromptIR:
         policy = CachePolicy.of_ttl(self.cache.ttl)
         behind_system = policy if self.cache.cache_system else CachePolicy.NONE
         messages = [turn.to_llm_messages() for turn in turns]
-        blocks = self.written_blocks() if wire == ANTHROPIC else []
+        blocks = self.nonblank_blocks() if wire == ANTHROPIC else []
         return arrange(
             wire,
             with_markers(blocks, behind_system)
             or [(PromptBlock("system text", self.sent_text()), behind_system)],
-            mark_turns(messages, policy, named_turns(messages, self.cache.breakpoint_message_ids)),
+            mark_turns(messages, policy, turns_by_name(messages, self.cache.breakpoint_message_ids)),
             tools=policy if self.cache.cache_tools and has_tools else CachePolicy.NONE,
             model=model,
             extra=extra,
@@ -204,17 +204,17 @@ class PromptIR:
         prompt = self.for_wire(wire, model=model, has_tools=bool(fields.get("tools")))
         return prompt.to_request(model, **fields)
 
-    def written_blocks(self) -> list[PromptBlock]:
+    def nonblank_blocks(self) -> list[PromptBlock]:
         """The blocks that are not blank, which is all that a wire is sent of them."""
         return [block for block in self.system_blocks if block.text.strip(_WHITE_SPACE)]
 
     def sent_text(self) -> str:
         """What a wire without blocks is sent. Here a blank text does not hide the blocks."""
         is_blank = not self.system_text.strip(_WHITE_SPACE)
-        text = flatten_blocks(self.written_blocks()) if is_blank else self.system_text
+        text = flatten_blocks(self.nonblank_blocks()) if is_blank else self.system_text
         return text.strip(_WHITE_SPACE)
 
-    def _uncommitted(self) -> list[PromptMessage]:
+    def _unseen_messages(self) -> list[PromptMessage]:
         """What follows the last message that the provider has; all of it if that cannot be told.
 
         A provider that reads a message twice answers all the same. One that misses a message

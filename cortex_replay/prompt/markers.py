@@ -10,12 +10,12 @@ from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_c
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
-__all__ = ["can_carry_marker", "planned_breakpoints", "system_blocks", "turn_name"]
+__all__ = ["breakpoints_of", "can_carry_marker", "system_blocks", "turn_name"]
 
 _THINKING = ("thinking", "redacted_thinking")
 
 
-def planned_breakpoints(request: LlmRequest) -> Placement:
+def breakpoints_of(request: LlmRequest) -> Placement:
     """The breakpoints that a request's plan asks for, as many of them as a request may carry.
 
     Raises:
@@ -28,7 +28,7 @@ def planned_breakpoints(request: LlmRequest) -> Placement:
     for name in plan.breakpoint_message_ids:
         if name not in known:
             raise InvalidRequest("cache.breakpoint_message_ids", f"no message has the id {name!r}")
-    return place_breakpoints(_wanted(request, plan) if can_cache(request.model) else ())
+    return place_breakpoints(_wanted_breakpoints(request, plan) if can_cache(request.model) else ())
 
 
 def system_blocks(request: LlmRequest) -> tuple[tuple[str, CachePolicy], ...]:
@@ -74,7 +74,7 @@ def turn_name(index: int, message: LlmMessage) -> str:
     return f"turn {index + 1} ({message.role}{named})"
 
 
-def _wanted(request: LlmRequest, plan: PromptCachePlan) -> Iterator[Breakpoint]:
+def _wanted_breakpoints(request: LlmRequest, plan: PromptCachePlan) -> Iterator[Breakpoint]:
     policy = CachePolicy.of_ttl(plan.ttl)
     if plan.cache_tools and request.tools and isinstance(request.tools[-1], dict):
         yield Breakpoint(Place.TOOLS, 0, policy, "the tools")

@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 from cortex_replay import validation as check
 from cortex_replay.prompt.blocks import PromptBlock, block_values
 from cortex_replay.prompt.breakpoints import Place
+from cortex_replay.prompt.context import RenderedContext
 from cortex_replay.prompt.ir import PromptIR
-from cortex_replay.prompt.markers import can_carry_marker, planned_breakpoints, system_blocks, turn_name
+from cortex_replay.prompt.markers import breakpoints_of, can_carry_marker, system_blocks, turn_name
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.segments import SegmentRole
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
@@ -123,7 +123,7 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
     body = [(role, i, turn) for role in _BODY_ORDER for i, turn in enumerate(ir.run(role))]
     # Anthropic, for which plans are, reads system messages before all others.
     turns = sorted(body, key=lambda item: item[2].role is not LlmRole.SYSTEM)
-    blocks = ir.written_blocks()
+    blocks = ir.nonblank_blocks()
     text = ir.sent_text()
     system = [_text_part(f"block {block.label!r}", block.text) for block in blocks]
     if not blocks and text:
@@ -162,7 +162,7 @@ def _request_parts(request: LlmRequest) -> PromptParts:
     before[Place.MESSAGES] = before[Place.SYSTEM] + len(system)
     parts = [model, *tools, *system, *messages]
     cacheable = len(parts)
-    kept_breakpoints = planned_breakpoints(request).kept
+    kept_breakpoints = breakpoints_of(request).kept
     for kept in kept_breakpoints:
         cacheable = before[kept.place] + kept.index + 1
         parts[cacheable - 1] = replace(parts[cacheable - 1], cache=kept.cache)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cortex_replay import validation as check
-from cortex_replay.prompt.arrange import arrange, mark_turns, named_turns
+from cortex_replay.prompt.arrange import arrange, mark_turns, turns_by_name
 from cortex_replay.prompt.blocks import PromptBlock, block_values, with_markers
+from cortex_replay.prompt.context import RenderedContext
 from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.rendered import RenderedContext
 from cortex_replay.prompt.wire_prompt import WirePrompt
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
@@ -72,7 +72,7 @@ def blocks_for_wire(
     return arrange(
         wire,
         with_markers(block_values(list(blocks), "blocks"), policy if plan.cache_system else CachePolicy.NONE),
-        mark_turns(turns, policy, named_turns(turns, plan.breakpoint_message_ids)),
+        mark_turns(turns, policy, turns_by_name(turns, plan.breakpoint_message_ids)),
         tools=policy if plan.cache_tools and has_tools else CachePolicy.NONE,
         model=model,
     )

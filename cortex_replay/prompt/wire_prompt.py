@@ -16,7 +16,7 @@ from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
 from cortex_replay.validation import shown
 
-__all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "known_wire"]
+__all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
 
 logger = logger_of(__name__)
 
@@ -25,7 +25,7 @@ RESPONSES: Final = "openai-responses"
 WIRES: Final = (ANTHROPIC, "openai-chat", RESPONSES, "ollama-chat")
 
 
-def known_wire(wire: str) -> str:
+def check_wire(wire: str) -> str:
     """The name of a wire that prompts are put on.
 
     Raises:

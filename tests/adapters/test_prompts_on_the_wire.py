@@ -19,7 +19,7 @@ from cortex_replay.prompt import (
     WirePrompt,
     blocks_for_wire,
 )
-from cortex_replay.prompt.markers import planned_breakpoints
+from cortex_replay.prompt.markers import breakpoints_of
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
@@ -215,4 +215,4 @@ def test_an_empty_text_and_a_tool_that_is_no_object_take_no_marker(provider: Fak
 
     assert marker_of(body["messages"][0]) is None
     plan = PromptCachePlan(cache_tools=True)
-    assert planned_breakpoints(LlmRequest("m", "", "q", tools=[{"name": "a"}, "x"], cache=plan)).kept == ()
+    assert breakpoints_of(LlmRequest("m", "", "q", tools=[{"name": "a"}, "x"], cache=plan)).kept == ()

@@ -9,10 +9,10 @@ import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 from cortex_replay.prompt import PromptBlock, RenderedContext, to_request
-from cortex_replay.prompt.breakpoint_notes import breakpoints_noted, with_noted_breakpoints
+from cortex_replay.prompt.breakpoint_notes import note_breakpoints, restore_breakpoints
 from cortex_replay.prompt.breakpoints import Place
-from cortex_replay.prompt.explain import Cached, compare, explain
-from cortex_replay.prompt.markers import planned_breakpoints, system_blocks
+from cortex_replay.prompt.explain import CacheHit, compare, explain
+from cortex_replay.prompt.markers import breakpoints_of, system_blocks
 
 TOOLS = [{"name": "look", "description": "d" * 400}]
 BLOCKS = [PromptBlock.cached_long("rules", "r" * 4000), PromptBlock.cached_short("facts", "f" * 2000)]
@@ -24,7 +24,7 @@ def asked(question: str = "Where is it?", blocks: list[PromptBlock] = BLOCKS, **
     )
 
 
-def cached(found: tuple[Cached, ...]) -> dict[str, int]:
+def cached(found: tuple[CacheHit, ...]) -> dict[str, int]:
     return {entry.provider: entry.tokens for entry in found}
 
 
@@ -69,7 +69,7 @@ def test_small_prompts_are_not_cached() -> None:
 def test_without_breakpoints_anthropic_caches_nothing() -> None:
     plain = replace(asked(), cache=None)
 
-    assert explain(plain).cached[0] == Cached("anthropic", 0, "no breakpoint was recorded with this prompt")
+    assert explain(plain).cached[0] == CacheHit("anthropic", 0, "no breakpoint was recorded with this prompt")
     assert explain(LlmRequest("m")).cached[0].tokens == 0
 
 
@@ -140,7 +140,7 @@ def test_a_recording_s_note_gives_back_the_breakpoints() -> None:
     context = RenderedContext("stable", "known", [{"role": "user", "content": "q"}])
     plan = PromptCachePlan(cache_tools=True, ttl="1h")
     request = context.to_request(wire="anthropic-messages", model="m", tools=TOOLS, cache=plan)
-    noted = breakpoints_noted(request, request.system)
+    noted = note_breakpoints(request, request.system)
     stored = replace(request, cache=None, messages=tuple(replace(m, id=None) for m in request.messages))
 
     assert noted == [
@@ -149,9 +149,9 @@ def test_a_recording_s_note_gives_back_the_breakpoints() -> None:
         {"behind": "system", "end": 13, "ttl": "1h"},
         {"behind": "message", "number": 1, "ttl": "1h"},
     ]
-    restored = with_noted_breakpoints(stored, noted)
-    where = [(kept.place, kept.index, kept.cache) for kept in planned_breakpoints(restored).kept]
-    assert where == [(kept.place, kept.index, kept.cache) for kept in planned_breakpoints(request).kept]
+    restored = restore_breakpoints(stored, noted)
+    where = [(kept.place, kept.index, kept.cache) for kept in breakpoints_of(restored).kept]
+    assert where == [(kept.place, kept.index, kept.cache) for kept in breakpoints_of(request).kept]
     assert system_blocks(restored) == system_blocks(request)
     assert restored == stored, "a plan is no part of a request's value"
 
@@ -168,11 +168,11 @@ def test_a_recording_s_note_gives_back_the_breakpoints() -> None:
 def test_an_offset_moves_with_a_text_that_was_normalised(stored: str, ends: list[int]) -> None:
     """As long as what stands before it or behind it is what it was."""
     blocks = [PromptBlock.cached_long("a", "AAAA"), PromptBlock.cached_short("b", "BBBB")]
-    noted: Any = breakpoints_noted(to_request(blocks, wire="anthropic-messages", model="m"), stored)
+    noted: Any = note_breakpoints(to_request(blocks, wire="anthropic-messages", model="m"), stored)
 
     assert [entry["end"] for entry in noted] == ends
-    restored = with_noted_breakpoints(LlmRequest("m", stored), noted)
-    assert [b.place for b in planned_breakpoints(restored).kept] == [Place.SYSTEM] * len(ends)
+    restored = restore_breakpoints(LlmRequest("m", stored), noted)
+    assert [b.place for b in breakpoints_of(restored).kept] == [Place.SYSTEM] * len(ends)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_offset_moves_with_a_text_that_was_normalised(stored: str, ends: list
 def test_a_note_that_makes_no_sense_is_not_followed(noted: Any) -> None:
     request = LlmRequest("m", "system", "q")
 
-    assert with_noted_breakpoints(request, noted).cache is None
+    assert restore_breakpoints(request, noted).cache is None
 
 
 def policy(*more: PromptBlock, **fields: Any) -> LlmRequest:

@@ -30,9 +30,9 @@ class Markers:
             self._follow(request, request.cache)
 
     def _follow(self, request: LlmRequest, plan: PromptCachePlan) -> None:
-        from cortex_replay.prompt.markers import planned_breakpoints, system_blocks  # noqa: PLC0415 - few need it
+        from cortex_replay.prompt.markers import breakpoints_of, system_blocks  # noqa: PLC0415 - few need it
 
-        placement = planned_breakpoints(request)
+        placement = breakpoints_of(request)
         if placement.dropped:
             names = ", ".join(map(str, placement.dropped))
             logger.warning("more cache breakpoints than a request may carry; left out: %s", names)

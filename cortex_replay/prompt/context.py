@@ -10,7 +10,7 @@ from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.prompt.arrange import arrange, mark_turns, named_turns
+from cortex_replay.prompt.arrange import arrange, mark_turns, turns_by_name
 from cortex_replay.prompt.blocks import PromptBlock, flatten_blocks
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.policy import CachePolicy
@@ -139,7 +139,7 @@ class RenderedContext:
         plan = cache or PromptCachePlan()
         policy = CachePolicy.of_ttl(plan.ttl)
         history = [turn.to_llm_messages() for turn in self.turns]
-        marked = self._marked_turns() | named_turns(history, plan.breakpoint_message_ids)
+        marked = self._marked_turns() | turns_by_name(history, plan.breakpoint_message_ids)
         messages = mark_turns(history, policy, marked)
         state = [] if self.state_turn is None else mark_turns([self.state_turn.to_llm_messages()], policy)
         tools = policy if plan.cache_tools and has_tools else CachePolicy.NONE

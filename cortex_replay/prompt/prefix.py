@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cortex_replay.prompt.diff import looks_like, short_diff
+from cortex_replay.prompt.diff import short_diff, volatile_kind
 from cortex_replay.prompt.parts import Prompt, PromptPart, PromptParts, parts_of
 
 __all__ = ["PrefixChanged", "assert_prefix_stable", "part_diff"]
@@ -60,10 +60,10 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
         still_cached = after.cacheable if after.is_marked else 0
     for i, part in enumerate(before.prefix):
         if i >= still_cached or after.parts[i].material != part.material:
-            raise _changed(before, after, i)
+            raise _change_at(before, after, i)
 
 
-def _changed(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
+def _change_at(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
     tokens = sum(lost.tokens for lost in before.prefix[i:])
     old = before.parts[i]
     if i >= len(after.parts):
@@ -80,7 +80,7 @@ def _changed(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
     is_same = new.name == old.name
     change = f"{old.name} is not what it was" if is_same else f"{old.name} was replaced by {new.name}"
     diff = part_diff(old, new)
-    kind = looks_like(diff)
+    kind = volatile_kind(diff)
     guess = "" if kind is None else f"What changed looks like {kind}. "
     advice = f"{guess}Put what changes from call to call {_WHERE_TO[before.kind]}."
     return PrefixChanged(old.name, change, diff, tokens, advice)
