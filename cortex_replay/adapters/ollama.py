@@ -18,7 +18,7 @@ from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import OLLAMA_CHAT
-from cortex_replay.wire.shape import Unshaped, objects, text
+from cortex_replay.wire.shape import WrongShape, objects, text
 
 __all__ = ["OllamaAdapter"]
 
@@ -98,7 +98,7 @@ class OllamaAdapter(LiveAdapter):
             models = {text(model, "name"): model for model in listed}
             model = models.get(name, {})
             digest, remote_host = text(model, "digest"), text(model, "remote_host")
-        except (orjson.JSONDecodeError, AttributeError, Unshaped):
+        except (orjson.JSONDecodeError, AttributeError, WrongShape):
             raise ResponseParse("the server's list of models is not one") from None
         if remote_host and not self._allows_remote:
             reason = f"{name} is passed on to {remote_host!r} by the server; allow_remote permits it"

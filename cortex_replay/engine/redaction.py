@@ -11,7 +11,7 @@ from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
-from cortex_replay.wire.recording import decode_recorded
+from cortex_replay.wire.recording import decode_recording
 
 __all__ = ["redacted_answer"]
 
@@ -65,7 +65,7 @@ def _cut_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonV
     clean, _ = redactor.document(wire)
     assert isinstance(clean, dict)  # noqa: S101 - as it was
     try:
-        decode_recorded(clean, "")
+        decode_recording(clean, "")
     except LlmError:
         raise RecordingRefused(["wire"]) from None
     return clean

@@ -141,9 +141,9 @@ def chunks_of(answer: Answer, asked_model: str) -> list[StreamChunk]:
     response = answer.response(asked_model)
     chunks = [timed.chunk for timed in answer.stream]
     if answer.wire is not None and answer.wire.get("stream") is True:
-        from cortex_replay.wire.recording import recorded_chunks  # noqa: PLC0415 - most stores need no codec
+        from cortex_replay.wire.recording import decode_chunks  # noqa: PLC0415 - most stores need no codec
 
-        chunks = recorded_chunks(answer.wire, asked_model)
+        chunks = decode_chunks(answer.wire, asked_model)
     if not chunks:
         return [as_one_chunk(response)]
     last = chunks[-1]

@@ -290,10 +290,10 @@ def _duplicate_key(path: str, earlier: str) -> Finding:
 
 
 def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
-    from cortex_replay.wire.recording import decode_recorded  # noqa: PLC0415 - most stores need no codec
+    from cortex_replay.wire.recording import decode_recording  # noqa: PLC0415 - most stores need no codec
 
     try:
-        decoded = decode_recorded(wire, asked_model)
+        decoded = decode_recording(wire, asked_model)
     except LlmError as error:
         # By its kind only: the message may be the provider's own words, and those are content.
         reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__

@@ -14,7 +14,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.types import LlmRequest, LlmResponse
 from cortex_replay.wire.body import Body
 from cortex_replay.wire.failures import error_in
-from cortex_replay.wire.shape import Unshaped
+from cortex_replay.wire.shape import WrongShape
 from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 
 __all__ = ["Wire"]
@@ -96,7 +96,7 @@ class Wire:
             raise reported
         try:
             return self.read_answer(document, asked_model, blake3_hex(data))
-        except Unshaped as error:
+        except WrongShape as error:
             raise ResponseParse(f"the answer: {error}") from None
         except InvalidRequest as error:  # a value that no response can hold
             raise ResponseParse(f"the answer: {error.field}: {error.reason}") from None

@@ -18,16 +18,17 @@ __all__ = [
     "content_and_parts",
     "fields_part",
     "is_number",
+    "is_text_list",
     "lift_choice",
     "lift_content",
     "lift_message_list",
     "lift_tool",
-    "optional",
     "parameters",
-    "required_text",
+    "put",
     "take",
     "take_integer",
     "take_stop",
+    "take_text",
     "text_block",
     "verbatim_message",
     "verbatim_of",
@@ -75,13 +76,13 @@ def without_nulls(value: Mapping[str, Any], *dropped: str) -> Block:
     return {name: item for name, item in value.items() if item is not None and name not in dropped}
 
 
-def optional(body: Body, name: str, value: object) -> None:
+def put(body: Body, name: str, value: object) -> None:
     """Put a parameter into a body where the request has it."""
     if value is not None:
         body[name] = value
 
 
-def required_text(rest: Body, name: str) -> str:
+def take_text(rest: Body, name: str) -> str:
     value = rest.pop(name, None)
     if not isinstance(value, str):
         raise InvalidRequest(name, f"expected text, not {kind_of(value)}")
@@ -109,11 +110,11 @@ def take_integer(rest: Body, name: str, least: int = -(2**63)) -> int | None:
 
 def take_stop(rest: Body, name: str) -> tuple[str, ...]:
     """The stop sequences, given as a text or a list."""
-    value = take(rest, name, lambda v: isinstance(v, str) or _is_texts(v)) or ()
+    value = take(rest, name, lambda v: isinstance(v, str) or is_text_list(v)) or ()
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _is_texts(value: object) -> bool:
+def is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 

@@ -16,11 +16,11 @@ def error_in(answer: JsonValue, status: int) -> Upstream | None:
         return None
     error = answer.get("error")
     if isinstance(error, dict) and error:
-        return _made(status, error.get("message"), error.get("type") or error.get("code"))
+        return _error(status, error.get("message"), error.get("type") or error.get("code"))
     if error:  # empty ones are how some servers say that there is none
-        return _made(status, error if isinstance(error, str) else str(error), None)
+        return _error(status, error if isinstance(error, str) else str(error), None)
     if answer.get("type") == "error":  # the error event of Responses is flat
-        return _made(status, answer.get("message"), answer.get("code"))
+        return _error(status, answer.get("message"), answer.get("code"))
     return None
 
 
@@ -36,13 +36,13 @@ def upstream_error(status: int, content_type: str, body: bytes) -> Upstream:
     if isinstance(document, dict):
         for name in ("message", "detail"):
             if isinstance(document.get(name), str):
-                return _made(status, document[name], document.get("type"))
+                return _error(status, document[name], document.get("type"))
     if content_type.startswith("text/plain"):
-        return _made(status, body.decode(errors="replace").strip(), None)
-    return _made(status, f"({content_type or 'no content type'}, {len(body)} bytes)", None)
+        return _error(status, body.decode(errors="replace").strip(), None)
+    return _error(status, f"({content_type or 'no content type'}, {len(body)} bytes)", None)
 
 
-def _made(status: int, message: object, kind: object) -> Upstream:
+def _error(status: int, message: object, kind: object) -> Upstream:
     text = message if isinstance(message, str) else "(no message)"
     # Half of a surrogate pair cannot come: the reader refuses it.
     return Upstream(status, text, kind if isinstance(kind, str) else None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.wire.body import Block
 
-__all__ = ["audio_format", "data_or_url", "lift_audio", "lift_file_data", "lift_url", "only"]
+__all__ = ["check_fields", "encode_audio", "encode_url", "lift_audio", "lift_file_data", "lift_url"]
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
@@ -27,7 +27,7 @@ def lift_file_data(data: object) -> Block:
     return {"file_data": data} if "url" in lifted else lifted
 
 
-def data_or_url(part: Block, where: str) -> str | None:
+def encode_url(part: Block, where: str) -> str | None:
     """The URL for a part's data or URL; the way back of :func:`lift_url`."""
     if isinstance(part.get("data"), str):
         if not isinstance(part.get("media_type"), str):
@@ -45,12 +45,12 @@ def lift_audio(inner: object) -> Block | None:
     return None
 
 
-def audio_format(part: Block) -> Block:
+def encode_audio(part: Block) -> Block:
     """The inverse of :func:`lift_audio`."""
     return {"data": part.get("data"), "format": str(part.get("media_type")).removeprefix("audio/")}
 
 
-def only(part: dict[str, Any], *names: str, where: str) -> None:
+def check_fields(part: dict[str, Any], *names: str, where: str) -> None:
     """Refuse a part with fields that its wire has no place for."""
     for name in part:
         if name not in names and name != "type":

@@ -16,10 +16,10 @@ from cortex_replay.types import LlmResponse, StreamChunk
 from cortex_replay.wire import WIRES
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["decode_failure", "decode_recorded", "recorded_chunks"]
+__all__ = ["decode_chunks", "decode_failure", "decode_recording"]
 
 
-def decode_recorded(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
+def decode_recording(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
     """The answer that a recorded body or stream holds.
 
     Raises:
@@ -30,14 +30,14 @@ def decode_recorded(wire: Mapping[str, JsonValue], asked_model: str) -> LlmRespo
         body = _body(wire)
         _refuse_ambiguity(body)
         return codec.decode_answer(body, asked_model)
-    last = recorded_chunks(wire, asked_model)[-1].response
+    last = decode_chunks(wire, asked_model)[-1].response
     if last is None:
         raise ResponseParse("its stream has no end")
     return last
 
 
-def recorded_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[StreamChunk]:
-    """The chunks of a recorded stream; see :func:`decode_recorded`.
+def decode_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[StreamChunk]:
+    """The chunks of a recorded stream; see :func:`decode_recording`.
 
     Nothing may follow the end: some clients read on, and would get what no reviewer sees.
     """

@@ -1,7 +1,7 @@
 """Looking into JSON that somebody else wrote.
 
 Providers leave fields out, write ``null`` for them, and add new ones. These functions take what is
-there and complain, with :class:`Unshaped`, only where a value that matters has the wrong kind.
+there and complain, with :class:`WrongShape`, only where a value that matters has the wrong kind.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 from cortex_replay.types import TokenUsage
 from cortex_replay.validation import MAX_U32, kind_of
 
-__all__ = ["Unshaped", "count", "objects", "optional_object", "text", "usage_of"]
+__all__ = ["WrongShape", "count", "objects", "optional_object", "text", "usage_of"]
 
 
-class Unshaped(Exception):
+class WrongShape(Exception):
     """A value is not of the kind its place asks for."""
 
 
@@ -24,7 +24,7 @@ def text(document: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Unshaped(f"{name} is {kind_of(value)}, not text")
+        raise WrongShape(f"{name} is {kind_of(value)}, not text")
     return value
 
 
@@ -34,7 +34,7 @@ def optional_object(document: dict[str, Any], name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Unshaped(f"{name} is {kind_of(value)}, not an object")
+        raise WrongShape(f"{name} is {kind_of(value)}, not an object")
     return value
 
 
@@ -44,7 +44,7 @@ def objects(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise Unshaped(f"{name} is not a list of objects")
+        raise WrongShape(f"{name} is not a list of objects")
     return value
 
 

@@ -48,7 +48,7 @@ class SseParser:
                 self.consumed += 1
         buffer = self._buffer
         buffer += data
-        if self._is_at_start and not self._passed_bom():
+        if self._is_at_start and not self._skip_bom():
             return
         start = 0
         while end := _LINE_END.search(buffer, self._looked_at):
@@ -73,7 +73,7 @@ class SseParser:
         if self._data:
             yield self._take()
 
-    def _passed_bom(self) -> bool:
+    def _skip_bom(self) -> bool:
         if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
             return False
         if self._buffer.startswith(_BOM):

@@ -13,7 +13,7 @@ from cortex_replay.errors import InvalidRequest, ResponseParse, Transport
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage, ToolCallDelta
 from cortex_replay.wire.failures import error_in
-from cortex_replay.wire.shape import Unshaped
+from cortex_replay.wire.shape import WrongShape
 
 __all__ = ["CallQueue", "StreamDecoder", "StreamEncoder"]
 
@@ -81,7 +81,7 @@ class StreamDecoder(ABC):
                     yield chunk
                     if self.is_done:
                         return
-            except Unshaped as error:
+            except WrongShape as error:
                 raise ResponseParse(f"an event of the stream: {error}") from None
             except InvalidRequest as error:  # a value that no chunk can hold
                 reason = f"an event of the stream: {error.field}: {error.reason}"
@@ -102,21 +102,21 @@ class StreamDecoder(ABC):
             raise error
         return document
 
-    def _said(self, delta: str) -> Iterator[StreamChunk]:
+    def _add_text(self, delta: str) -> Iterator[StreamChunk]:
         if delta:
             self._text.append(delta)
             yield StreamChunk(delta)
 
-    def _thought(self, reasoning: str) -> Iterator[StreamChunk]:
+    def _add_reasoning(self, reasoning: str) -> Iterator[StreamChunk]:
         if reasoning:
             self._reasoning.append(reasoning)
             yield StreamChunk("", reasoning=reasoning)
 
-    def _called(self, piece: ToolCallDelta) -> Iterator[StreamChunk]:
+    def _add_call(self, piece: ToolCallDelta) -> Iterator[StreamChunk]:
         self._pieces.append(piece)
         yield StreamChunk("", tool_calls=(piece,))
 
-    def _ended(self) -> Iterator[StreamChunk]:
+    def _end(self) -> Iterator[StreamChunk]:
         """The last chunk.
 
         A server that lost its own upstream may end a stream in good form, but cannot say why it ended.
@@ -155,14 +155,14 @@ class CallQueue:
         self._waiting.setdefault(piece.index, []).append(piece)
         if self._open is None and any(waiting.name for waiting in self._waiting[piece.index]):
             self._open = piece.index
-            yield self._joined(piece.index)
+            yield self._join(piece.index)
 
     def rest(self) -> Iterator[ToolCallDelta]:
         """What waited, a whole call each."""
         for index in sorted(self._waiting):
-            yield self._joined(index)
+            yield self._join(index)
 
-    def _joined(self, index: int) -> ToolCallDelta:
+    def _join(self, index: int) -> ToolCallDelta:
         pieces = self._waiting.pop(index)
         call_id = next((piece.id for piece in pieces if piece.id is not None), None)
         name = next((piece.name for piece in pieces if piece.name is not None), "")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
 from cortex_replay.wire.body import Block, Body
-from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
+from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = [
     "FINISH_REASONS",
@@ -34,7 +34,7 @@ _ERROR_TYPES: Final = {
 
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
     if "content" not in answer:
-        raise Unshaped("there is no content")
+        raise WrongShape("there is no content")
     blocks = objects(answer, "content")
     reason = text(answer, "stop_reason") or "end_turn"
     return LlmResponse(

@@ -19,10 +19,10 @@ from cortex_replay.wire.body import (
     lift_message_list,
     lift_tool,
     parameters,
-    required_text,
     take,
     take_integer,
     take_stop,
+    take_text,
     text_block,
     verbatim_message,
     without_nulls,
@@ -37,7 +37,7 @@ WITH_SOURCE: Final = frozenset(["image", "document"])
 
 def lift_request(body: object) -> LlmRequest:
     rest = parameters(body)
-    model = required_text(rest, "model")
+    model = take_text(rest, "model")
     system, odd_system = _lift_system(rest.pop("system", ""))
     messages = lift_message_list(rest.pop("messages", None), "messages", _lift_message)
     leading, messages = split_leading_system(messages)

@@ -8,8 +8,8 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.wire.anthropic.lift import WITH_SOURCE
-from cortex_replay.wire.anthropic.markers import Markers, shortened
-from cortex_replay.wire.body import Block, Body, blocks_of, optional, verbatim_of
+from cortex_replay.wire.anthropic.markers import Markers, simplest_content
+from cortex_replay.wire.body import Block, Body, blocks_of, put, verbatim_of
 
 __all__ = ["encode_request"]
 
@@ -18,16 +18,16 @@ def encode_request(request: LlmRequest) -> Body:
     plan = Markers(request)
     extra = dict(request.extra)
     body: Body = {"model": request.model}
-    optional(body, "max_tokens", request.max_tokens)
+    put(body, "max_tokens", request.max_tokens)
     if "system" in extra:
         body["system"] = extra.pop("system")
     elif request.system:
         body["system"] = plan.system()
     body["messages"] = list(_encode_messages(request, plan))
-    optional(body, "temperature", request.temperature)
-    optional(body, "top_p", request.top_p)
-    optional(body, "top_k", request.top_k)
-    optional(body, "stop_sequences", list(request.stop) or None)
+    put(body, "temperature", request.temperature)
+    put(body, "top_p", request.top_p)
+    put(body, "top_k", request.top_k)
+    put(body, "stop_sequences", list(request.stop) or None)
     if request.tools:
         body["tools"] = plan.tools([dict(tool) if isinstance(tool, dict) else tool for tool in request.tools])
     _encode_choice(body, request, extra)
@@ -58,7 +58,7 @@ def _encode_choice(body: Body, request: LlmRequest, extra: Body) -> None:
         del extra["parallel_tool_calls"]
         inner = encoded if isinstance(encoded, dict) else {"type": "auto"}
         encoded = {**inner, "disable_parallel_tool_use": True}
-    optional(body, "tool_choice", encoded)
+    put(body, "tool_choice", encoded)
 
 
 def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
@@ -124,7 +124,7 @@ def _encode_tool_result(message: LlmMessage, where: str) -> Block:
     result: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id}
     encoded = [_encode_block(block) for block in blocks]
     if encoded:
-        result["content"] = shortened(encoded)
+        result["content"] = simplest_content(encoded)
     if message.is_error:
         result["is_error"] = True
     return result | fields

@@ -10,7 +10,7 @@ import orjson
 from cortex_replay.types import StreamChunk, ToolCallDelta
 from cortex_replay.wire.anthropic.answer import FINISH_REASONS, decode_usage, encode_usage, stop_reason
 from cortex_replay.wire.body import Block
-from cortex_replay.wire.shape import Unshaped, optional_object, text
+from cortex_replay.wire.shape import WrongShape, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
 from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
@@ -51,7 +51,7 @@ class AnthropicStreamDecoder(StreamDecoder):
             case str():
                 pass  # a ping, or an event of tomorrow, which clients are asked to pass over
             case _:
-                raise Unshaped("it has no type")
+                raise WrongShape("it has no type")
         return iter(())
 
     def _count(self, document: dict[str, Any]) -> None:
@@ -62,46 +62,46 @@ class AnthropicStreamDecoder(StreamDecoder):
     def _block_start(self, index: str, block: dict[str, Any]) -> Iterator[StreamChunk]:
         match block.get("type"):
             case "text":
-                return self._said(text(block, "text"))
+                return self._add_text(text(block, "text"))
             case "thinking":
-                return self._thought(text(block, "thinking"))
+                return self._add_reasoning(text(block, "thinking"))
             case "tool_use":
                 self._calls[index] = call = len(self._calls)
-                self._whole_inputs[index] = _dumped(optional_object(block, "input"))
-                return self._called(ToolCallDelta(call, text(block, "id") or None, text(block, "name")))
+                self._whole_inputs[index] = _json_of(optional_object(block, "input"))
+                return self._add_call(ToolCallDelta(call, text(block, "id") or None, text(block, "name")))
         return iter(())
 
     def _delta(self, index: str, delta: dict[str, Any]) -> Iterator[StreamChunk]:
         match delta.get("type"):
             case "text_delta":
-                return self._said(text(delta, "text"))
+                return self._add_text(text(delta, "text"))
             case "thinking_delta":
-                return self._thought(text(delta, "thinking"))
+                return self._add_reasoning(text(delta, "thinking"))
             case "input_json_delta" if index in self._calls:
                 piece = text(delta, "partial_json")
                 if piece:
                     self._whole_inputs.pop(index, None)
-                    return self._called(ToolCallDelta(self._calls[index], arguments=piece))
+                    return self._add_call(ToolCallDelta(self._calls[index], arguments=piece))
         return iter(())
 
     def _block_stop(self, index: str) -> Iterator[StreamChunk]:
         """A call whose arguments came in no piece has those of its start, most often none."""
         if index in self._whole_inputs:
-            return self._called(ToolCallDelta(self._calls[index], arguments=self._whole_inputs.pop(index)))
+            return self._add_call(ToolCallDelta(self._calls[index], arguments=self._whole_inputs.pop(index)))
         return iter(())
 
     def _message_stop(self) -> Iterator[StreamChunk]:
         for index in list(self._whole_inputs):
             yield from self._block_stop(index)
         self._usage = decode_usage(self._counts)
-        yield from self._ended()
+        yield from self._end()
 
 
-def _dumped(given: dict[str, Any]) -> str:
+def _json_of(given: dict[str, Any]) -> str:
     try:
         return orjson.dumps(given).decode()
     except orjson.JSONEncodeError:
-        raise Unshaped("input is nested too deeply") from None
+        raise WrongShape("input is nested too deeply") from None
 
 
 class AnthropicStreamEncoder(StreamEncoder):

@@ -11,7 +11,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
 from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.ndjson import LineParser
-from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
+from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 
 __all__ = ["OllamaStreamDecoder", "OllamaStreamEncoder", "decode_answer", "encode_answer", "encode_error"]
@@ -19,7 +19,7 @@ __all__ = ["OllamaStreamDecoder", "OllamaStreamEncoder", "decode_answer", "encod
 _NO_TIME = "1970-01-01T00:00:00Z"
 
 
-def _said(answer: dict[str, Any], is_chat: bool) -> tuple[str, str, list[Block]]:
+def _content_of(answer: dict[str, Any], is_chat: bool) -> tuple[str, str, list[Block]]:
     """The text, the thinking and the tool calls of an answer, or of a line of one."""
     message = optional_object(answer, "message") if is_chat else answer
     return (
@@ -31,10 +31,10 @@ def _said(answer: dict[str, Any], is_chat: bool) -> tuple[str, str, list[Block]]
 
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str, *, is_chat: bool) -> LlmResponse:
     if not isinstance(answer.get("message" if is_chat else "response"), dict if is_chat else str):
-        raise Unshaped("there is no message" if is_chat else "there is no response")
+        raise WrongShape("there is no message" if is_chat else "there is no response")
     if answer.get("done") is not True:
-        raise Unshaped("it is not done")
-    said, thinking, calls = _said(answer, is_chat)
+        raise WrongShape("it is not done")
+    said, thinking, calls = _content_of(answer, is_chat)
     return LlmResponse(
         text=said,
         parsed_json=None,
@@ -75,7 +75,7 @@ def encode_answer(response: LlmResponse, _answer_id: str, *, is_chat: bool) -> B
         _encode_call(call.id, call.name, call.arguments, i) for i, call in enumerate(response.tool_calls)
     ]
     line = _line(response.model, is_chat, response.text, response.reasoning, calls)
-    return line | _end(response)
+    return line | _end_fields(response)
 
 
 def _line(model: str, is_chat: bool, said: str, thinking: str | None, calls: list[Block]) -> Body:
@@ -88,7 +88,7 @@ def _line(model: str, is_chat: bool, said: str, thinking: str | None, calls: lis
     return (head | {"message": message} if is_chat else head | message) | {"done": False}
 
 
-def _end(response: LlmResponse) -> Block:
+def _end_fields(response: LlmResponse) -> Block:
     reason = response.finish_reason or "stop"
     end: Block = {"done": True, "done_reason": "stop" if reason == "tool_calls" else reason}
     if response.usage is not None:
@@ -118,19 +118,19 @@ class OllamaStreamDecoder(StreamDecoder):
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         document = self._document(event)
-        said, thinking, calls = _said(document, self._is_chat)
+        said, thinking, calls = _content_of(document, self._is_chat)
         self._model = text(document, "model") or self._model
-        yield from self._thought(thinking)
-        yield from self._said(said)
+        yield from self._add_reasoning(thinking)
+        yield from self._add_text(said)
         for call in calls:
             whole = _decode_call(call)
             piece = ToolCallDelta(self._calls, whole.id, whole.name, compact(whole.arguments))
             self._calls += 1
-            yield from self._called(piece)
+            yield from self._add_call(piece)
         if document.get("done") is True:
             self._usage = _decode_usage(document)
             self._finish_reason = _finish_reason(document, self._calls > 0)
-            yield from self._ended()
+            yield from self._end()
 
 
 class OllamaStreamEncoder(StreamEncoder):
@@ -148,7 +148,7 @@ class OllamaStreamEncoder(StreamEncoder):
         self._pieces += chunk.tool_calls
         lines = b""
         if chunk.delta or chunk.reasoning:
-            lines += self._dumped(_line(self._model, self._is_chat, chunk.delta, chunk.reasoning, []))
+            lines += self._line_bytes(_line(self._model, self._is_chat, chunk.delta, chunk.reasoning, []))
         if chunk.response is None:
             return lines
         calls = [
@@ -156,10 +156,10 @@ class OllamaStreamEncoder(StreamEncoder):
             for i, call in enumerate(ToolCallDelta.join(self._pieces))
         ]
         if calls:
-            lines += self._dumped(_line(self._model, self._is_chat, "", None, calls))
-        end = _line(self._model, self._is_chat, "", None, []) | _end(chunk.response)
-        return lines + self._dumped(end)
+            lines += self._line_bytes(_line(self._model, self._is_chat, "", None, calls))
+        end = _line(self._model, self._is_chat, "", None, []) | _end_fields(chunk.response)
+        return lines + self._line_bytes(end)
 
     @staticmethod
-    def _dumped(line: Body) -> bytes:
+    def _line_bytes(line: Body) -> bytes:
         return orjson.dumps(line) + b"\n"

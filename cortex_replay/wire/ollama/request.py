@@ -15,14 +15,15 @@ from cortex_replay.wire.body import (
     content_and_parts,
     fields_part,
     is_number,
+    is_text_list,
     lift_message_list,
     lift_tool,
-    optional,
     parameters,
-    required_text,
+    put,
     take,
     take_integer,
     take_stop,
+    take_text,
     text_block,
     verbatim_message,
     verbatim_of,
@@ -43,15 +44,15 @@ def lift_chat(body: object) -> LlmRequest:
     leading, messages = split_leading_system(lifted)
     if not all(map(is_plain_system, leading)):
         rest["system"] = raw_messages[: len(leading)]
-    return _lifted(rest, join_system(system_texts(leading)), messages)
+    return _lift(rest, join_system(system_texts(leading)), messages)
 
 
 def lift_generate(body: object) -> LlmRequest:
     rest = {name: value for name, value in parameters(body).items() if not _is_unused(name, value)}
-    prompt = required_text(rest, "prompt") if "prompt" in rest else ""
-    system = required_text(rest, "system") if "system" in rest else ""
-    text, parts = content_and_parts(_with_images(prompt, take(rest, "images", _is_texts)))
-    return _lifted(rest, system, [LlmMessage(LlmRole.USER, text, parts=parts)])
+    prompt = take_text(rest, "prompt") if "prompt" in rest else ""
+    system = take_text(rest, "system") if "system" in rest else ""
+    text, parts = content_and_parts(_with_images(prompt, take(rest, "images", is_text_list)))
+    return _lift(rest, system, [LlmMessage(LlmRole.USER, text, parts=parts)])
 
 
 def _is_unused(name: str, value: object) -> bool:
@@ -61,8 +62,8 @@ def _is_unused(name: str, value: object) -> bool:
     )
 
 
-def _lifted(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
-    model = required_text(rest, "model")
+def _lift(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
+    model = take_text(rest, "model")
     options = take(rest, "options", lambda v: isinstance(v, dict)) or {}
     options = without_nulls(options)
     schema = take(rest, "format", lambda v: isinstance(v, dict))
@@ -90,10 +91,6 @@ def _lifted(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
     )
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 def _with_images(text: str, images: list[str] | None) -> list[Block]:
     blocks = [text_block(text)] if text or not images else []
     return blocks + [{"type": "image", "data": data} for data in images or ()]
@@ -114,7 +111,7 @@ class _MessageLift:
             return
         known = ["role", "content", "tool_calls"]
         images = message.get("images")
-        if _is_texts(images):
+        if is_text_list(images):
             known.append("images")
         blocks = _with_images(content or "", images if "images" in known else None)
         text, parts = content_and_parts(blocks)
@@ -145,7 +142,7 @@ def encode_chat(request: LlmRequest) -> Body:
         _encode_message(message, f"messages[{i}]", tool_names.get)
         for i, message in enumerate(request.messages)
     ]
-    return _encoded(request, {"model": request.model, "messages": leading + messages}, extra)
+    return _encode(request, {"model": request.model, "messages": leading + messages}, extra)
 
 
 def encode_generate(request: LlmRequest) -> Body:
@@ -158,23 +155,23 @@ def encode_generate(request: LlmRequest) -> Body:
     body: Body = {"model": request.model, "prompt": prompt.get("content")}
     if request.system:
         body["system"] = request.system
-    optional(body, "images", prompt.get("images"))
-    return _encoded(request, body, dict(request.extra))
+    put(body, "images", prompt.get("images"))
+    return _encode(request, body, dict(request.extra))
 
 
-def _encoded(request: LlmRequest, body: Body, extra: Body) -> Body:
+def _encode(request: LlmRequest, body: Body, extra: Body) -> Body:
     options: Body = {}
-    optional(options, "temperature", request.temperature)
-    optional(options, "num_predict", request.max_tokens)
-    optional(options, "stop", list(request.stop) or None)
-    optional(options, "top_p", request.top_p)
-    optional(options, "top_k", request.top_k)
-    optional(options, "seed", request.seed)
+    put(options, "temperature", request.temperature)
+    put(options, "num_predict", request.max_tokens)
+    put(options, "stop", list(request.stop) or None)
+    put(options, "top_p", request.top_p)
+    put(options, "top_k", request.top_k)
+    put(options, "seed", request.seed)
     if isinstance(extra.get("options"), dict):
         options = extra.pop("options") | options
     if options:
         body["options"] = options
-    optional(body, "format", request.json_schema)
+    put(body, "format", request.json_schema)
     if request.tools:
         body["tools"] = [encode_tool(tool) for tool in request.tools]
     for name, value in extra.items():
@@ -204,12 +201,12 @@ def _encode_message(
                 raise InvalidRequest(
                     f"{where}.parts", f"ollama cannot carry a block of type {block.get('type')}"
                 )
-    optional(encoded, "images", images or None)
+    put(encoded, "images", images or None)
     if message.tool_calls:
         encoded["tool_calls"] = [_encode_call(call, i) for i, call in enumerate(message.tool_calls)]
     if message.tool_call_id is not None:
         encoded["tool_call_id"] = message.tool_call_id
-        optional(encoded, "tool_name", tool_name_of(message.tool_call_id))
+        put(encoded, "tool_name", tool_name_of(message.tool_call_id))
     return encoded | fields
 
 

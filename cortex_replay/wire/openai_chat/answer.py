@@ -7,7 +7,7 @@ from typing import Any
 from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
 from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.calls import arguments_of, arguments_text
-from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
+from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "encode_usage", "reasoning_in"]
 
@@ -15,10 +15,10 @@ __all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "en
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
     choices = objects(answer, "choices")
     if not choices:
-        raise Unshaped("there is no choice")
+        raise WrongShape("there is no choice")
     message = optional_object(choices[0], "message")
     if not message:
-        raise Unshaped("the first choice has no message")
+        raise WrongShape("the first choice has no message")
     calls = tuple(_decode_call(call) for call in objects(message, "tool_calls"))
     refusal = text(message, "refusal")
     reason = "refusal" if refusal else text(choices[0], "finish_reason")

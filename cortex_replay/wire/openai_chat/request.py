@@ -18,19 +18,26 @@ from cortex_replay.wire.body import (
     lift_content,
     lift_message_list,
     lift_tool,
-    optional,
     parameters,
-    required_text,
+    put,
     take,
     take_integer,
     take_stop,
+    take_text,
     verbatim_message,
     verbatim_of,
     without_nulls,
 )
 from cortex_replay.wire.calls import arguments_text, encode_tool, lift_calls
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
-from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_file_data, lift_url, only
+from cortex_replay.wire.media import (
+    check_fields,
+    encode_audio,
+    encode_url,
+    lift_audio,
+    lift_file_data,
+    lift_url,
+)
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -46,7 +53,7 @@ _ROLES: Final = {
 
 def lift_request(body: object) -> LlmRequest:
     rest = parameters(body)
-    model = required_text(rest, "model")
+    model = take_text(rest, "model")
     raw_messages = rest.pop("messages", None)
     leading, messages = split_leading_system(lift_message_list(raw_messages, "messages", _lift_message))
     if not all(map(is_plain_system, leading)):
@@ -83,11 +90,11 @@ def _lift_message(message: Block) -> Iterator[LlmMessage]:
     calls: tuple[ToolCall, ...] = ()
     call_id = None
     if role is LlmRole.ASSISTANT:
-        known += _absent_when_empty(message)
-        if _is_said(message, "refusal"):
+        known += _empty_fields(message)
+        if _has_text(message, "refusal"):
             known.append("refusal")
             parts = (*blocks, {"type": "refusal", "refusal": message["refusal"]})
-        reasoning = next((n for n in ("reasoning_content", "reasoning") if _is_said(message, n)), None)
+        reasoning = next((n for n in ("reasoning_content", "reasoning") if _has_text(message, n)), None)
         if reasoning is not None:
             known.append(reasoning)
             parts = ({"type": "thinking", "thinking": message[reasoning]}, *parts)
@@ -102,13 +109,13 @@ def _lift_message(message: Block) -> Iterator[LlmMessage]:
     yield LlmMessage(role, text, parts=parts, tool_calls=calls, tool_call_id=call_id)
 
 
-def _absent_when_empty(message: Block) -> list[str]:
+def _empty_fields(message: Block) -> list[str]:
     """What servers write into an answer that has none of it, and clients send back."""
     names = ("reasoning_content", "reasoning", "refusal", "annotations", "tool_calls")
     return [name for name in names if message.get(name) in ("", [])]
 
 
-def _is_said(message: Block, name: str) -> bool:
+def _has_text(message: Block, name: str) -> bool:
     return isinstance(message.get(name), str) and message[name] != ""
 
 
@@ -141,19 +148,17 @@ def encode_request(request: LlmRequest, max_tokens_field: str) -> Body:
     body["messages"] = leading + [
         _encode_message(m, f"messages[{i}]") for i, m in enumerate(request.messages)
     ]
-    optional(body, "temperature", request.temperature)
+    put(body, "temperature", request.temperature)
     # Where both names were used, the second stands in extra.
-    optional(body, "max_tokens" if "max_completion_tokens" in extra else max_tokens_field, request.max_tokens)
-    optional(body, "top_p", request.top_p)
-    optional(body, "top_k", request.top_k)
-    optional(body, "seed", request.seed)
-    optional(body, "stop", list(request.stop) or None)
+    put(body, "max_tokens" if "max_completion_tokens" in extra else max_tokens_field, request.max_tokens)
+    put(body, "top_p", request.top_p)
+    put(body, "top_k", request.top_k)
+    put(body, "seed", request.seed)
+    put(body, "stop", list(request.stop) or None)
     if request.tools:
         body["tools"] = [encode_tool(tool) for tool in request.tools]
     choice = request.tool_choice
-    optional(
-        body, "tool_choice", encode_choice(choice, lambda n: {"type": "function", "function": {"name": n}})
-    )
+    put(body, "tool_choice", encode_choice(choice, lambda n: {"type": "function", "function": {"name": n}}))
     if request.json_schema is not None:
         form = encode_schema(request, extra)
         body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -196,17 +201,17 @@ def _encode_call(call: ToolCall, where: str) -> Block:
 def _encode_block(block: dict[str, Any], where: str) -> Block:
     match block.get("type"):
         case "image":
-            only(block, "data", "media_type", "url", "detail", where=where)
-            inner = without_nulls({"url": data_or_url(block, where), "detail": block.get("detail")})
+            check_fields(block, "data", "media_type", "url", "detail", where=where)
+            inner = without_nulls({"url": encode_url(block, where), "detail": block.get("detail")})
             return {"type": "image_url", "image_url": inner}
         case "audio":
-            only(block, "data", "media_type", where=where)
-            return {"type": "input_audio", "input_audio": audio_format(block)}
+            check_fields(block, "data", "media_type", where=where)
+            return {"type": "input_audio", "input_audio": encode_audio(block)}
         case "document":
-            only(block, "data", "media_type", "file_data", "file_id", "filename", where=where)
+            check_fields(block, "data", "media_type", "file_data", "file_id", "filename", where=where)
             file = without_nulls(block, "type", "data", "media_type")
             if "data" in block:
-                file["file_data"] = data_or_url(block, where)
+                file["file_data"] = encode_url(block, where)
             return {"type": "file", "file": file}
         case "thinking" | "redacted_thinking" | "tool_use" | "verbatim":
             raise InvalidRequest(where, f"openai-chat cannot carry a block of type {block['type']} here")

@@ -29,7 +29,7 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         if event.strip() == _DONE:
-            yield from self._ended()
+            yield from self._end()
             return
         document = self._document(event)
         self._model = text(document, "model") or self._model
@@ -40,11 +40,11 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[StreamChunk]:
         delta = optional_object(choice, "delta")
-        yield from self._thought(reasoning_in(delta))
-        yield from self._said(text(delta, "content"))
+        yield from self._add_reasoning(reasoning_in(delta))
+        yield from self._add_text(text(delta, "content"))
         if refusal := text(delta, "refusal"):
             self._finish_reason = "refusal"
-            yield from self._said(refusal)
+            yield from self._add_text(refusal)
         for call in objects(delta, "tool_calls"):
             yield from self._call(call)
         if (reason := text(choice, "finish_reason")) and self._finish_reason != "refusal":
@@ -55,7 +55,7 @@ class ChatStreamDecoder(StreamDecoder):
         function = optional_object(call, "function")
         name = text(function, "name") or None
         number = self._number_of(call.get("index"), call_id, name)
-        yield from self._called(ToolCallDelta(number, call_id, name, text(function, "arguments")))
+        yield from self._add_call(ToolCallDelta(number, call_id, name, text(function, "arguments")))
 
     def _number_of(self, index: object, call_id: str | None, name: str | None) -> int:
         """Which call a piece belongs to. Some servers give no index, or the same for all calls; then

@@ -10,7 +10,7 @@ from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
 from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.failures import error_in
-from cortex_replay.wire.shape import Unshaped, count, objects, optional_object, text, usage_of
+from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = [
     "decode_answer",
@@ -18,7 +18,7 @@ __all__ = [
     "encode_answer",
     "encode_usage",
     "finish_reason_of",
-    "raise_if_failed",
+    "raise_for_failure",
 ]
 
 _REASONS: Final = {"max_output_tokens": "length"}
@@ -27,9 +27,9 @@ _COMPLETE: Final = ("stop", "tool_calls", "refusal")
 
 
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
-    raise_if_failed(answer)
+    raise_for_failure(answer)
     if not isinstance(answer.get("output"), list):
-        raise Unshaped("there is no output")
+        raise WrongShape("there is no output")
     items = objects(answer, "output")
     said = [block for item in items if item.get("type") == "message" for block in objects(item, "content")]
     calls = tuple(_decode_call(item) for item in items if item.get("type") == "function_call")
@@ -46,7 +46,7 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
     )
 
 
-def raise_if_failed(answer: dict[str, Any]) -> None:
+def raise_for_failure(answer: dict[str, Any]) -> None:
     """A response that is not whole is an error, whatever the status of the HTTP answer."""
     if (error := error_in(answer, 200)) is not None:
         raise error

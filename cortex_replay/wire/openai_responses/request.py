@@ -22,18 +22,25 @@ from cortex_replay.wire.body import (
     lift_choice,
     lift_content,
     lift_tool,
-    optional,
     parameters,
-    required_text,
+    put,
     take,
     take_integer,
+    take_text,
     verbatim_message,
     verbatim_of,
     without_nulls,
 )
 from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
-from cortex_replay.wire.media import audio_format, data_or_url, lift_audio, lift_file_data, lift_url, only
+from cortex_replay.wire.media import (
+    check_fields,
+    encode_audio,
+    encode_url,
+    lift_audio,
+    lift_file_data,
+    lift_url,
+)
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -50,7 +57,7 @@ _FROM_THE_CALLER: Final = ("_output", "_response")
 
 def lift_request(body: object) -> LlmRequest:
     rest = parameters(body)
-    model = required_text(rest, "model")
+    model = take_text(rest, "model")
     instructions = take(rest, "instructions", lambda v: isinstance(v, str)) or ""
     items = rest.pop("input", [])
     if isinstance(items, str):
@@ -109,25 +116,25 @@ class _Turn:
 
     def _start(self) -> None:
         self._items: list[Block] = []
-        self._said: tuple[str, tuple[Block, ...]] | None = None
+        self._message: tuple[str, tuple[Block, ...]] | None = None
         self._calls: list[ToolCall] = []
 
     def item(self, item: Block) -> None:
-        if self._said is not None or self._calls:
+        if self._message is not None or self._calls:
             self.end()
         self._items.append({"type": "verbatim", "verbatim": item})
 
     def message(self, text: str, parts: tuple[Block, ...]) -> None:
-        if self._said is not None or self._calls:
+        if self._message is not None or self._calls:
             self.end()
-        self._said = text, parts
+        self._message = text, parts
 
     def call(self, call: ToolCall) -> None:
         self._calls.append(call)
 
     def end(self) -> None:
-        if self._items or self._said is not None or self._calls:
-            text, parts = self._said or ("", ())
+        if self._items or self._message is not None or self._calls:
+            text, parts = self._message or ("", ())
             parts = (*self._items, *parts)
             self._messages.append(LlmMessage(LlmRole.ASSISTANT, text, parts=parts, tool_calls=self._calls))
             self._start()
@@ -199,14 +206,12 @@ def encode_request(request: LlmRequest) -> Body:
     for i, message in enumerate(request.messages):
         items += _encode_message(message, f"messages[{i}]")
     body["input"] = items
-    optional(body, "temperature", request.temperature)
-    optional(body, "max_output_tokens", request.max_tokens)
-    optional(body, "top_p", request.top_p)
+    put(body, "temperature", request.temperature)
+    put(body, "max_output_tokens", request.max_tokens)
+    put(body, "top_p", request.top_p)
     if request.tools:
         body["tools"] = [_encode_tool(tool) for tool in request.tools]
-    optional(
-        body, "tool_choice", encode_choice(request.tool_choice, lambda n: {"type": "function", "name": n})
-    )
+    put(body, "tool_choice", encode_choice(request.tool_choice, lambda n: {"type": "function", "name": n}))
     if request.json_schema is not None:
         text = extra.pop("text", {})
         form = {"type": "json_schema", **encode_schema(request, extra)}
@@ -233,11 +238,11 @@ def _encode_message(message: LlmMessage, where: str) -> list[Body]:
         if message.tool_call_id is None:
             raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
         output = {"type": "function_call_output", "call_id": message.tool_call_id}
-        return [*items, output | {"output": _shortened(content)} | fields]
+        return [*items, output | {"output": _simplest_content(content)} | fields]
     if content or fields or not (items or message.tool_calls):
         # The type may be left out by the standard, but not every server knows that.
         head = {"type": "message", "role": message.role.value}
-        items.append(head | {"content": _shortened(content)} | fields)
+        items.append(head | {"content": _simplest_content(content)} | fields)
     for call in message.tool_calls:
         if call.id is None:
             raise InvalidRequest(f"{where}.tool_calls", "openai-responses needs an id for every tool call")
@@ -246,7 +251,7 @@ def _encode_message(message: LlmMessage, where: str) -> list[Body]:
     return items
 
 
-def _shortened(content: list[Block]) -> str | list[Block]:
+def _simplest_content(content: list[Block]) -> str | list[Block]:
     """A single plain text as a string."""
     if not content:
         return ""
@@ -263,24 +268,20 @@ def _encode_block(block: dict[str, Any], role: LlmRole, where: str) -> Block:
             text = {"type": "output_text" if role is LlmRole.ASSISTANT else "input_text"}
             return block | text if isinstance(block.get("text"), str) else block
         case "image":
-            only(block, "data", "media_type", "url", "file_id", "detail", where=where)
+            check_fields(block, "data", "media_type", "url", "file_id", "detail", where=where)
             image = without_nulls(block, "data", "media_type", "url")
-            return image | {"type": "input_image", **_named(image_url=data_or_url(block, where))}
+            return image | {"type": "input_image", **without_nulls({"image_url": encode_url(block, where)})}
         case "document":
-            only(
+            check_fields(
                 block, "data", "media_type", "file_data", "url", "file_id", "filename", "detail", where=where
             )
             file = without_nulls(block, "data", "media_type", "url") | {"type": "input_file"}
             if "data" in block:
-                return file | {"file_data": data_or_url(block, where)}
-            return file | _named(file_url=block.get("url"))
+                return file | {"file_data": encode_url(block, where)}
+            return file | without_nulls({"file_url": block.get("url")})
         case "audio":
-            only(block, "data", "media_type", where=where)
-            return {"type": "input_audio", "input_audio": audio_format(block)}
+            check_fields(block, "data", "media_type", where=where)
+            return {"type": "input_audio", "input_audio": encode_audio(block)}
         case "thinking" | "redacted_thinking" | "tool_use":
             raise InvalidRequest(where, f"openai-responses cannot carry a block of type {block['type']}")
     return block
-
-
-def _named(**fields: str | None) -> Block:
-    return without_nulls(fields)

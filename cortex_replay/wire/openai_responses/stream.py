@@ -17,11 +17,11 @@ from cortex_replay.wire.openai_responses.answer import (
     decode_usage,
     finish_reason_of,
     message_item,
-    raise_if_failed,
+    raise_for_failure,
     reasoning_item,
     response_object,
 )
-from cortex_replay.wire.shape import Unshaped, optional_object, text
+from cortex_replay.wire.shape import WrongShape, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
 from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
@@ -45,12 +45,12 @@ class ResponsesStreamDecoder(StreamDecoder):
         document = self._document(event)
         kind = document.get("type")
         if kind == "response.output_text.delta":
-            return self._said(text(document, "delta"))
+            return self._add_text(text(document, "delta"))
         if kind == "response.refusal.delta":
             self._is_refusal = True
-            return self._said(text(document, "delta"))
+            return self._add_text(text(document, "delta"))
         if kind in _THOUGHTS:
-            return self._thought(text(document, "delta"))
+            return self._add_reasoning(text(document, "delta"))
         if kind == "response.function_call_arguments.delta":
             return self._arguments(_place(document), text(document, "delta"))
         if kind in ("response.output_item.added", "response.output_item.done"):
@@ -61,7 +61,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         if kind in _LAST:
             return self._last(optional_object(document, "response"))
         if not isinstance(kind, str):
-            raise Unshaped("it has no type")
+            raise WrongShape("it has no type")
         return iter(())
 
     def _item(self, index: str, item: dict[str, Any], is_whole: bool) -> Iterator[StreamChunk]:
@@ -71,36 +71,36 @@ class ResponsesStreamDecoder(StreamDecoder):
             self._calls[index] = len(self._calls)
             self._without_arguments.add(index)
             name, call_id = text(item, "name"), text(item, "call_id") or None
-            yield from self._called(ToolCallDelta(self._calls[index], call_id, name))
+            yield from self._add_call(ToolCallDelta(self._calls[index], call_id, name))
         if is_whole and index in self._without_arguments:  # they came in no other event
             yield from self._arguments(index, text(item, "arguments"))
 
     def _arguments(self, index: str, piece: str) -> Iterator[StreamChunk]:
         if piece and index in self._calls:
             self._without_arguments.discard(index)
-            yield from self._called(ToolCallDelta(self._calls[index], arguments=piece))
+            yield from self._add_call(ToolCallDelta(self._calls[index], arguments=piece))
 
     def _last(self, response: dict[str, Any]) -> Iterator[StreamChunk]:
         """The end, which repeats the whole answer; a server may have said it in no other event."""
-        raise_if_failed(response)
+        raise_for_failure(response)
         if isinstance(response.get("output"), list):
             whole = decode_answer(response, self._model, "")
-            yield from self._unsaid(whole)
+            yield from self._missing_chunks(whole)
             if whole.finish_reason == "refusal":
                 self._is_refusal = True
         self._model = text(response, "model") or self._model
         self._usage = decode_usage(optional_object(response, "usage"))
         self._finish_reason = finish_reason_of(response, bool(self._calls), self._is_refusal)
-        yield from self._ended()
+        yield from self._end()
 
-    def _unsaid(self, whole: LlmResponse) -> Iterator[StreamChunk]:
+    def _missing_chunks(self, whole: LlmResponse) -> Iterator[StreamChunk]:
         """What the whole answer has and no event had. What both have must be the same."""
         if not self._text:
-            yield from self._said(whole.text)
+            yield from self._add_text(whole.text)
         if not self._calls:
             for number, call in enumerate(whole.tool_calls):
                 self._calls[f"call {number}"] = number
-                yield from self._called(ToolCallDelta.whole(number, call))
+                yield from self._add_call(ToolCallDelta.whole(number, call))
         said = ("".join(self._text), ToolCallDelta.join(self._pieces))
         is_empty = not whole.text and not whole.tool_calls  # as some servers leave it at the end
         if not is_empty and said != (whole.text, whole.tool_calls):
