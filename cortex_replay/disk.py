@@ -32,7 +32,7 @@ __all__ = [
     "anchor_of",
     "append_to",
     "scratch_folder",
-    "write_whole",
+    "write_file",
 ]
 
 PRIVATE: Final = 0o600
@@ -135,7 +135,7 @@ class Folder:
             finally:
                 if parent is not self:
                     parent.close()
-        return self._again() if folder is self else folder
+        return self._reopen() if folder is self else folder
 
     def folder(self, name: str) -> Folder:
         """The child folder ``name``."""
@@ -206,7 +206,7 @@ class Folder:
 
     def read(self, name: str, max_bytes: int = -1) -> bytes:
         """The whole of a plain file, or as much of it as is asked for."""
-        descriptor = self._plain(name, READ_FLAGS)
+        descriptor = self._open_plain(name, READ_FLAGS)
         try:
             blocks = []
             while max_bytes and (block := os.read(descriptor, 2**20 if max_bytes < 0 else max_bytes)):
@@ -218,14 +218,16 @@ class Folder:
 
     def open_plain(self, name: str) -> int:
         """A descriptor to read a plain file by."""
-        return self._plain(name, READ_FLAGS)
+        return self._open_plain(name, READ_FLAGS)
 
     def open_private(self, name: str) -> int:
         """A descriptor of a private file to lock or to write over, made where it is missing.
 
         One that has another name elsewhere is refused: who writes here would write there.
         """
-        descriptor = self._plain(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | _SAFE, PRIVATE)
+        descriptor = self._open_plain(
+            name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | _SAFE, PRIVATE
+        )
         if os.fstat(descriptor).st_nlink > 1:
             os.close(descriptor)
             raise OSError(errno.EMLINK, "is a hard link to another file", f"{self.path}{os.sep}{name}")
@@ -244,7 +246,7 @@ class Folder:
     def append(self, name: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write at the end of a plain file, made where it is missing."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _SAFE
-        _write(self._plain(name, flags, mode), data, durable=False)
+        _write(self._open_plain(name, flags, mode), data, durable=False)
 
     def replace(
         self, name: str, data: bytes, temporary: str, *, mode: int = 0o644, durable: bool = True
@@ -318,7 +320,7 @@ class Folder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _again(self) -> Folder:
+    def _reopen(self) -> Folder:
         return Folder(self.path, None if self._descriptor is None else os.dup(self._descriptor))
 
     def _at(self, name: str) -> str:
@@ -335,7 +337,7 @@ class Folder:
             error.filename = f"{self.path}{os.sep}{name}"
             raise
 
-    def _plain(self, name: str, flags: int, mode: int = 0o644) -> int:
+    def _open_plain(self, name: str, flags: int, mode: int = 0o644) -> int:
         descriptor = self._open(name, flags, mode)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -343,7 +345,7 @@ class Folder:
         return descriptor
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool = False) -> None:
+def write_file(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool = False) -> None:
     """Put ``data`` at a path that the user named, in the place of a plain file that may be there.
 
     Raises:
@@ -358,7 +360,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool
 
 
 def append_to(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write at the end of a file that the user named; see :func:`write_whole`."""
+    """Write at the end of a file that the user named; see :func:`write_file`."""
     absolute = absolute_path(path)
     with Folder.reach(absolute.parent) as folder:
         folder.append(absolute.name, data, mode=mode)

@@ -28,7 +28,7 @@ from cortex_replay.errors import InvalidRequest
 if TYPE_CHECKING:
     import regex
 
-__all__ = ["Expression", "Unsound"]
+__all__ = ["Expression", "PatternError"]
 
 SECONDS: Final = 2.0
 """What one search of one text may take; honest patterns take milliseconds."""
@@ -43,11 +43,11 @@ _ASCII_CLASSES: Final = {"DIGIT": "0-9", "SPACE": r" \t-\r", "WORD": "0-9A-Z_a-z
 _CLASSES: Final = {"DIGIT": r"\d", "SPACE": _SPACE, "WORD": _WORD}
 _LAST_CASED: Final = 0x20000
 """Behind it stand scripts without case."""
-_LOOKS: Final = {1: "", -1: "<"}
-_CATCHING: Final = Lock()
+_LOOK_SIGNS: Final = {1: "", -1: "<"}
+_WARNINGS_LOCK: Final = Lock()
 
 
-class Unsound(ValueError):
+class PatternError(ValueError):
     """A text that is no regular expression, or none that is run."""
 
 
@@ -59,18 +59,18 @@ class Expression:
         where: The setting that it stands in, for a message.
 
     Raises:
-        Unsound: It is no regular expression, will mean another thing in a later Python, or is too large.
+        PatternError: It is no regular expression, will mean another thing in a later Python, or is too large.
     """
 
     def __init__(self, pattern: str, where: str) -> None:
         self.pattern = pattern
         self.where = where
         self._stopped: InvalidRequest | None = None
-        self._ascii, self.groups, self.names = _prepared(pattern, True)
+        self._ascii, self.groups, self.names = _compile(pattern, True)
 
     @cached_property
     def _any(self) -> regex.Pattern[str]:
-        return _prepared(self.pattern, False)[0]
+        return _compile(self.pattern, False)[0]
 
     def search(self, text: str) -> regex.Match[str] | None:
         """The first match.
@@ -117,29 +117,29 @@ def _limit(text: str) -> float:
 
 
 @lru_cache(maxsize=512)
-def _prepared(pattern: str, is_ascii: bool) -> tuple[regex.Pattern[str], int, Mapping[str, int]]:
+def _compile(pattern: str, is_ascii: bool) -> tuple[regex.Pattern[str], int, Mapping[str, int]]:
     """The pattern for texts of ASCII alone, for which there are shorter words, or for all."""
     import regex  # noqa: PLC0415 - most have no patterns of their own
 
-    parsed = _parsed(pattern)
+    parsed = _parse(pattern)
     written = _Writer(is_ascii=is_ascii).sequence(parsed, parsed.state.flags)
     try:
         compiled = regex.compile(written, regex.VERSION0, cache_pattern=False)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise Unsound(f"it cannot be run with a limit: {error}") from None
+        raise PatternError(f"it cannot be run with a limit: {error}") from None
     return compiled, parsed.state.groups - 1, dict(parsed.state.groupdict)
 
 
-def _parsed(pattern: str) -> Any:
+def _parse(pattern: str) -> Any:
     try:
         # Warnings are caught for the whole process; so once for each pattern, and by one thread at a time.
-        with _CATCHING, warnings.catch_warnings():
+        with _WARNINGS_LOCK, warnings.catch_warnings():
             warnings.simplefilter("error")  # it will mean something else one day
             return _parser.parse(pattern)
     except (re.error, Warning) as error:
-        raise Unsound(str(error)) from None
+        raise PatternError(str(error)) from None
     except (OverflowError, RecursionError):
-        raise Unsound("it is too large") from None
+        raise PatternError("it is too large") from None
 
 
 class _Writer:
@@ -154,7 +154,7 @@ class _Writer:
     def sequence(self, items: Any, flags: int) -> str:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise Unsound("it is nested too deeply")
+            raise PatternError("it is nested too deeply")
         written = "".join([self._one(str(kind), value, flags) for kind, value in items])
         self._depth -= 1
         return written
@@ -162,15 +162,15 @@ class _Writer:
     def _one(self, kind: str, value: Any, flags: int) -> str:
         self._weight += self._factor
         if self._weight > _MOST_WEIGHT:
-            raise Unsound("it is too large")
+            raise PatternError("it is too large")
         write = getattr(self, f"_{kind.lower()}", None)
         if write is None:
-            raise Unsound(f"it has a part that cannot be run with a limit: {kind.lower()}")
+            raise PatternError(f"it has a part that cannot be run with a limit: {kind.lower()}")
         written: str = write(value, flags)
         return written
 
     def _literal(self, code: int, flags: int) -> str:
-        alike = self._alike(code, code, flags)
+        alike = self._other_cases(code, code, flags)
         return f"[{_character(code)}{alike}]" if alike else _character(code)
 
     def _not_literal(self, code: int, flags: int) -> str:
@@ -203,9 +203,9 @@ class _Writer:
 
     def _range(self, first: int, last: int, flags: int) -> str:
         written = _character(first) if first == last else f"{_character(first)}-{_character(last)}"
-        return written + self._alike(first, last, flags)
+        return written + self._other_cases(first, last, flags)
 
-    def _alike(self, first: int, last: int, flags: int) -> str:
+    def _other_cases(self, first: int, last: int, flags: int) -> str:
         """What a range also matches where case makes no difference."""
         if not flags & re.IGNORECASE:
             return ""
@@ -230,7 +230,7 @@ class _Writer:
     def _subpattern(self, value: Any, flags: int) -> str:
         group, added, removed, items = value
         if added & (re.ASCII | re.UNICODE):  # where Python's engine is of two minds about sets
-            raise Unsound("it changes between ASCII and Unicode on its way; put (?a) at its start")
+            raise PatternError("it changes between ASCII and Unicode on its way; put (?a) at its start")
         inner = (flags | added) & ~removed
         written = self.sequence(items, inner)
         return f"(?:{written})" if group is None else f"({written})"
@@ -243,7 +243,7 @@ class _Writer:
         before = self._factor
         self._factor *= max(1, int(least) if most is sre.MAXREPEAT else int(most))
         if self._factor > _MOST_WEIGHT * 10:
-            raise Unsound("it is too large")
+            raise PatternError("it is too large")
         written = self.sequence(items, flags)
         self._factor = before
         return f"(?:{written}){{{int(least)},{'' if most is sre.MAXREPEAT else int(most)}}}{mark}"
@@ -257,8 +257,8 @@ class _Writer:
     def _assert(self, value: Any, flags: int, mark: str = "=") -> str:
         direction, items = value
         if direction < 0 and len(set(items.getwidth())) > 1:
-            raise Unsound("look-behind requires fixed-width pattern")
-        return f"(?{_LOOKS[direction]}{mark}{self.sequence(items, flags)})"
+            raise PatternError("look-behind requires fixed-width pattern")
+        return f"(?{_LOOK_SIGNS[direction]}{mark}{self.sequence(items, flags)})"
 
     def _assert_not(self, value: Any, flags: int) -> str:
         return self._assert(value, flags, "!")
@@ -269,7 +269,7 @@ class _Writer:
     def _groupref(self, group: int, flags: int) -> str:
         if flags & re.IGNORECASE:
             reason = "it refers to a group where case makes no difference; that cannot be run with a limit"
-            raise Unsound(reason)
+            raise PatternError(reason)
         return f"(?:\\{group})"
 
     def _groupref_exists(self, value: Any, flags: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["RUNNER_COMMAND", "UNPRINTABLE", "powerless", "spelled_out"]
+__all__ = ["RUNNER_COMMAND", "UNPRINTABLE", "defuse_commands", "escape_controls"]
 
 UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -22,17 +22,17 @@ _COMMAND: Final = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 """The start of a command to GitHub's runner, if a line begins with it."""
 
 
-def _spelled_out(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     if match[0] in "\n\t":
         return match[0]
     return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
-def spelled_out(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Text of several lines in which what could steer a terminal is spelled out."""
-    return RUNNER_COMMAND.sub(r"#\\x23", UNPRINTABLE.sub(_spelled_out, text))
+    return RUNNER_COMMAND.sub(r"#\\x23", UNPRINTABLE.sub(_escape, text))
 
 
-def powerless(text: str) -> str:
+def defuse_commands(text: str) -> str:
     """The text without lines that a CI runner would take for commands."""
     return _COMMAND.sub(r"\1\\x3a", text)

@@ -29,13 +29,13 @@ __all__ = [
     "optional_integer",
     "optional_number",
     "optional_text",
-    "optional_whole",
-    "shown",
+    "optional_whole_number",
+    "short_repr",
     "temperature",
     "text",
     "texts",
     "values",
-    "whole",
+    "whole_number",
 ]
 
 _T = TypeVar("_T")
@@ -58,7 +58,7 @@ def kind_of(value: object) -> str:
     return "null" if value is None else f"a {type(value).__name__}"
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value, for a message."""
     try:
         whole_text = repr(value)
@@ -109,7 +109,7 @@ def _integer(value: object, name: str) -> int:
     return int(value)
 
 
-def whole(value: object, name: str, most: int) -> int:
+def whole_number(value: object, name: str, most: int) -> int:
     """A whole number from 0 to ``most``."""
     if type(value) is int and 0 <= value <= most:
         return value
@@ -120,8 +120,8 @@ def whole(value: object, name: str, most: int) -> int:
     return number
 
 
-def optional_whole(value: object, name: str, most: int) -> int | None:
-    return None if value is None else whole(value, name, most)
+def optional_whole_number(value: object, name: str, most: int) -> int | None:
+    return None if value is None else whole_number(value, name, most)
 
 
 def optional_integer(value: object, name: str) -> int | None:
@@ -235,9 +235,9 @@ def _copy(value: object, depth: int) -> JsonValue:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        return _copied_text(value)
+        return _copy_text(value)
     if isinstance(value, int):
-        return _copied_integer(int(value))
+        return _copy_integer(int(value))
     if isinstance(value, float):
         if not math.isfinite(value):
             raise _NotJson("must be finite")
@@ -245,25 +245,25 @@ def _copy(value: object, depth: int) -> JsonValue:
     if depth >= _MAX_NESTING:
         raise _NotJson(f"nested deeper than {_MAX_NESTING} levels")
     if isinstance(value, Mapping):
-        return _copied_object(value, depth)
+        return _copy_object(value, depth)
     if isinstance(value, list | tuple):
-        return _copied_list(value, depth)
+        return _copy_list(value, depth)
     raise _NotJson(f"expected a JSON value, not {kind_of(value)}")
 
 
-def _copied_object(value: Mapping[object, object], depth: int) -> dict[str, JsonValue]:
+def _copy_object(value: Mapping[object, object], depth: int) -> dict[str, JsonValue]:
     copied: dict[str, JsonValue] = {}
     for key, item in value.items():
         if not isinstance(key, str):
             raise _NotJson(f"object keys are text, not {kind_of(key)}")
         try:
-            copied[_copied_text(key)] = _copy(item, depth + 1)
+            copied[_copy_text(key)] = _copy(item, depth + 1)
         except _NotJson as error:
             raise error.below(f".{key}", depth) from None
     return copied
 
 
-def _copied_list(value: Sequence[object], depth: int) -> list[JsonValue]:
+def _copy_list(value: Sequence[object], depth: int) -> list[JsonValue]:
     copied: list[JsonValue] = []
     for i, item in enumerate(value):
         try:
@@ -273,14 +273,14 @@ def _copied_list(value: Sequence[object], depth: int) -> list[JsonValue]:
     return copied
 
 
-def _copied_text(value: str) -> str:
+def _copy_text(value: str) -> str:
     try:
         return text(value, "")
     except InvalidRequest as error:
         raise _NotJson(error.reason) from None
 
 
-def _copied_integer(value: int) -> int | float:
+def _copy_integer(value: int) -> int | float:
     if -(2**63) <= value <= MAX_U64:
         return value
     try:

@@ -238,7 +238,7 @@ def _said(value: object) -> str:
         case bool():
             return f"boolean `{str(value).lower()}`"
         case int():
-            return f"integer `{check.shown(value)}`"
+            return f"integer `{check.short_repr(value)}`"
         case float():
             return f"floating point `{orjson.dumps(value).decode()}`"
         case str():

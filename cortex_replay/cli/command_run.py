@@ -19,7 +19,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
 from cortex_replay.cli.recording import tell_of_yielded
 from cortex_replay.config import Settings
-from cortex_replay.disk import append_to, write_whole
+from cortex_replay.disk import append_to, write_file
 from cortex_replay.engine.http import Engine, Ledger
 from cortex_replay.engine.scope import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
@@ -135,7 +135,7 @@ def environment_behind(
 
 def _written(report: Path, document: dict[str, Any]) -> bool:
     try:
-        write_whole(report, (json.dumps(document, indent=2) + "\n").encode())
+        write_file(report, (json.dumps(document, indent=2) + "\n").encode())
     except OSError as error:
         output.talk(f"error: the report cannot be written: {output.escaped(str(error))}")
         return False

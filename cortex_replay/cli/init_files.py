@@ -42,7 +42,7 @@ class NewFile:
 
     def write(self) -> None:
         """Put it in its place; in the folder of the store, which is there by now."""
-        disk.write_whole(self.path, self.data, mode=self.mode)
+        disk.write_file(self.path, self.data, mode=self.mode)
 
 
 def refuse_unsafe_store(root: Path) -> None:

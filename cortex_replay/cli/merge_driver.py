@@ -44,7 +44,7 @@ def merge_driver_command(ctx: click.Context, base: Path, ours: Path, theirs: Pat
     indexes = [_read(path) for path in (base, ours, theirs)]
     merged, conflicts = merge_indexes(*indexes)
     text = render_conflicted(merged, conflicts) if conflicts else render_index(merged)
-    disk.write_whole(ours, text.encode())
+    disk.write_file(ours, text.encode())
     for conflict in conflicts:
         _show(conflict, name)
     ctx.exit(1 if conflicts else 0)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 import click
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError, NoFixture
-from cortex_replay.printable import RUNNER_COMMAND, UNPRINTABLE, powerless, spelled_out
+from cortex_replay.printable import RUNNER_COMMAND, UNPRINTABLE, defuse_commands, escape_controls
 from cortex_replay.store.check import Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _harmless(text: str) -> str:
     """The text as it may be shown, with our own styles in it."""
     parts = _OUR_STYLE.split(text)
     parts[::2] = map(escaped_lines, parts[::2])
-    return powerless("".join(parts))
+    return defuse_commands("".join(parts))
 
 
 def echo(text: str = "", *, err: bool = False, raw: bool = False) -> None:
@@ -124,7 +124,7 @@ def echo_lines(lines: Iterable[str]) -> None:
 
 def clean_message(message: str) -> str:
     """A message that click prints, such as one that quotes an argument."""
-    return powerless(escaped_lines(redacted(message)))
+    return defuse_commands(escaped_lines(redacted(message)))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -139,7 +139,7 @@ def escaped(text: str) -> str:
 
 def escaped_lines(text: str) -> str:
     """Text of several lines as it may be shown on a terminal."""
-    return spelled_out(text)
+    return escape_controls(text)
 
 
 def quoted(text: str, *, raw: bool = False) -> str:

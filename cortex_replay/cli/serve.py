@@ -23,7 +23,7 @@ from cortex_replay.cli.gateway import (
 )
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.config import Settings
-from cortex_replay.disk import PRIVATE, write_whole
+from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.engine.http import Engine
 from cortex_replay.modes import Mode
 
@@ -149,7 +149,7 @@ def serve_command(
         rpc=rpc_for(engine, settings),
     )
     if url_file is not None:
-        write_whole(url_file, gateway.url().encode(), mode=PRIVATE)
+        write_file(url_file, gateway.url().encode(), mode=PRIVATE)
     facts = {
         "url": gateway.url(),
         "control": gateway.url("-"),

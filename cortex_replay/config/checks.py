@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from cortex_replay import validation
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.expressions import Expression, Unsound
+from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.printable import UNPRINTABLE
 from cortex_replay.secret_names import is_secret_setting
 
@@ -221,7 +221,7 @@ def placeholder(value: object, where: str) -> str:
 def _pattern_problem(given: str) -> str | None:
     try:
         is_empty = Expression(given, "").search("") is not None
-    except Unsound as error:
+    except PatternError as error:
         return f"is not a sound regular expression: {error}"
     except InvalidRequest as error:
         return error.reason
@@ -265,7 +265,7 @@ def _choice(known: Sequence[_T], value: object, where: str) -> _T:
 
 
 def _whole(least: int, most: int, value: object, where: str) -> int:
-    number = validation.whole(value, where, most)
+    number = validation.whole_number(value, where, most)
     if number < least:
         raise InvalidRequest(where, f"must be at least {least}")
     return number

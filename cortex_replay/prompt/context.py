@@ -75,7 +75,7 @@ class RenderedContext:
         check.keep(self, "turns", check.values(PromptMessage, self.turns, "turns"))
         if self.state_turn is not None:
             check.keep(self, "state_turn", PromptMessage.parse(self.state_turn, "state_turn"))
-        check.optional_whole(self.frozen_prefix_len, "frozen_prefix_len", check.MAX_U64)
+        check.optional_whole_number(self.frozen_prefix_len, "frozen_prefix_len", check.MAX_U64)
 
     @property
     def system_text(self) -> str:

@@ -58,7 +58,7 @@ class PromptMessage:
         check.keep(self, "tool_calls", check.values(ToolCall, calls, "tool_calls"))
         check.keep(self, "tool_call_id", check.optional_text(self.tool_call_id, "tool_call_id"))
         check.flag(self.is_error, "is_error")
-        check.optional_whole(self.token_count, "token_count", check.MAX_U64)
+        check.optional_whole_number(self.token_count, "token_count", check.MAX_U64)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -32,7 +32,7 @@ def plan_from_dict(data: object, name: str = "cache") -> PromptCachePlan:
     fields: dict[str, Any] = dict(data)
     ttl = fields.get("ttl")
     if not isinstance(ttl, str | None) or ttl not in _TTLS:
-        raise InvalidRequest(f"{name}.ttl", f"expected default or extended, not {check.shown(ttl)}")
+        raise InvalidRequest(f"{name}.ttl", f"expected default or extended, not {check.short_repr(ttl)}")
     try:
         return check.from_mapping(PromptCachePlan, fields | {"ttl": _TTLS[ttl]})
     except InvalidRequest as error:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.validation import shown
+from cortex_replay.validation import short_repr
 
 __all__ = ["CachePolicy"]
 
@@ -49,4 +49,4 @@ class CachePolicy(StrEnum):
                 if policy == value:
                     return policy
         known = ", ".join(cls)
-        raise InvalidRequest(name, f"expected one of {known}, not {shown(value)}")
+        raise InvalidRequest(name, f"expected one of {known}, not {short_repr(value)}")

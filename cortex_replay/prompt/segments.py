@@ -89,7 +89,7 @@ def _segment_role(value: object) -> SegmentRole:
     for role in SegmentRole:
         if isinstance(value, str) and role == value:
             return role
-    raise InvalidRequest("role", f"expected one of {', '.join(SegmentRole)}, not {check.shown(value)}")
+    raise InvalidRequest("role", f"expected one of {', '.join(SegmentRole)}, not {check.short_repr(value)}")
 
 
 def _message(message: PromptMessage) -> dict[str, JsonValue]:

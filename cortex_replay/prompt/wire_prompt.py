@@ -14,7 +14,7 @@ from cortex_replay.prompt.breakpoints import Breakpoint, Place
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
-from cortex_replay.validation import shown
+from cortex_replay.validation import short_repr
 
 __all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
 
@@ -32,7 +32,7 @@ def check_wire(wire: str) -> str:
         InvalidRequest: There is no such wire.
     """
     if wire not in WIRES:
-        raise InvalidRequest("wire", f"expected one of {', '.join(WIRES)}, not {shown(wire)}")
+        raise InvalidRequest("wire", f"expected one of {', '.join(WIRES)}, not {short_repr(wire)}")
     return wire
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from cortex_replay.disk import write_whole
+from cortex_replay.disk import write_file
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.terminal import print_line, shown
@@ -121,7 +121,7 @@ def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redact
     }
     clean, _ = redactor.json(document)
     text = json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n"
-    write_whole(path, text.encode(), make_folder=True)
+    write_file(path, text.encode(), make_folder=True)
 
 
 def print_summary(reporter: Any, summary: Summary) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cortex_replay.printable import powerless, spelled_out
+from cortex_replay.printable import defuse_commands, escape_controls
 
 __all__ = ["print_line", "shown"]
 
@@ -13,7 +13,7 @@ def shown(text: str) -> str:
     """Text as it may be shown: without secrets, and without what steers a terminal or a CI runner."""
     from cortex_replay.redact.process import process_redactor  # noqa: PLC0415 - few runs have much to say
 
-    return powerless(spelled_out(process_redactor().text(text)[0]))
+    return defuse_commands(escape_controls(process_redactor().text(text)[0]))
 
 
 def print_line(reporter: Any, text: str = "") -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from cortex_replay.expressions import Expression, Unsound
+from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.redact.contexts import ASSIGNMENT, CONTEXT_RULES, is_assigned_secret, secrets_in_context
 from cortex_replay.redact.known import KNOWN, KnownValues
 from cortex_replay.redact.patterns import RULES, SHORT_RULES, RuleTable
@@ -130,7 +130,7 @@ def _compiled(name: str, pattern: str) -> Expression:
         raise ValueError(f"{name!r} cannot name a pattern: use small letters, digits and dashes")
     try:
         return Expression(pattern, f"redaction.extra_patterns.{name}")
-    except Unsound as error:
+    except PatternError as error:
         raise ValueError(f"the pattern {name!r} is no regular expression: {error}") from None
 
 

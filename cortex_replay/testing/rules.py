@@ -18,7 +18,7 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, LlmError, Upstream
-from cortex_replay.expressions import Expression, Unsound
+from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.testing.performance import Performance, respond
 from cortex_replay.testing.request_view import Asked
 from cortex_replay.testing.template import fill, fill_json
@@ -66,7 +66,7 @@ class When:
         if after is not None and not isinstance(after, bool | str):
             reason = f"expected true, false or the name of a tool, not {check.kind_of(after)}"
             raise InvalidRequest("after_tool", reason)
-        if check.optional_whole(self.turn, "turn", check.MAX_U32) == 0:
+        if check.optional_whole_number(self.turn, "turn", check.MAX_U32) == 0:
             raise InvalidRequest("turn", "is counted from 1")
 
     def found_in(self, asked: Asked) -> dict[str, str] | None:
@@ -132,7 +132,7 @@ class _Said:
         check.keep(self, "json", check.free(self.json, "json"))
         check.keep(self, "call", _calls(self.call))
         check.keep(self, "error", _error(self.error))
-        check.whole(self.delay_ms, "delay_ms", check.MAX_U32)
+        check.whole_number(self.delay_ms, "delay_ms", check.MAX_U32)
         if self.usage is not None:
             check.keep(self, "usage", _value(TokenUsage, self.usage, "usage"))
         texts = [name for name in ("say", "chunks", "json") if getattr(self, name) is not None]
@@ -264,7 +264,7 @@ class _Failure:
     type: str | None = None
 
     def __post_init__(self) -> None:
-        check.whole(self.status, "status", 999)
+        check.whole_number(self.status, "status", 999)
         check.keep(self, "message", check.text(self.message, "message"))
         check.keep(self, "type", check.optional_text(self.type, "type"))
 
@@ -301,7 +301,7 @@ def _value(kind: type[_T], value: object, name: str) -> _T:
 def _check_pattern(pattern: str) -> None:
     try:
         groups = _expression(pattern).names
-    except Unsound as error:
+    except PatternError as error:
         raise InvalidRequest("matches", f"is not a regular expression: {error}") from None
     if taken := _PLACES & groups.keys():
         raise InvalidRequest("matches", f"a group cannot be named {min(taken)}, which means something else")

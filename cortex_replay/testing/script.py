@@ -74,7 +74,7 @@ def parse_rules(data: bytes) -> tuple[Rule, ...]:
         raise InvalidRequest("script", "nested too deeply") from None
     rules = document.pop("rule", None)
     if document:
-        unknown = check.shown(min(document))
+        unknown = check.short_repr(min(document))
         raise InvalidRequest("script", f"there is no such field as {unknown}; rules are [[rule]] tables")
     if rules is None:
         raise InvalidRequest("script", "has no [[rule]] tables")

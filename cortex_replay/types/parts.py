@@ -16,7 +16,7 @@ from cortex_replay.hashing import blake3_hex
 __all__ = ["CallNumbers", "canonical_part", "stored_part"]
 
 _WITH_DATA: Final = frozenset(["image", "document", "audio"])
-_UNSEEN: Final = frozenset(["signature", "cache_control"])
+_INVISIBLE: Final = frozenset(["signature", "cache_control"])
 _CALLS: Final = frozenset(["tool_use", "server_tool_use", "mcp_tool_use"])
 
 
@@ -34,8 +34,8 @@ def stored_part(part: JsonValue) -> JsonValue:
         return part
     kind = str(part.get("type"))
     if kind == "verbatim":
-        return part | {"verbatim": _seen_item(part.get("verbatim"))}
-    seen = {name: value for name, value in part.items() if name not in _UNSEEN}
+        return part | {"verbatim": _visible_item(part.get("verbatim"))}
+    seen = {name: value for name, value in part.items() if name not in _INVISIBLE}
     inner = seen.get("content")
     if isinstance(inner, list):
         seen["content"] = [stored_part(block) for block in inner]
@@ -49,7 +49,7 @@ def stored_part(part: JsonValue) -> JsonValue:
     return seen
 
 
-def _seen_item(item: JsonValue) -> JsonValue:
+def _visible_item(item: JsonValue) -> JsonValue:
     """A verbatim item without what the model cannot see.
 
     The id of a reference is all that it says, and so is what is encrypted in anything but reasoning,
@@ -73,23 +73,23 @@ def canonical_part(part: JsonValue, numbers: CallNumbers) -> JsonValue:
         return part
     kind = str(part.get("type"))
     if kind in ("verbatim", "fields"):
-        return part | {kind: _numbered_message(part.get(kind), numbers)}
+        return part | {kind: _number_message(part.get(kind), numbers)}
     if kind in _CALLS:
-        part = cast("dict[str, JsonValue]", _numbered(part, "id", numbers))
-    return _numbered(part, "tool_use_id", numbers)
+        part = cast("dict[str, JsonValue]", _number_field(part, "id", numbers))
+    return _number_field(part, "tool_use_id", numbers)
 
 
-def _numbered_message(message: JsonValue, numbers: CallNumbers) -> JsonValue:
+def _number_message(message: JsonValue, numbers: CallNumbers) -> JsonValue:
     """A message, an item or the fields of one: its calls, and what it answers."""
     if not isinstance(message, dict):
         return message
     calls = message.get("tool_calls")
     if isinstance(calls, list):
-        message = message | {"tool_calls": [_numbered(call, "id", numbers) for call in calls]}
-    return _numbered(_numbered(message, "call_id", numbers), "tool_call_id", numbers)
+        message = message | {"tool_calls": [_number_field(call, "id", numbers) for call in calls]}
+    return _number_field(_number_field(message, "call_id", numbers), "tool_call_id", numbers)
 
 
-def _numbered(value: JsonValue, name: str, numbers: CallNumbers) -> JsonValue:
+def _number_field(value: JsonValue, name: str, numbers: CallNumbers) -> JsonValue:
     if isinstance(value, dict) and isinstance(call_id := value.get(name), str):
         return value | {name: numbers[call_id]}
     return value

@@ -42,7 +42,7 @@ class PromptCachePlan:
         check.keep(self, "breakpoint_message_ids", ids)
         ttl: object = self.ttl
         if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
-            raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.shown(self.ttl)}')
+            raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.short_repr(self.ttl)}')
         check.keep(self, "system_cuts", tuple(map(_cut, check.items(self.system_cuts, "system_cuts"))))
 
 
@@ -50,7 +50,7 @@ def _cut(value: object) -> tuple[int, CacheTime]:
     match value:
         case (int(end), ("none" | "5m" | "1h") as time) if end > 0 and not isinstance(end, bool):
             return end, time
-    raise InvalidRequest("system_cuts", f"expected an offset and a time, not {check.shown(value)}")
+    raise InvalidRequest("system_cuts", f"expected an offset and a time, not {check.short_repr(value)}")
 
 
 _NOTHING: Final = ()
@@ -127,8 +127,8 @@ class LlmRequest:
         check.keep(self, "system", check.text(self.system, "system"))
         check.keep(self, "messages", _messages(self.messages))
         check.keep(self, "temperature", check.temperature(self.temperature, "temperature"))
-        check.optional_whole(self.max_tokens, "max_tokens", check.MAX_U64)
-        check.whole(self.timeout_ms, "timeout_ms", check.MAX_U64)
+        check.optional_whole_number(self.max_tokens, "max_tokens", check.MAX_U64)
+        check.whole_number(self.timeout_ms, "timeout_ms", check.MAX_U64)
         if self.json_schema is not None:
             check.keep(self, "json_schema", check.free(self.json_schema, "json_schema"))
         if not isinstance(self.cache, PromptCachePlan | None):
@@ -148,7 +148,7 @@ class LlmRequest:
         stop: object = self.stop
         check.keep(self, "stop", check.texts((stop,) if isinstance(stop, str) else stop, "stop"))
         check.keep(self, "top_p", check.optional_number(self.top_p, "top_p"))
-        check.optional_whole(self.top_k, "top_k", check.MAX_U64)
+        check.optional_whole_number(self.top_k, "top_k", check.MAX_U64)
         check.optional_integer(self.seed, "seed")
 
     def canonical_bytes(self) -> bytes:

@@ -21,10 +21,10 @@ class TokenUsage:
     cache_write_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        check.whole(self.prompt_tokens, "prompt_tokens", check.MAX_U32)
-        check.whole(self.completion_tokens, "completion_tokens", check.MAX_U32)
-        check.optional_whole(self.cached_tokens, "cached_tokens", check.MAX_U32)
-        check.optional_whole(self.cache_write_tokens, "cache_write_tokens", check.MAX_U32)
+        check.whole_number(self.prompt_tokens, "prompt_tokens", check.MAX_U32)
+        check.whole_number(self.completion_tokens, "completion_tokens", check.MAX_U32)
+        check.optional_whole_number(self.cached_tokens, "cached_tokens", check.MAX_U32)
+        check.optional_whole_number(self.cache_write_tokens, "cache_write_tokens", check.MAX_U32)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The counts that are known."""

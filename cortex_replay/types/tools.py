@@ -46,7 +46,7 @@ class ToolCallDelta:
     """The next piece of the arguments' JSON text."""
 
     def __post_init__(self) -> None:
-        check.keep(self, "index", check.whole(self.index, "index", check.MAX_U32))
+        check.keep(self, "index", check.whole_number(self.index, "index", check.MAX_U32))
         check.keep(self, "id", check.optional_text(self.id, "id"))
         check.keep(self, "name", check.optional_text(self.name, "name"))
         check.keep(self, "arguments", check.text(self.arguments, "arguments"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay.disk import Folder, anchor_of, append_to, write_whole
+from cortex_replay.disk import Folder, anchor_of, append_to, write_file
 
 
 def names_in(folder: Path) -> list[str]:
@@ -30,7 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("path", ["linked/file", "linked/new", "file", "dangling", "linked/deeper/new"])
-@pytest.mark.parametrize("write", [write_whole, append_to])
+@pytest.mark.parametrize("write", [write_file, append_to])
 @pytest.mark.parametrize("is_absolute", [False, True])
 def test_a_path_through_a_link_is_refused(
     repository: Path, write: Callable[[Path, bytes], None], path: str, is_absolute: bool
@@ -51,8 +51,8 @@ def test_no_folder_is_made_through_a_link(repository: Path, path: str) -> None:
 def test_links_above_the_repository_are_the_users_own(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "short").symlink_to(repository)
     os.chdir(tmp_path / "short")
-    write_whole(Path("a/b/report.json"), b"one", make_folder=True)
-    write_whole(tmp_path / "short" / "a" / "b" / "report.json", b"two")
+    write_file(Path("a/b/report.json"), b"one", make_folder=True)
+    write_file(tmp_path / "short" / "a" / "b" / "report.json", b"two")
     assert (repository / "a" / "b" / "report.json").read_bytes() == b"two"
 
 
@@ -61,7 +61,7 @@ def test_a_repository_elsewhere_is_no_more_trusted(repository: Path, tmp_path: P
     os.chdir(tmp_path / "outside")
     assert anchor_of(repository / "linked" / "new") == repository
     with pytest.raises(OSError):  # noqa: PT011
-        write_whole(repository / "linked" / "new", b"theirs")
+        write_file(repository / "linked" / "new", b"theirs")
 
 
 def test_another_repository_behind_a_link_is_no_anchor(repository: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_another_repository_behind_a_link_is_no_anchor(repository: Path, tmp_pat
     os.chdir("/")
     assert anchor_of(repository / "linked" / "new") == repository
     with pytest.raises(OSError):  # noqa: PT011
-        write_whole(repository / "linked" / "new", b"theirs")
+        write_file(repository / "linked" / "new", b"theirs")
 
 
 def test_a_tree_is_removed_without_what_its_links_lead_to(repository: Path) -> None:
@@ -99,5 +99,5 @@ def test_pipes_and_folders_are_no_files(repository: Path) -> None:
 def test_a_refused_write_leaves_nothing_behind(repository: Path) -> None:
     (repository / "folder").mkdir()
     with pytest.raises(OSError):  # noqa: PT011
-        write_whole(Path("folder"), b"x")
+        write_file(Path("folder"), b"x")
     assert names_in(repository) == ["dangling", "file", "folder", "linked"]

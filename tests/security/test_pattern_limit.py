@@ -24,7 +24,7 @@ from cortex_replay import expressions
 from cortex_replay.config import Normaliser
 from cortex_replay.config.key_rules import KeyRules
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.expressions import Expression, Unsound
+from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.testing.rules import When
 from cortex_replay.testing.scripted import ScriptedAdapter
@@ -173,7 +173,7 @@ def test_a_pattern_means_what_it_means_to_python(seed: int) -> None:
         theirs = of_python(pattern)
         try:
             ours = Expression(pattern, "")
-        except Unsound:
+        except PatternError:
             continue
         assert theirs is not None, f"{pattern!r} is nothing to Python"
         assert (ours.groups, ours.names) == (theirs.groups, dict(theirs.groupindex))
@@ -280,5 +280,5 @@ def test_what_people_write(pattern: str) -> None:
 )
 def test_what_is_refused(pattern: str, reason: str) -> None:
     """When the configuration is read, not when it is used."""
-    with pytest.raises(Unsound, match=reason):
+    with pytest.raises(PatternError, match=reason):
         Expression(pattern, "")

@@ -35,7 +35,7 @@ from cortex_replay.engine.scope import RecordingScope, claims_of
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
 from cortex_replay.modes import AnyMode, Mode
-from cortex_replay.printable import powerless, spelled_out
+from cortex_replay.printable import defuse_commands, escape_controls
 from cortex_replay.redact.process import learn
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
@@ -309,7 +309,7 @@ class Engine:
 
     def _clean(self, text: str) -> str:
         """An explanation as a client may print it."""
-        return powerless(spelled_out(shortened(self.redactor.text(text)[0])))
+        return defuse_commands(escape_controls(shortened(self.redactor.text(text)[0])))
 
     def _observed(self, call: Call, outcome: Outcome | None) -> None:
         if self.observer is not None:
