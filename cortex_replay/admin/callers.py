@@ -75,7 +75,7 @@ class Callers:
         scheme, _, token = value.strip().partition(b" ")
         return self.by_token(token.strip()) if scheme.lower() == b"bearer" else None
 
-    def named(self, name: str) -> Caller:
+    def by_name(self, name: str) -> Caller:
         """The caller of this name, for a transport that only one caller can reach.
 
         Raises:

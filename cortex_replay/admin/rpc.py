@@ -46,22 +46,22 @@ class RpcDispatcher:
         try:
             message = loads(data)
         except JsonError as error:
-            return _failure(_NULL, AdminError(Code.PARSE_ERROR, "Parse error", {"reason": str(error)}))
+            return _error_answer(_NULL, AdminError(Code.PARSE_ERROR, "Parse error", {"reason": str(error)}))
         if not isinstance(message, list):
-            return await self._one(message, _raw_id(data, message), caller)
+            return await self._handle_call(message, _raw_id(data, message), caller)
         if not message:
-            return _failure(_NULL, _invalid("a batch holds at least one call"))
+            return _error_answer(_NULL, _invalid("a batch holds at least one call"))
         if len(message) > _MOST_IN_BATCH:
-            return _failure(_NULL, _invalid(f"a batch holds at most {_MOST_IN_BATCH} calls"))
-        return await self._batch(data, message, caller)
+            return _error_answer(_NULL, _invalid(f"a batch holds at most {_MOST_IN_BATCH} calls"))
+        return await self._handle_batch(data, message, caller)
 
-    async def _batch(self, data: bytes, messages: list[JsonValue], caller: Caller) -> bytes | None:
+    async def _handle_batch(self, data: bytes, messages: list[JsonValue], caller: Caller) -> bytes | None:
         gate = asyncio.Semaphore(_AT_ONCE)
         raw_ids = _raw_ids(data, messages)
 
         async def one(message: JsonValue, raw_id: orjson.Fragment) -> bytes | None:
             async with gate:
-                return await self._one(message, raw_id, caller)
+                return await self._handle_call(message, raw_id, caller)
 
         # A group, not gather: when whoever waits for the batch leaves, so do its calls.
         async with asyncio.TaskGroup() as group:
@@ -72,11 +72,11 @@ class RpcDispatcher:
         answers = [answer for task in tasks if (answer := task.result()) is not None]
         return b"[" + b",".join(answers) + b"]" if answers else None
 
-    async def _one(self, message: JsonValue, raw_id: orjson.Fragment, caller: Caller) -> bytes | None:
+    async def _handle_call(self, message: JsonValue, raw_id: orjson.Fragment, caller: Caller) -> bytes | None:
         try:
-            call = _read(message)
+            call = _parse_call(message)
         except AdminError as error:
-            return _failure(raw_id, error)
+            return _error_answer(raw_id, error)
         try:
             method = self._methods.get(call.method)
             if method is None:
@@ -84,7 +84,7 @@ class RpcDispatcher:
             result = await method(call.params, caller)
             answer = orjson.dumps({"jsonrpc": "2.0", "result": result, "id": raw_id})
         except Exception as error:  # noqa: BLE001 - whatever it is, a caller gets an answer and no traceback
-            answer = _failure(raw_id, error_for(error))
+            answer = _error_answer(raw_id, error_for(error))
         return None if call.is_notification else answer
 
 
@@ -94,7 +94,7 @@ class _Call(NamedTuple):
     is_notification: bool
 
 
-def _read(message: JsonValue) -> _Call:
+def _parse_call(message: JsonValue) -> _Call:
     """The call that a message makes.
 
     Raises:
@@ -122,28 +122,28 @@ def _is_id(value: object) -> bool:
 def too_large() -> bytes:
     """The answer to a message that is not read to its end."""
     reason = f"larger than {MAX_BYTES} bytes"
-    return _failure(_NULL, AdminError(Code.PARSE_ERROR, "Parse error", {"reason": reason}))
+    return _error_answer(_NULL, AdminError(Code.PARSE_ERROR, "Parse error", {"reason": reason}))
 
 
 def unknown_caller() -> bytes:
     """The answer to somebody whose token nobody has, for a transport to send with its own status."""
     message = "permission_denied: the token is missing or unknown"
-    return _failure(_NULL, AdminError(Code.PERMISSION_DENIED, message))
+    return _error_answer(_NULL, AdminError(Code.PERMISSION_DENIED, message))
 
 
 def _invalid(reason: str) -> AdminError:
     return AdminError(Code.INVALID_REQUEST, "Invalid Request", {"reason": reason})
 
 
-def _failure(raw_id: orjson.Fragment, error: AdminError) -> bytes:
-    told: dict[str, Any] = {"code": int(error.code), "message": error.message}
+def _error_answer(raw_id: orjson.Fragment, error: AdminError) -> bytes:
+    fields: dict[str, Any] = {"code": int(error.code), "message": error.message}
     if error.data is not None:
-        told["data"] = dict(error.data)
+        fields["data"] = dict(error.data)
     try:
-        return orjson.dumps({"jsonrpc": "2.0", "error": told, "id": raw_id})
+        return orjson.dumps({"jsonrpc": "2.0", "error": fields, "id": raw_id})
     except orjson.JSONEncodeError:  # something that a method put into its error
-        told = {"code": int(error.code), "message": ascii(error.message)[1:-1]}
-        return orjson.dumps({"jsonrpc": "2.0", "error": told, "id": raw_id})
+        fields = {"code": int(error.code), "message": ascii(error.message)[1:-1]}
+        return orjson.dumps({"jsonrpc": "2.0", "error": fields, "id": raw_id})
 
 
 class _Number(str):
@@ -155,21 +155,21 @@ class _Number(str):
 def _raw_ids(data: bytes, messages: list[JsonValue]) -> list[orjson.Fragment]:
     if any(isinstance(_id_of(message), float) for message in messages):
         messages = json.loads(data, parse_float=_Number, parse_int=_Number)
-    return [_written(_id_of(message)) for message in messages]
+    return [_id_fragment(_id_of(message)) for message in messages]
 
 
 def _raw_id(data: bytes, message: JsonValue) -> orjson.Fragment:
     """The id as it was written: an integer of thirty digits must come back as it went."""
     if isinstance(_id_of(message), float):
         message = json.loads(data, parse_float=_Number, parse_int=_Number)
-    return _written(_id_of(message))
+    return _id_fragment(_id_of(message))
 
 
 def _id_of(message: JsonValue) -> JsonValue:
     return message.get("id") if isinstance(message, dict) else None
 
 
-def _written(value: JsonValue) -> orjson.Fragment:
+def _id_fragment(value: JsonValue) -> orjson.Fragment:
     """An id, ready to stand in an answer; what cannot be one is null."""
     if isinstance(value, _Number):
         return orjson.Fragment(value.encode())

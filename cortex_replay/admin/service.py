@@ -51,7 +51,7 @@ class LlmService:
     @property
     def methods(self) -> Mapping[str, Method]:
         """What a dispatcher needs to offer this service."""
-        return {METHOD: self._called}
+        return {METHOD: self._answer_call}
 
     async def complete(self, given: LlmCompleteInput, caller: Caller) -> LlmCompleteOutput:
         """The answer.
@@ -82,7 +82,7 @@ class LlmService:
         for adapter in adapters:
             await adapter.aclose()
 
-    async def _called(self, params: Params, caller: Caller) -> JsonValue:
+    async def _answer_call(self, params: Params, caller: Caller) -> JsonValue:
         _require_grant(caller)  # before anything is said about providers and models
         if not isinstance(params, dict):
             raise InvalidRequest("params", "expected the parameters by name, in an object")
@@ -105,13 +105,13 @@ def request_of(given: LlmCompleteInput, timeout_ms: int) -> LlmRequest:
     Raises:
         InvalidRequest: A role is unknown.
     """
-    said: list[LlmMessage] = []
+    messages: list[LlmMessage] = []
     for i, message in enumerate(given.messages):
         if message.role not in _ROLES:
             reason = f"expected system, user or assistant{did_you_mean(message.role, _ROLES)}"
             raise InvalidRequest(f"messages[{i}].role", reason)
-        said.append(LlmMessage(message.role, message.content))
-    leading, messages = split_leading_system(said)
+        messages.append(LlmMessage(message.role, message.content))
+    leading, messages = split_leading_system(messages)
     return LlmRequest(
         model=given.model,
         system=join_system([given.system_prompt or "", *(message.content for message in leading)]),

@@ -61,7 +61,7 @@ class _Struct:
             InvalidRequest: A field is missing or of the wrong kind.
         """
         if not isinstance(data, Mapping):
-            raise _wrong(data, f"struct {cls.__name__}", cls._place)
+            raise _wrong_type(data, f"struct {cls.__name__}", cls._place)
         given: dict[str, Any] = {}
         for one in fields(cls):  # type: ignore[arg-type]
             if one.name in data:
@@ -136,7 +136,7 @@ class LlmCompleteInput(_Struct):
         check.keep(self, "model", _text(self.model, "model"))
         check.keep(self, "messages", _messages(self.messages))
         if self.max_tokens is not None:
-            check.keep(self, "max_tokens", _whole(self.max_tokens, "u32", check.MAX_U32, "max_tokens"))
+            check.keep(self, "max_tokens", _whole_number(self.max_tokens, "u32", check.MAX_U32, "max_tokens"))
         if self.temperature is not None:
             check.keep(self, "temperature", _f32(self.temperature, "temperature"))
         if self.system_prompt is not None:
@@ -155,7 +155,7 @@ class LlmCompleteUsage(_Struct):
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
-            check.keep(self, name, _whole(getattr(self, name), "u64", check.MAX_U64, name))
+            check.keep(self, name, _whole_number(getattr(self, name), "u64", check.MAX_U64, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class LlmCompleteOutput(_Struct):
 
 def _messages(value: object) -> tuple[LlmCompleteMessage, ...]:
     if not isinstance(value, list | tuple):
-        raise _wrong(value, "a sequence", "messages")
+        raise _wrong_type(value, "a sequence", "messages")
     return tuple(
         item if isinstance(item, LlmCompleteMessage) else _inner(LlmCompleteMessage, item, f"messages[{i}]")
         for i, item in enumerate(value)
@@ -203,21 +203,21 @@ def _inner(kind: type[Any], value: object, place: str) -> Any:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "a string", name)
+        raise _wrong_type(value, "a string", name)
     return check.text(value, name)
 
 
-def _whole(value: object, kind: str, most: int, name: str) -> int:
+def _whole_number(value: object, kind: str, most: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(value, kind, name)
+        raise _wrong_type(value, kind, name)
     if not 0 <= value <= most:
-        raise InvalidRequest(name, f"invalid value: {_said(value)}, expected {kind}")
+        raise InvalidRequest(name, f"invalid value: {_describe(value)}, expected {kind}")
     return int(value)
 
 
 def _f32(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(value, "f32", name)
+        raise _wrong_type(value, "f32", name)
     number = check.temperature(value, name)
     assert number is not None  # noqa: S101 - it was a number
     text = f32_text(number)
@@ -226,11 +226,11 @@ def _f32(value: object, name: str) -> float:
     return shortest if f32_text(shortest) == text else number
 
 
-def _wrong(value: object, expected: str, name: str) -> InvalidRequest:
-    return InvalidRequest(name, f"invalid type: {_said(value)}, expected {expected}")
+def _wrong_type(value: object, expected: str, name: str) -> InvalidRequest:
+    return InvalidRequest(name, f"invalid type: {_describe(value)}, expected {expected}")
 
 
-def _said(value: object) -> str:
+def _describe(value: object) -> str:
     """A value as the reference's errors speak of it."""
     match value:
         case None:

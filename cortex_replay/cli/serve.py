@@ -44,7 +44,7 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
     if rpc is None or name is None:
         known = ", ".join(settings.callers) or "none; docs/admin.md tells how to name one"
         raise click.UsageError(f"--stdio needs --caller NAME; the configured callers are: {known}")
-    caller = rpc.callers.named(name)
+    caller = rpc.callers.by_name(name)
 
     async def serve() -> None:
         task = asyncio.current_task()

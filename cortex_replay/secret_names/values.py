@@ -77,8 +77,8 @@ _BREAK: Final = re.compile(r"\\r?\\n|\\n")
 
 def secrets_in(name: str, value: str) -> list[str]:
     """What of a variable must not be stored; nothing for most."""
-    found = (part for part in _parts(name, _bare(value[:_MOST_LOOKED_AT])) if len(part) >= SHORTEST_SECRET)
-    return list(dict.fromkeys(part for part in found if not is_plain(part)))
+    found = dict.fromkeys(_candidates(name, _strip(value[:_MOST_LOOKED_AT])))
+    return [part for part in found if len(part) >= SHORTEST_SECRET and not is_plain(part)]
 
 
 def secrets_in_header(name: str, value: str) -> list[str]:
@@ -86,7 +86,7 @@ def secrets_in_header(name: str, value: str) -> list[str]:
     if not is_secret_header(name):
         return []
     value = value.strip()[:_MOST_LOOKED_AT]
-    found = _in_cookies(name, value) if "cookie" in name.lower() else _in_credentials(value)
+    found = _cookie_secrets(name, value) if "cookie" in name.lower() else _credential_secrets(value)
     is_named = name.lower() in SECRET_HEADERS or is_secret_field(name)
     return [
         part
@@ -100,9 +100,9 @@ def holds_secret(name: str, value: str) -> bool:
 
     A secret may be short here: it is not looked for, it is only kept.
     """
-    bare = _bare(value[:_MOST_LOOKED_AT])
+    bare = _strip(value[:_MOST_LOOKED_AT])
     return (is_secret_variable(name) and not is_plain(bare)) or any(
-        not is_plain(part) for part in _parts(name, bare)
+        not is_plain(part) for part in _candidates(name, bare)
     )
 
 
@@ -123,7 +123,7 @@ def _is_path(value: str) -> bool:
     return value.startswith("/") and (_IS_BASE64.fullmatch(value) is None or reads_like_words(value))
 
 
-def _bare(value: str) -> str:
+def _strip(value: str) -> str:
     """The value without the blanks and quotes that came along from a file."""
     bare = value.strip()
     while len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'`":
@@ -131,19 +131,19 @@ def _bare(value: str) -> str:
     return bare
 
 
-def _parts(name: str, value: str) -> Iterator[str]:
-    yield from _in_urls(value, is_whole=is_webhook(name), is_secret=is_secret_variable(name))
+def _candidates(name: str, value: str) -> Iterator[str]:
+    yield from _url_secrets(value, is_whole=is_webhook(name), is_secret=is_secret_variable(name))
     if value.startswith(("{", "[")):
-        yield from _in_json(value)
+        yield from _json_secrets(value)
     if "=" in value or ":" in value:
         for match in _PAIR.finditer(value):
             is_named = is_secret_field(match[1]) or is_secret_variable(match[1])
-            if is_named and not _is_code(_bare(match[2])):
-                yield _bare(match[2])
+            if is_named and not _is_code(_strip(match[2])):
+                yield _strip(match[2])
     if "PRIVATE KEY-----" in value:
         yield _BREAK.sub("\n", value)
     elif _REFERENCE.fullmatch(value) is None and _is_secret(name, value):
-        yield from _whole(name, value)
+        yield from _value_forms(name, value)
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -152,7 +152,7 @@ def _is_secret(name: str, value: str) -> bool:
     return is_secret_variable(name) and (is_certain or not spells_words(value))
 
 
-def _whole(name: str, value: str) -> Iterator[str]:
+def _value_forms(name: str, value: str) -> Iterator[str]:
     """The value itself, and what it is without what says how to use it."""
     if is_plain(value):
         return
@@ -168,7 +168,7 @@ def _whole(name: str, value: str) -> Iterator[str]:
         yield from (part for part in parts if is_list or not spells_words(part))
 
 
-def _in_urls(value: str, *, is_whole: bool, is_secret: bool) -> Iterator[str]:
+def _url_secrets(value: str, *, is_whole: bool, is_secret: bool) -> Iterator[str]:
     for match in _URL.finditer(value):
         user_info, at, host = match[1].rpartition("@")
         user, colon, password = user_info.partition(":")
@@ -194,11 +194,11 @@ def _is_code(value: str) -> bool:
     return _NAME_IN_CODE.fullmatch(value) is not None and spells_words(value)
 
 
-def _in_credentials(value: str) -> Iterator[str]:
+def _credential_secrets(value: str) -> Iterator[str]:
     """Of a header with parameters those that name a secret: others may be new with every call."""
     scheme, *rest = value.split(None, 1) or [""]
     credentials = rest[0] if rest else scheme
-    named = [(match[1], _bare(match[2])) for match in _PAIR.finditer(credentials)]
+    named = [(match[1], _strip(match[2])) for match in _PAIR.finditer(credentials)]
     yield from (given for parameter, given in named if is_secret_field(parameter))
     if "," not in credentials:
         yield credentials
@@ -209,24 +209,24 @@ def _in_credentials(value: str) -> Iterator[str]:
             yield decoded.partition(":")[2]
 
 
-def _in_cookies(name: str, value: str) -> Iterator[str]:
+def _cookie_secrets(name: str, value: str) -> Iterator[str]:
     """Of a cookie that is set, what follows the first are its attributes."""
     cookies = value.split(";")[: 1 if name.lower().startswith("set-") else None]
     for cookie in cookies:
-        content = _bare(cookie.partition("=")[2])
+        content = _strip(cookie.partition("=")[2])
         if not spells_words(content) and not content.isdigit():
             yield content
 
 
-def _in_json(value: str) -> Iterator[str]:
+def _json_secrets(value: str) -> Iterator[str]:
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):
         return
-    yield from _named_in(document, 0)
+    yield from _fields_in(document, 0)
 
 
-def _named_in(document: object, depth: int) -> Iterator[str]:
+def _fields_in(document: object, depth: int) -> Iterator[str]:
     if depth > _DEEPEST_JSON:
         return
     if isinstance(document, dict):
@@ -234,7 +234,7 @@ def _named_in(document: object, depth: int) -> Iterator[str]:
             if isinstance(inner, str) and (is_secret_field(name) or is_secret_variable(name)):
                 yield inner.strip()
             else:
-                yield from _named_in(inner, depth + 1)
+                yield from _fields_in(inner, depth + 1)
     elif isinstance(document, list):
         for inner in document:
-            yield from _named_in(inner, depth + 1)
+            yield from _fields_in(inner, depth + 1)

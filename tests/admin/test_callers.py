@@ -112,9 +112,9 @@ def test_a_caller_by_name() -> None:
     """For a transport that only one can reach."""
     callers = Callers(SETTINGS, {})
 
-    assert callers.named("nobody").grants == {"llm_complete"}
+    assert callers.by_name("nobody").grants == {"llm_complete"}
     with pytest.raises(InvalidRequest, match="did you mean nobody"):
-        callers.named("nobod")
+        callers.by_name("nobod")
 
 
 def test_tokens_do_not_show() -> None:
