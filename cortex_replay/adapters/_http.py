@@ -27,9 +27,9 @@ import httpx
 from cortex_replay.adapters.budget import Budget, Watch
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
-from cortex_replay.redact.known import KNOWN
+from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.logs import guard_http_logs, logger_of
-from cortex_replay.redact.process import learn, process_redactor
+from cortex_replay.redact.process import learn_secret, process_redactor
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.wire.failures import upstream_error
 
@@ -312,7 +312,7 @@ class Http:
         self._key = key
         self._of_key: Redactor | None = None
         if key is not None:
-            learn(key.reveal())
+            learn_secret(key.reveal())
         guard_http_logs()
         self._key_header = key_header
         self._key_prefix = key_prefix

@@ -39,7 +39,7 @@ from cortex_replay.engine.redaction import redacted_answer
 from cortex_replay.engine.staging import StoreDoor, clean_wire
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
-from cortex_replay.redact.process import learn
+from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
@@ -170,7 +170,7 @@ class Importer:
         keys = [key for key in found if len(key) >= _SHORTEST_KEY or not reads_like_words(key)]
         self._keys.update(keys)
         for key in keys:
-            learn(key)  # what is not converted is listed
+            learn_secret(key)  # what is not converted is listed
 
     def _leave(self, place: _Place, reason: str) -> None:
         self.report.not_converted.append(NotConverted(str(place.file), place.number, place.call, reason))

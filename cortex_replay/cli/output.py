@@ -81,13 +81,13 @@ def redacted(text: str) -> str:
 def _redactor(*, raw: bool) -> Redactor:
     """What cuts secrets out; out of a raw text only those that are known by value."""
     # A command that prints nothing needs none of it.
-    from cortex_replay.redact.known import KNOWN  # noqa: PLC0415
-    from cortex_replay.redact.process import count_learned, process_redactor  # noqa: PLC0415
+    from cortex_replay.redact.known_values import KNOWN  # noqa: PLC0415
+    from cortex_replay.redact.process import count_secrets, process_redactor  # noqa: PLC0415
 
     global _made  # noqa: PLW0603
-    if _made is None or _made[0] != count_learned():
+    if _made is None or _made[0] != count_secrets():
         redactor = process_redactor()
-        _made = count_learned(), redactor, redactor.restricted([KNOWN])
+        _made = count_secrets(), redactor, redactor.with_rules([KNOWN])
     return _made[2] if raw else _made[1]
 
 
@@ -287,7 +287,7 @@ class AnswerPrinter:
         if ready is None and begun is not None:
             cut = min(cut, begun.start())
         if not self._is_silent:
-            cut = _redactor(raw=self._is_raw).whole_until(self._waiting, cut)
+            cut = _redactor(raw=self._is_raw).safe_end(self._waiting, cut)
         self._show(self._waiting[:cut], self._waiting[cut:])
         self._waiting = self._waiting[cut:]
 

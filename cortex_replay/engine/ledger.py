@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cortex_replay.config import Price
-from cortex_replay.redact.process import tell
+from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
@@ -75,14 +75,14 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self.redactor.when_it_learns(self._redact_again)
+        self.redactor.on_learn(self._redact_again)
 
     def _clean(self, text: str) -> str:
         return shortened(self.redactor.text(text)[0])
 
     def _catch_up(self) -> None:
         """Before the lock is taken: whoever learns redacts again."""
-        tell(self.redactor)
+        teach(self.redactor)
 
     def _redact_again(self) -> None:
         with self._lock:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import RecordingRefused
 from cortex_replay.redact.binary import readings_of
-from cortex_replay.redact.process import tell
+from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
@@ -46,7 +46,7 @@ class StoreDoor:
 
     def learn(self) -> None:
         """Ask what the process knows by now: a test may have set a key, or an adapter was given one."""
-        tell(self._redactor)
+        teach(self._redactor)
 
     def stage(self, fixture: Fixture, *, overwrite: bool) -> Fixture:
         """Stage a fixture; gives it as it is stored.

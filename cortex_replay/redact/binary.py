@@ -35,7 +35,7 @@ def readings_of(data: bytes) -> dict[str, JsonValue]:
     documents = list(_documents(data.decode("utf-8", "replace")))
     if documents:
         read["as events"] = documents
-        read["as encoded events"] = [inner for one in documents for inner in _encoded(one)]
+        read["as encoded events"] = [inner for one in documents for inner in _base64_json(one)]
     return read
 
 
@@ -55,7 +55,7 @@ def _documents(text: str) -> Iterator[JsonValue]:
         start = text.find('{"', start + size)
 
 
-def _encoded(document: Any) -> Iterator[JsonValue]:
+def _base64_json(document: Any) -> Iterator[JsonValue]:
     """The JSON that the strings of an event hold as base64."""
     for value in document.values():
         if isinstance(value, str):

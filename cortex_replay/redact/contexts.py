@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from cortex_replay.redact.randomness import is_example, is_mixed, looks_random
+from cortex_replay.redact.randomness import is_example, is_mixed, is_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
 from cortex_replay.secret_names import is_plain, is_secret_field
 
-__all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_assigned_secret", "secrets_in_context"]
+__all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_secret_by_name", "secrets_in_context"]
 
 ASSIGNMENT: Final = "assignment"
 CONTEXT_RULES: Final = ("aws-secret-key", "discord", "telegram", ASSIGNMENT)
@@ -54,16 +54,16 @@ def secrets_in_context(text: str, runs: Iterable[Span]) -> Iterator[tuple[int, i
             yield *part, "discord"
         elif length >= 35 and text[start] == "A" and (part := _telegram(text, start)):
             yield *part, "telegram"
-        elif length <= _LONGEST_VALUE and (part := _assigned(text, start, end)):
+        elif length <= _LONGEST_VALUE and (part := _assignment(text, start, end)):
             yield *part, ASSIGNMENT
 
 
-def is_assigned_secret(name: str, value: str) -> bool:
+def is_secret_by_name(name: str, value: str) -> bool:
     """Whether an entry of an object is a secret because of its name: ``{"api_key": …}``."""
     return SHORTEST_RUN <= len(value) <= _LONGEST_VALUE and is_secret_field(name) and _is_secret_value(value)
 
 
-def _assigned(text: str, start: int, end: int) -> Span | None:
+def _assignment(text: str, start: int, end: int) -> Span | None:
     """A value that looks random and is called an API key, a token, a password."""
     if not is_secret_field(_name_of(text[max(0, start - _LOOK_BACK) : start])):
         return None
@@ -86,7 +86,7 @@ def _name_of(before: str) -> str:
 
 
 def _is_secret_value(value: str) -> bool:
-    if _VALUE.fullmatch(value) is None or not looks_random(value) or is_example(value):
+    if _VALUE.fullmatch(value) is None or not is_random(value) or is_example(value):
         return False
     return not value.startswith("/") or not is_plain(value)  # a path, or one of 64 base64 values
 

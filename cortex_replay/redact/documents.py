@@ -21,9 +21,9 @@ __all__ = [
     "TURNS",
     "Leaf",
     "PieceSequence",
-    "changed",
     "leaves",
     "place_of",
+    "rewrite",
     "sequences",
     "turn_of",
 ]
@@ -73,7 +73,7 @@ class PieceSequence(NamedTuple):
     def neighbours(self) -> list[tuple[str, str]]:
         """Each string of a plain list, or of a stream of plain texts, and what follows it: a secret may begin
         with any, whatever the one before ends in."""
-        return list(_followed(self.pieces)) if self.place.endswith(("[]", ".data")) else []
+        return list(_pairs(self.pieces)) if self.place.endswith(("[]", ".data")) else []
 
     @property
     def readings(self) -> list[str]:
@@ -81,7 +81,7 @@ class PieceSequence(NamedTuple):
         return ["".join(self.pieces), *(first + behind for first, behind in self.neighbours)]
 
 
-def _followed(pieces: list[str]) -> Iterator[tuple[str, str]]:
+def _pairs(pieces: list[str]) -> Iterator[tuple[str, str]]:
     """Those whose start the joined text hides, as long as that takes a few times the time to read it."""
     whole, at = "".join(pieces), 0
     left = 4 * len(whole) + 2**16
@@ -132,28 +132,28 @@ def _collect(value: JsonValue, path: Path, found: list[Leaf], names: set[str]) -
             _collect(item, (path, index), found, names)
 
 
-def changed(value: JsonValue, change: Callable[[str, str | None], str], name: str | None = None) -> JsonValue:
+def rewrite(value: JsonValue, change: Callable[[str, str | None], str], name: str | None = None) -> JsonValue:
     """The document with each string changed; ``change`` gets it and its name in its object."""
     if isinstance(value, str):
         return change(value, name)
     if isinstance(value, dict):
-        return {key: changed(item, change, key) for key, item in value.items()}
+        return {key: rewrite(item, change, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [changed(item, change) for item in value]
+        return [rewrite(item, change) for item in value]
     return value
 
 
 def sequences(document: JsonValue) -> list[PieceSequence]:
     """What may be one text in several pieces, also inside strings that hold JSON or events."""
-    gathering = _Gathering()
-    gathering.take(document, "", [], 0)
-    return gathering.found
+    gatherer = _Gatherer()
+    gatherer.take(document, "", [], 0)
+    return gatherer.found
 
 
 _Pieces = dict[str, list[str]]
 
 
-class _Gathering:
+class _Gatherer:
     """Hands every string to each list that it stands in, under its place in the items of that list."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class _Gathering:
 
     def take_json(self, text: str, place: str, depth: int) -> None:
         if depth < _DEEPEST_JSON and _may_hold_more(text):
-            inner = _embedded(text)
+            inner = _json_in(text)
             if inner is not None:
                 self.take(inner, f"{place}, as JSON, ", [], depth + 1)
 
@@ -214,7 +214,7 @@ def _may_hold_more(text: str) -> bool:
     return '{"' in text or text.startswith("[") or _STREAMED in text
 
 
-def _embedded(text: str) -> JsonValue:
+def _json_in(text: str) -> JsonValue:
     """The JSON that a text is, or that of its lines; of the events of a stream their other fields, too."""
     if text.lstrip()[:1] in ("{", "["):
         try:

@@ -22,7 +22,7 @@ _OF_HTTP: Final = (
 )
 
 
-class _Redacting(logging.Filter):
+class _RedactingFilter(logging.Filter):
     """Redacts the text of a record, and of the exception that goes with it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -40,7 +40,7 @@ class _Redacting(logging.Filter):
         return True
 
 
-_FILTER: Final = _Redacting()
+_FILTER: Final = _RedactingFilter()
 
 
 def logger_of(name: str) -> logging.Logger:

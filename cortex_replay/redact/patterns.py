@@ -1,6 +1,6 @@
 """What secrets of well-known services look like.
 
-Each rule starts from a short text that every match holds. The words of a text are looked up among the
+Each pattern starts from a short text that every match holds. The words of a text are looked up among the
 words that these begin with, so that most texts are told apart at the price of splitting them; only then
 is an expression compiled and run. Expressions take time linear in any text: they begin with that literal,
 what repeats is possessive or bounded, and what one attempt reads before it fails the next attempt does
@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from cortex_replay.redact.randomness import has_digit, is_example, is_mixed, looks_random
+from cortex_replay.redact.randomness import has_digit, is_example, is_mixed, is_random
 from cortex_replay.redact.views import Span, ascii_bytes
 from cortex_replay.secret_names import is_dummy, spells_words
 
-__all__ = ["RULES", "SHORT_RULES", "URL_PASSWORD", "Rule", "RuleTable"]
+__all__ = ["PATTERNS", "SHORT_PATTERNS", "URL_PASSWORD", "Pattern", "PatternTable"]
 
 URL_PASSWORD: Final = "url-password"  # noqa: S105 - the name of a rule
 
@@ -45,7 +45,7 @@ _FIRST_WORD: Final = re.compile("[A-Za-z0-9]{2,}")
 _ALNUM_ONLY: Final = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
 
 
-class Rule(NamedTuple):
+class Pattern(NamedTuple):
     """How one kind of secret is found."""
 
     name: str
@@ -55,32 +55,32 @@ class Rule(NamedTuple):
     """Where in a text such secrets stand."""
 
 
-class RuleTable:
-    """Rules by the word that their secrets begin with."""
+class PatternTable:
+    """Patterns by the word that their secrets begin with."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules = tuple(rules)
-        self._by_word: dict[bytes, list[Rule]] = {}
-        self._by_start: dict[bytes, list[Rule]] = {}
-        for rule in self.rules:
-            match = _FIRST_WORD.search(rule.anchor)
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self.patterns = tuple(patterns)
+        self._by_word: dict[bytes, list[Pattern]] = {}
+        self._by_start: dict[bytes, list[Pattern]] = {}
+        for pattern in self.patterns:
+            match = _FIRST_WORD.search(pattern.anchor)
             if match is None:
-                raise ValueError(f"the anchor of {rule.name} has no word")
+                raise ValueError(f"the anchor of {pattern.name} has no word")
             word = match[0].encode()
-            if match.end() < len(rule.anchor):
-                self._by_word.setdefault(word, []).append(rule)
+            if match.end() < len(pattern.anchor):
+                self._by_word.setdefault(word, []).append(pattern)
             else:  # the word goes on
-                self._by_start.setdefault(word[:_START], []).append(rule)
+                self._by_start.setdefault(word[:_START], []).append(pattern)
         self._words = frozenset(self._by_word)
         self._starts = frozenset(self._by_start)
 
-    def which_may_match(self, text: str) -> Iterator[Rule]:
-        """The rules whose anchor stands in a text."""
+    def candidates_in(self, text: str) -> Iterator[Pattern]:
+        """The patterns whose anchor stands in a text."""
         words = set(ascii_bytes(text).translate(_ALNUM_ONLY).split())
-        rules = [rule for word in words & self._words for rule in self._by_word[word]]
+        patterns = [pattern for word in words & self._words for pattern in self._by_word[word]]
         starts = {word[:_START] for word in words if len(word) > _START}  # a dash may follow the anchor
-        rules += [rule for start in starts & self._starts for rule in self._by_start[start]]
-        return (rule for rule in rules if rule.anchor in text)
+        patterns += [pattern for start in starts & self._starts for pattern in self._by_start[start]]
+        return (pattern for pattern in patterns if pattern.anchor in text)
 
 
 def _anything(_: str) -> bool:
@@ -88,11 +88,11 @@ def _anything(_: str) -> bool:
 
 
 @cache
-def _compiled(expression: str, flags: int = 0) -> re.Pattern[str]:
+def _compile(expression: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(expression, flags)
 
 
-def _rule(
+def _pattern(
     name: str,
     anchor: str,
     following: str,
@@ -100,8 +100,8 @@ def _rule(
     *,
     preceding: str | None = None,
     lead: int = 0,
-) -> Rule:
-    """A rule for a literal and what stands around it; the secret is group 1, or all of it.
+) -> Pattern:
+    """A pattern for a literal and what stands around it; the secret is group 1, or all of it.
 
     What is ``preceding`` has one length, of which the last ``lead`` characters belong to the secret;
     by default it is anything but a letter or digit. It is asked for after the literal was found,
@@ -112,31 +112,31 @@ def _rule(
     expression = f"{literal}{before}{following}"
 
     def find(text: str) -> Iterator[Span]:
-        for match in _compiled(expression).finditer(text):
+        for match in _compile(expression).finditer(text):
             start, end = match.span(match.lastindex or 0)
             shown = text[max(start, match.start() + len(anchor)) : end]
             if not is_example(shown) and check(shown):
                 yield start - lead, end
 
-    return Rule(name, anchor, find)
+    return Pattern(name, anchor, find)
 
 
-def _tokens(name: str, characters: str, least: int, *anchors: str) -> Iterator[Rule]:
-    """Rules for tokens that begin with a fixed prefix and go on as long as their characters do."""
+def _tokens(name: str, characters: str, least: int, *anchors: str) -> Iterator[Pattern]:
+    """Patterns for tokens that begin with a fixed prefix and go on as long as their characters do."""
     check = is_mixed if characters == _WORD else _anything  # words with dashes are not meant
     for anchor in anchors:
-        yield _rule(name, anchor, f"{characters}{{{least},}}+", check)
+        yield _pattern(name, anchor, f"{characters}{{{least},}}+", check)
 
 
-def _exact(name: str, characters: str, length: int, *anchors: str) -> Iterator[Rule]:
-    """Rules for tokens of one length; a longer one is something else."""
+def _exact(name: str, characters: str, length: int, *anchors: str) -> Iterator[Pattern]:
+    """Patterns for tokens of one length; a longer one is something else."""
     for anchor in anchors:
-        yield _rule(name, anchor, f"{characters}{{{length}}}(?![A-Za-z0-9])")
+        yield _pattern(name, anchor, f"{characters}{{{length}}}(?![A-Za-z0-9])")
 
 
 def _is_bearer(value: str) -> bool:
     """Whether what follows the word is a token, and not the rest of a path or a sentence."""
-    return looks_random(value) and not ("/" in value and value.islower())
+    return is_random(value) and not ("/" in value and value.islower())
 
 
 def _is_basic(value: str) -> bool:
@@ -151,7 +151,7 @@ def _is_basic(value: str) -> bool:
 
 def _passwords(text: str) -> Iterator[Span]:
     """The password in ``scheme://name:password@host``."""
-    expression = _compiled(
+    expression = _compile(
         r"""://[^\s/:@"'<>\\\x00]{0,128}+:([^\s/@"'<>\\\x00]{6,256}+)@(?=[A-Za-z0-9\[_.-])"""
         r"(?!(?:[a-z0-9-]{1,30}\.){0,3}(?:example(?:\.(?:com|org|net))?|test)(?![A-Za-z0-9.-]))",
         re.ASCII,
@@ -162,10 +162,10 @@ def _passwords(text: str) -> Iterator[Span]:
             yield match.span(1)
 
 
-def _tokens_with_signature(text: str) -> Iterator[Span]:
+def _web_tokens(text: str) -> Iterator[Span]:
     """JSON web tokens. From the middle part outward: a long run before a dot is then read only once."""
     after = 0
-    for match in _compiled(r"\.ey[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+").finditer(text):
+    for match in _compile(r"\.ey[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+").finditer(text):
         low = max(after, match.start() - 2048)
         before = text[low : match.start()]
         head = len(before.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
@@ -177,7 +177,7 @@ def _tokens_with_signature(text: str) -> Iterator[Span]:
 
 def _private_keys(text: str) -> Iterator[Span]:
     """From ``BEGIN`` to ``END``, or as far as it goes on like a key where the end was cut off."""
-    expression = _compiled(
+    expression = _compile(
         r"""-----BEGIN[A-Z0-9 +_]{0,48}PRIVATE[ +_]KEY(?:[ +_]BLOCK)?-----
         (?: ( (?: [^-\x00]++ | -(?!----) )*+ ) -----END[A-Z0-9 +_]{0,64}-----
           | ( (?: (?: \s | \\{1,8}[nr] ){0,8}+ [A-Za-z0-9+/=]{16,}+ )++ ) )""",
@@ -189,18 +189,18 @@ def _private_keys(text: str) -> Iterator[Span]:
             yield match.span()
 
 
-_RULES: Final[tuple[Rule, ...]] = (
-    # The most telling first: where two rules find the same, the first gives its name.
+_PATTERNS: Final[tuple[Pattern, ...]] = (
+    # The most telling first: where two patterns find the same, the first gives its name.
     *_tokens("anthropic", _WORD, 20, "sk-ant-"),
     *_tokens("openrouter", _WORD, 20, "sk-or-"),
     *_tokens("langfuse", _WORD, 20, "sk-lf-"),
     *_tokens("openai", _WORD, 20, "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-service-", "sk-None-"),
-    _rule("openai", "sk-", f"{_WORD}{{20,}}+", looks_random),
+    _pattern("openai", "sk-", f"{_WORD}{{20,}}+", is_random),
     *_tokens("openai", _ALNUM, 36, "sess-"),
     *_exact("google", _WORD, 35, "AIza"),
     *_tokens("google-oauth", _WORD, 20, "ya29.", "GOCSPX-"),
     *_exact("aws-access-key", "[A-Z0-9]", 16, "AKIA", "ASIA", "ABIA", "ACCA"),
-    _rule("aws-access-key", "A3T", "[A-Z0-9]{17}(?![A-Za-z0-9])"),
+    _pattern("aws-access-key", "A3T", "[A-Z0-9]{17}(?![A-Za-z0-9])"),
     *_tokens("aws-session-token", "[A-Za-z0-9+/=]", 100, "IQoJb3JpZ2lu", "FwoGZXIvYXdz"),
     *_tokens("aws-bedrock", "[A-Za-z0-9+/=]", 100, "ABSK"),
     *_tokens("aws-bedrock", "[A-Za-z0-9+/=]", 40, "bedrock-api-key-"),
@@ -214,24 +214,24 @@ _RULES: Final[tuple[Rule, ...]] = (
         *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-"),
         *("glsoat-", "glffct-", "GR1348941"),
     ),
-    *(_rule("slack", f"xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "abcdeoprs"),
-    *(_rule("slack", f"xoxe.xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "bp"),
-    _rule("slack", "xapp-", r"\d-[A-Z0-9]{6,32}-\d{6,20}-[a-z0-9]{16,}+"),
-    _rule("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,}+)"),
-    _rule("discord-webhook", "discord.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
-    _rule("discord-webhook", "discordapp.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
-    _rule(
+    *(_pattern("slack", f"xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "abcdeoprs"),
+    *(_pattern("slack", f"xoxe.xox{kind}-", "[A-Za-z0-9-]{12,}+", has_digit) for kind in "bp"),
+    _pattern("slack", "xapp-", r"\d-[A-Z0-9]{6,32}-\d{6,20}-[a-z0-9]{16,}+"),
+    _pattern("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,}+)"),
+    _pattern("discord-webhook", "discord.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
+    _pattern("discord-webhook", "discordapp.com/api/webhooks/", rf"(\d{{15,22}}/{_WORD}{{40,}}+)"),
+    _pattern(
         "teams-webhook", ".webhook.office.com/", r"(webhookb2/[A-Za-z0-9@/-]{60,}+)", preceding="[A-Za-z0-9]"
     ),
     *_tokens("stripe", _ALNUM, 16, "sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_"),
     *_tokens("stripe", _BASE64, 32, "whsec_"),
     *_tokens("elevenlabs", "[0-9a-f]", 40, "sk_"),
-    _rule("twilio", "SK", r"[0-9a-fA-F]{32}(?![A-Za-z0-9])"),
-    _rule("twilio", "AC", r"[0-9a-f]{32}:([0-9a-f]{32})(?![A-Za-z0-9])"),
+    _pattern("twilio", "SK", r"[0-9a-fA-F]{32}(?![A-Za-z0-9])"),
+    _pattern("twilio", "AC", r"[0-9a-f]{32}:([0-9a-f]{32})(?![A-Za-z0-9])"),
     *_tokens("sendgrid", "[A-Za-z0-9=_.-]", 50, "SG."),
     *_tokens("sendinblue", "[0-9a-zA-Z-]", 64, "xkeysib-"),
     # "cache-key-" and a digest is none.
-    _rule("mailgun", "key-", "[0-9a-f]{32}(?![A-Za-z0-9])", preceding="(?<![A-Za-z0-9-])"),
+    _pattern("mailgun", "key-", "[0-9a-f]{32}(?![A-Za-z0-9])", preceding="(?<![A-Za-z0-9-])"),
     *_exact("mailgun", "[0-9a-f]", 32, "pubkey-"),
     *_tokens("npm", _ALNUM, 36, "npm_"),
     *_tokens("pypi", _WORD, 50, "pypi-AgE"),
@@ -255,13 +255,13 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("databricks", "[0-9a-f]", 32, "dapi"),
     *_tokens("digitalocean", "[0-9a-f]", 64, "dop_v1_", "doo_v1_", "dor_v1_"),
     *_tokens("shopify", _HEX, 32, "shpat_", "shpca_", "shppa_", "shpss_"),
-    *(_rule("azure-storage", f"{word}=", "([A-Za-z0-9+/]{40,}+={0,2})") for word in _AZURE_KEYS),
-    _rule("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
+    *(_pattern("azure-storage", f"{word}=", "([A-Za-z0-9+/]{40,}+={0,2})") for word in _AZURE_KEYS),
+    _pattern("azure-sas", "sig=", "((?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:=|%3[Dd]))", preceding="[?&;]"),
     *_tokens("notion", _ALNUM, 40, "ntn_"),
-    _rule("notion", "secret_", f"{_ALNUM}{{40,}}+", is_mixed),
+    _pattern("notion", "secret_", f"{_ALNUM}{{40,}}+", is_mixed),
     *_tokens("linear", _ALNUM, 32, "lin_api_", "lin_oauth_"),
     *_tokens("figma", _WORD, 36, "figd_", "figdr_"),
-    _rule("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    _pattern("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     *_tokens("sentry", "[A-Za-z0-9+/=_]", 60, "sntrys_", "sntryu_"),
     *_tokens("grafana", "[A-Za-z0-9+/=_]", 32, "glsa_", "glc_"),
     *_tokens("newrelic", "[A-Z0-9]", 26, "NRAK-"),
@@ -274,7 +274,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_exact("crates-io", _ALNUM, 32, "cio"),
     *_tokens("square", _WORD, 22, "sq0atp-", "sq0csp-"),
     *_tokens("facebook", _ALNUM, 100, "EAAM", "EAAC"),
-    _rule("postman", "PMAK-", "[0-9a-f]{24}-[0-9a-f]{34}"),
+    _pattern("postman", "PMAK-", "[0-9a-f]{24}-[0-9a-f]{34}"),
     *_tokens("supabase", _WORD, 24, "sbp_", "sb_secret_"),
     *_tokens("netlify", _WORD, 36, "nfp_"),
     *_tokens("heroku", _WORD, 58, "HRKU-AA"),
@@ -299,7 +299,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_tokens("flutterwave", "[0-9a-zA-Z-]", 20, "FLWSECK_TEST-", "FLWSECK-"),
     *_tokens("frame-io", _WORD, 60, "fio-u-"),
     *(
-        _rule("harness", f"{word}.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}")
+        _pattern("harness", f"{word}.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}")
         for word in _HARNESS
     ),
     *_tokens("infracost", _ALNUM, 32, "ico-"),
@@ -307,24 +307,26 @@ _RULES: Final[tuple[Rule, ...]] = (
     *_exact("octopus-deploy", "[A-Z0-9]", 26, "API-"),
     *_tokens("scalingo", _WORD, 40, "tk-us-"),
     *_tokens("settlemint", _ALNUM, 16, "sm_aat_", "sm_pat_", "sm_sat_"),
-    Rule("jwt", ".ey", _tokens_with_signature),
-    *(_rule("bearer", word, _BEARER_VALUE, _is_bearer) for word in _BEARER),
-    *(_rule("bearer", word, _HEADER_VALUE, is_mixed) for word in ("Authorization", "authorization")),
+    Pattern("jwt", ".ey", _web_tokens),
+    *(_pattern("bearer", word, _BEARER_VALUE, _is_bearer) for word in _BEARER),
+    *(_pattern("bearer", word, _HEADER_VALUE, is_mixed) for word in ("Authorization", "authorization")),
 )
 
-RULES: Final = RuleTable(_RULES)
-"""Rules for secrets that hold a run of :data:`~cortex_replay.redact.views.SHORTEST_RUN`."""
+PATTERNS: Final = PatternTable(_PATTERNS)
+"""Patterns for secrets that hold a run of :data:`~cortex_replay.redact.views.SHORTEST_RUN`."""
 
-SHORT_RULES: Final[tuple[Rule, ...]] = (
-    _rule("azure-client-secret", "~", "[A-Za-z0-9_~.-]{31,34}", preceding="[A-Za-z0-9_~.]{3}[0-9]Q", lead=5),
+SHORT_PATTERNS: Final[tuple[Pattern, ...]] = (
+    _pattern(
+        "azure-client-secret", "~", "[A-Za-z0-9_~.-]{31,34}", preceding="[A-Za-z0-9_~.]{3}[0-9]Q", lead=5
+    ),
     # In these an equals sign or a dot may stand anywhere, so that no part of them need be long.
-    _rule("planetscale", "pscale_", "(?:tkn|oauth|pw)_[A-Za-z0-9_=.-]{32,}+"),
+    _pattern("planetscale", "pscale_", "(?:tkn|oauth|pw)_[A-Za-z0-9_=.-]{32,}+"),
     *_tokens("typeform", "[A-Za-z0-9_.=-]", 40, "tfp_"),
-    _rule("duffel", "duffel_", "(?:live|test)_[A-Za-z0-9_=-]{40,}+"),
-    _rule("atlassian", "TT3", "[A-Za-z0-9_=-]{100,}+", preceding="AT[AC]", lead=3),
-    _rule("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
-    Rule("private-key", "-----BEGIN", _private_keys),
-    Rule(URL_PASSWORD, "@", _passwords),
-    _rule("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),
+    _pattern("duffel", "duffel_", "(?:live|test)_[A-Za-z0-9_=-]{40,}+"),
+    _pattern("atlassian", "TT3", "[A-Za-z0-9_=-]{100,}+", preceding="AT[AC]", lead=3),
+    _pattern("terraform", ".atlasv1.", "[A-Za-z0-9_=-]{60,}+", preceding="[A-Za-z0-9]{14}", lead=14),
+    Pattern("private-key", "-----BEGIN", _private_keys),
+    Pattern(URL_PASSWORD, "@", _passwords),
+    _pattern("basic", "asic", r"[ +]{1,3}+([A-Za-z0-9+/_-]{8,}+={0,2})", _is_basic, preceding="[Bb]"),
 )
-"""Rules for secrets that may be shorter, asked of every text."""
+"""Patterns for secrets that may be shorter, asked of every text."""

@@ -13,7 +13,7 @@ import threading
 from cortex_replay.redact.redactor import MOST_LEARNED, Redactor
 from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
 
-__all__ = ["count_learned", "learn", "process_redactor", "tell"]
+__all__ = ["count_secrets", "learn_secret", "process_redactor", "teach"]
 
 
 class _Process:
@@ -27,7 +27,7 @@ class _Process:
         self.known: frozenset[str] = frozenset()
         self.redactor: Redactor | None = None
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the environment again, if it is another by now."""
         environment = dict(os.environ)
         if self.environment != environment:
@@ -39,7 +39,7 @@ class _Process:
 _process = _Process()
 
 
-def learn(value: str) -> None:
+def learn_secret(value: str) -> None:
     """From now on this value is not stored, printed or logged any more, unless it is a word."""
     with _process.lock:
         if value not in _process.learned and not is_plain(value):
@@ -50,7 +50,7 @@ def learn(value: str) -> None:
                 del _process.learned[next(iter(_process.learned))]
 
 
-def count_learned() -> int:
+def count_secrets() -> int:
     """How many values were learned: whoever keeps a redactor sees when it is out of date."""
     return _process.count
 
@@ -58,18 +58,18 @@ def count_learned() -> int:
 def process_redactor() -> Redactor:
     """A redactor that knows the keys in the environment, as it is now, and those that were learned."""
     with _process.lock:
-        _process.look()
+        _process.refresh()
         if _process.redactor is None:
             _process.redactor = Redactor(_process.known | _process.learned.keys())
         return _process.redactor
 
 
-def tell(redactor: Redactor) -> None:
+def teach(redactor: Redactor) -> None:
     """Let a redactor know what this process knows by now.
 
     It may have been made before a test set a variable, or before an adapter was given a key.
     """
     with _process.lock:
-        _process.look()
+        _process.refresh()
         known, learned = _process.known, tuple(_process.learned)
-    redactor.learn_around(known, *learned)
+    redactor.learn_environment(known, *learned)

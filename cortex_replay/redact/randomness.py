@@ -7,7 +7,7 @@ from typing import Final
 
 from cortex_replay.secret_names import reads_like_words
 
-__all__ = ["has_digit", "is_example", "is_mixed", "looks_random"]
+__all__ = ["has_digit", "is_example", "is_mixed", "is_random"]
 
 _EXAMPLE: Final = re.compile(
     r"(?i)(?:^|[-_.+/])(?:your|the|example|sample|dummy|fake|placeholder|here|key|token|secret|todo"
@@ -22,7 +22,7 @@ def is_example(secret: str) -> bool:
     return len(set(secret)) < 8 or _EXAMPLE.search(secret) is not None
 
 
-def looks_random(text: str) -> bool:
+def is_random(text: str) -> bool:
     """Whether small letters, capitals and digits alternate as in no identifier and no word."""
     return _CONSTANT.fullmatch(text) is None and is_mixed(text)
 

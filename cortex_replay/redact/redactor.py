@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
@@ -21,12 +22,12 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.contexts import ASSIGNMENT
-from cortex_replay.redact.documents import Leaf, PieceSequence, changed, leaves, place_of, sequences
-from cortex_replay.redact.known import KNOWN, KnownValues
+from cortex_replay.redact.document_tree import redact_document
+from cortex_replay.redact.documents import Leaf, PieceSequence, leaves, place_of, rewrite, sequences
+from cortex_replay.redact.known_values import KNOWN, KnownValues
 from cortex_replay.redact.patterns import URL_PASSWORD
-from cortex_replay.redact.residue import Leftovers
-from cortex_replay.redact.search import BLANK, Found, Search
-from cortex_replay.redact.whole import redact_whole
+from cortex_replay.redact.residue import Residue
+from cortex_replay.redact.search import BLANK, Search, SecretSpan
 
 __all__ = ["MOST_LEARNED", "Hit", "Redactor"]
 
@@ -83,16 +84,16 @@ class Redactor:
     def _prepare(self) -> None:
         extra_patterns, only = self._extra_patterns, self._only
         self._known = KnownValues(self._all_values)
-        self._leftovers = Leftovers(self._known)
+        self._residue = Residue(self._known)
         self._search = Search(self._known, extra_patterns, only)
         names = "|".join(map(re.escape, self._search.ranks))
         self._placeholder = re.compile(rf"\[REDACTED:(?:{names})\]")
 
     def learn(self, *values: str) -> None:
         """From now on these values are known to be secret, too; of very many, the last."""
-        self.learn_around(self._surrounding, *values)
+        self.learn_environment(self._surrounding, *values)
 
-    def learn_around(self, surrounding: frozenset[str], *values: str) -> None:
+    def learn_environment(self, surrounding: frozenset[str], *values: str) -> None:
         """The same, with all that the environment holds now. What it held before stays known, too."""
         before = self._all_values
         self._learned |= dict.fromkeys(self._surrounding - surrounding)
@@ -105,11 +106,11 @@ class Redactor:
             for listener in self._listeners:
                 listener()
 
-    def when_it_learns(self, listener: Callable[[], None]) -> None:
+    def on_learn(self, listener: Callable[[], None]) -> None:
         """Call this whenever another value is known: for whoever holds texts that were redacted before."""
         self._listeners.append(listener)
 
-    def restricted(self, only: Collection[str]) -> Redactor:
+    def with_rules(self, only: Collection[str]) -> Redactor:
         """A redactor of the same values and patterns that applies some of the rules."""
         return Redactor(self._all_values, self._extra_patterns, only=only)
 
@@ -123,7 +124,7 @@ class Redactor:
     def text(self, text: str) -> tuple[str, list[Hit]]:
         """The text with its secrets replaced, and what they were."""
         found = self._secrets(text)
-        return (_replaced(text, found), _counted(found)) if found else (text, [])
+        return (_replace(text, found), _hits(found)) if found else (text, [])
 
     def pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[Hit]]:
         """Consecutive pieces of one text, redacted as that text would be.
@@ -131,14 +132,19 @@ class Redactor:
         Joined they are what :meth:`text` gives for it. A secret that goes over several pieces is
         replaced in the first of them and cut out of the others.
         """
-        made, found = self._redacted_pieces(pieces)
-        return made, _counted(found)
+        made, found = self._redact_pieces(pieces)
+        return made, _hits(found)
 
-    def whole_until(self, text: str, end: int) -> int:
+    def safe_end(self, text: str, end: int) -> int:
         """Up to where a text can be shown before the rest of it has come: a known value may have begun."""
-        return self._known.unfinished_in(text, end)
+        return self._known.unfinished_start(text, end)
 
-    def _redacted_pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[Found]]:
+    def _redact(self, all_found: list[SecretSpan], text: str, name: str | None) -> str:
+        found = self._secrets(text, name)
+        all_found += found
+        return _replace(text, found) if found else text
+
+    def _redact_pieces(self, pieces: Sequence[str]) -> tuple[list[str], list[SecretSpan]]:
         whole = "".join(pieces)
         found = [one for one in self._secrets(whole) if not _is_after_port(one, pieces)]
         if not found:
@@ -147,24 +153,18 @@ class Redactor:
         made: list[list[str]] = [[] for _ in pieces]
         at = 0
         for start, end, rule in found:
-            _put(made, pieces, ends, at, start)
+            _copy_part(made, pieces, ends, at, start)
             made[bisect_right(ends, start)].append(f"{_MARK}{rule}]")
             at = end
-        _put(made, pieces, ends, at, len(whole))
+        _copy_part(made, pieces, ends, at, len(whole))
         return ["".join(parts) for parts in made], found
 
     def json(self, value: JsonValue) -> tuple[JsonValue, list[Hit]]:
         """The value with each of its strings redacted. Names in objects stay as they are."""
         if not self._is_suspicious(value):
             return value, []
-        all_found: list[Found] = []
-
-        def change(text: str, name: str | None) -> str:
-            found = self._secrets(text, name)
-            all_found.extend(found)
-            return _replaced(text, found) if found else text
-
-        return changed(value, change), _counted(all_found)
+        found: list[SecretSpan] = []
+        return rewrite(value, partial(self._redact, found)), _hits(found)
 
     def document(self, document: JsonValue) -> tuple[JsonValue, list[Hit]]:
         """A whole document without secrets: strings, names, and what stands in pieces.
@@ -175,21 +175,17 @@ class Redactor:
         """
         if not self.found_in(document):
             return document, []
-        all_found: list[Found] = []
-
-        def redact_text(text: str, name: str | None) -> str:
-            found = self._secrets(text, name)
-            all_found.extend(found)
-            return _replaced(text, found) if found else text
+        all_found: list[SecretSpan] = []
 
         def redact_pieces(pieces: Sequence[str]) -> list[str]:
             if not _may_go_on(pieces):
                 return list(pieces)
-            made, found = self._redacted_pieces(pieces)
+            made, found = self._redact_pieces(pieces)
             all_found.extend(found)
             return made
 
-        return redact_whole(document, redact_text, redact_pieces), _counted(all_found)
+        redact_text = partial(self._redact, all_found)
+        return redact_document(document, redact_text, redact_pieces), _hits(all_found)
 
     def left_in(self, document: JsonValue) -> list[str]:
         """Where in a document a known value still stands, in any encoding, whole or in pieces.
@@ -212,38 +208,36 @@ class Redactor:
         texts = [text for sequence in joined if not sequence.is_conversation for text in sequence.readings]
         if self._is_suspicious(_BETWEEN.join(texts)):
             for sequence in joined:
-                found += [] if sequence.is_conversation else self._found_across(sequence)
+                found += [] if sequence.is_conversation else self._find_across(sequence)
         if len(self._known):
             known = {place for place, rule in found if rule == KNOWN}
             found += [(place, KNOWN) for place in self._left_in(document, joined) if place not in known]
         return list(dict.fromkeys(found))
 
     def _left_in(self, document: JsonValue, joined: list[PieceSequence]) -> list[str]:
-        are_in = self._leftovers.are_in
+        is_in = self._residue.is_in
         places: list[str] = []
-        if are_in(self._masked(_written(document))):
-            places = [self._place(leaf) for leaf in leaves(document) if are_in(self._masked(leaf.text))]
+        if is_in(self._mask(_json_text(document))):
+            places = [self._place(leaf) for leaf in leaves(document) if is_in(self._mask(leaf.text))]
             places = places or ["the document"]
         # The blocks of a system prompt are stored as one text with empty lines between them.
         blocks = [leaf for leaf in leaves(document) if "\n\n" in leaf.text]
-        if blocks and are_in(self._masked(_BETWEEN.join(map(_without_empty_lines, blocks)))):
+        if blocks and is_in(self._mask(_BETWEEN.join(map(_without_empty_lines, blocks)))):
+            places += [self._place(leaf) for leaf in blocks if is_in(self._mask(_without_empty_lines(leaf)))]
+        if is_in(self._mask(_BETWEEN.join("".join(sequence.pieces) for sequence in joined))):
             places += [
-                self._place(leaf) for leaf in blocks if are_in(self._masked(_without_empty_lines(leaf)))
-            ]
-        if are_in(self._masked(_BETWEEN.join("".join(sequence.pieces) for sequence in joined))):
-            places += [
-                self._harmless(f"{sequence.place}, joined")
+                self._safe_place(f"{sequence.place}, joined")
                 for sequence in joined
-                if are_in(self._masked("".join(sequence.pieces)))
-                and not any(are_in(self._masked(piece)) for piece in sequence.pieces)
+                if is_in(self._mask("".join(sequence.pieces)))
+                and not any(is_in(self._mask(piece)) for piece in sequence.pieces)
             ]
         return list(dict.fromkeys(places))
 
-    def _found_across(self, sequence: PieceSequence) -> list[tuple[str, str]]:
+    def _find_across(self, sequence: PieceSequence) -> list[tuple[str, str]]:
         """What is found only when the pieces are put together."""
         if not _may_go_on(sequence.pieces):
             return []
-        place = self._harmless(f"{sequence.place}, joined")
+        place = self._safe_place(f"{sequence.place}, joined")
         borders = list(accumulate(map(len, sequence.pieces)))
         found = [
             (place, rule)
@@ -265,51 +259,51 @@ class Redactor:
         Written as JSON, a text is only escaped once more, and the views undo that. An extra pattern may
         be about the start of a text, so with one the texts are looked at one by one.
         """
-        return self._search.has_extra or _is_any(self._search.look(self._masked(_written(value))))
+        return self._search.has_extra or _is_any(self._search.look(self._mask(_json_text(value))))
 
     def _place(self, leaf: Leaf) -> str:
-        where = self._harmless(place_of(leaf.path))
+        where = self._safe_place(place_of(leaf.path))
         return f"a key of {where}" if leaf.is_name else where
 
-    def _harmless(self, place: str) -> str:
+    def _safe_place(self, place: str) -> str:
         """A place without what names in it would give away, on one printable line."""
-        if self._leftovers.are_in(place) or self._secrets(place):
+        if self._residue.is_in(place) or self._secrets(place):
             return "a place whose name is secret"
         return "".join(character if character.isprintable() else "?" for character in place)
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         """The text with what was cut out of it earlier blanked."""
         return self._placeholder.sub(lambda match: BLANK * len(match[0]), text) if _MARK in text else text
 
-    def _secrets(self, text: str, name: str | None = None) -> list[Found]:
+    def _secrets(self, text: str, name: str | None = None) -> list[SecretSpan]:
         """Every part of a text that is to go, in order, none touching another's characters."""
-        masked = self._masked(text)
-        found: list[Found] = []
+        masked = self._mask(text)
+        found: list[SecretSpan] = []
         for _ in range(_MOST_PASSES):
             more = list(self._search.look(masked))
             if not more:
                 break
             found += more
-            masked = _blanked(masked, more)
+            masked = _blank(masked, more)
         if not found:
-            is_assigned = name is not None and self._search.is_assigned_secret(name, masked)
+            is_assigned = name is not None and self._search.is_secret_by_name(name, masked)
             return [(0, len(text), ASSIGNMENT)] if is_assigned else []
-        return self._merged(text, found)
+        return self._merge(text, found)
 
-    def _merged(self, text: str, found: list[Found]) -> list[Found]:
+    def _merge(self, text: str, found: list[SecretSpan]) -> list[SecretSpan]:
         """Overlapping parts become one, named by the first of their rules."""
-        merged: list[Found] = []
+        merged: list[SecretSpan] = []
         for start, end, rule in sorted(found):
             if merged and start < merged[-1][1]:
                 before, last, name = merged[-1]
                 merged[-1] = before, max(last, end), min(name, rule, key=self._search.ranks.__getitem__)
             else:
                 merged.append((start, end, rule))
-        whole: list[Found] = []
+        whole: list[SecretSpan] = []
         at = 0
         for start, end, rule in merged:
             begin = _without_half_escape(text, max(start, at), at)
-            at = _whole_escape_end(text, end)
+            at = _escape_end(text, end)
             whole.append((begin, at, rule))
         return whole
 
@@ -318,7 +312,7 @@ def _without_empty_lines(leaf: Leaf) -> str:
     return leaf.text.replace("\n\n", "")
 
 
-def _is_any(found: Iterable[Found]) -> bool:
+def _is_any(found: Iterable[SecretSpan]) -> bool:
     return next(iter(found), None) is not None
 
 
@@ -327,7 +321,7 @@ def _may_go_on(pieces: Sequence[str]) -> bool:
     return any(piece != pieces[0] for piece in pieces)
 
 
-def _is_after_port(found: Found, pieces: Sequence[str]) -> bool:
+def _is_after_port(found: SecretSpan, pieces: Sequence[str]) -> bool:
     """Whether a password is only the port of a server, and what the next string of a list begins with."""
     start, end, rule = found
     if rule != URL_PASSWORD:
@@ -337,7 +331,7 @@ def _is_after_port(found: Found, pieces: Sequence[str]) -> bool:
     return borders[number] < end and _SERVER.search(pieces[number]) is not None
 
 
-def _written(value: JsonValue) -> str:
+def _json_text(value: JsonValue) -> str:
     if isinstance(value, str):
         return value
     try:
@@ -346,7 +340,7 @@ def _written(value: JsonValue) -> str:
         return json.dumps(value)
 
 
-def _blanked(text: str, found: list[Found]) -> str:
+def _blank(text: str, found: list[SecretSpan]) -> str:
     parts = []
     at = 0
     for start, end, _ in sorted(found):
@@ -363,7 +357,7 @@ def _without_half_escape(text: str, start: int, low: int) -> int:
     return start
 
 
-def _whole_escape_end(text: str, end: int) -> int:
+def _escape_end(text: str, end: int) -> int:
     """Where a part ends once it takes all of the backslashes that it ends with."""
     if text[end - 1] == "\\":
         while text.startswith("\\", end):
@@ -371,7 +365,7 @@ def _whole_escape_end(text: str, end: int) -> int:
     return end
 
 
-def _replaced(text: str, found: list[Found]) -> str:
+def _replace(text: str, found: list[SecretSpan]) -> str:
     parts = []
     at = 0
     for start, end, rule in found:
@@ -380,7 +374,7 @@ def _replaced(text: str, found: list[Found]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _put(made: list[list[str]], pieces: Sequence[str], ends: list[int], start: int, end: int) -> None:
+def _copy_part(made: list[list[str]], pieces: Sequence[str], ends: list[int], start: int, end: int) -> None:
     """Copy what stays, from ``start`` to ``end`` of the whole, into the pieces it belongs to."""
     number = bisect_right(ends, start)
     while start < end:
@@ -391,7 +385,7 @@ def _put(made: list[list[str]], pieces: Sequence[str], ends: list[int], start: i
         number += 1
 
 
-def _counted(found: Iterable[Found]) -> list[Hit]:
+def _hits(found: Iterable[SecretSpan]) -> list[Hit]:
     counts: dict[str, int] = {}
     for _, _, rule in found:
         counts[rule] = counts.get(rule, 0) + 1

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from cortex_replay.redact.known import SHORTEST_KNOWN, KnownValues
+from cortex_replay.redact.known_values import SHORTEST_KNOWN, KnownValues
 
-__all__ = ["Leftovers"]
+__all__ = ["Residue"]
 
 _MOST_LAYERS: Final = 8
 _DEEPEST_BASE64: Final = 2
@@ -46,13 +46,13 @@ _FOLDED: Final = bytes.maketrans(b"+\b\f\n\r\t", b" bfnrt")
 _MOST_KEPT: Final = 4096
 
 
-class Leftovers:
+class Residue:
     """Looks for known values; a class because what it looks for is prepared once."""
 
     def __init__(self, known: KnownValues) -> None:
         self._values = [_bytes(value) for value in known.values]
         self._hex = [value.hex().encode() for value in self._values]
-        folded = map(_folded, self._values)
+        folded = map(_fold, self._values)
         self._folded = [value for value in folded if len(value) >= SHORTEST_KNOWN]
         # A value with what escapes are made of may be another one without them; there are few such.
         self._awkward = KnownValues(value for value in known.values if "%" in value or "\\" in value)
@@ -61,13 +61,13 @@ class Leftovers:
         self._base64_run = b"#" * (shortest * 8 // 6)
         self._hex_run = b"#" * (shortest * 2)
 
-    def are_in(self, text: str) -> bool:
+    def is_in(self, text: str) -> bool:
         """Whether any value stands in a text, in any encoding."""
         if not self._values:
             return False
-        return self._are_in(_bytes(text), 0)
+        return self._is_in(_bytes(text), 0)
 
-    def _are_in(self, data: bytes, nesting: int) -> bool:
+    def _is_in(self, data: bytes, nesting: int) -> bool:
         if not data:
             return False
         reading = data
@@ -100,7 +100,7 @@ class Leftovers:
         for decoded in _decodings(data):
             if _any_in(self._values, decoded):
                 return True
-            if nesting < _DEEPEST_BASE64 and self._are_in(_texts(decoded), nesting + 1):
+            if nesting < _DEEPEST_BASE64 and self._is_in(_texts(decoded), nesting + 1):
                 return True
         return False
 
@@ -157,7 +157,7 @@ def _without_escapes(reading: bytes) -> bytes:
     return reading.replace(b"\\", b"").translate(_FOLDED)
 
 
-def _folded(value: bytes) -> bytes:
+def _fold(value: bytes) -> bytes:
     """A value as it is once every escape in it is taken for one."""
     *_, last = _readings(value)
     return _without_escapes(last)

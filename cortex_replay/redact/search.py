@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from cortex_replay.expressions import Expression, PatternError
-from cortex_replay.redact.contexts import ASSIGNMENT, CONTEXT_RULES, is_assigned_secret, secrets_in_context
-from cortex_replay.redact.known import KNOWN, KnownValues
-from cortex_replay.redact.patterns import RULES, SHORT_RULES, RuleTable
-from cortex_replay.redact.views import Span, View, base64_views, is_plain_id, runs_of, unescaped
+from cortex_replay.redact.contexts import ASSIGNMENT, CONTEXT_RULES, is_secret_by_name, secrets_in_context
+from cortex_replay.redact.known_values import KNOWN, KnownValues
+from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, PatternTable
+from cortex_replay.redact.views import Span, View, base64_views, is_plain_id, runs_of, unescape
 
-__all__ = ["BLANK", "Found", "Search", "rule_names"]
+__all__ = ["BLANK", "Search", "SecretSpan", "rule_names"]
 
-Found = tuple[int, int, str]
+SecretSpan = tuple[int, int, str]
 """Start and end of a secret in a text, and the name of the rule that found it."""
 
 BLANK: Final = "\0"
@@ -29,7 +29,7 @@ _RULE_NAME: Final = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
 
 def rule_names() -> list[str]:
     """The names of all rules, the most telling first."""
-    names = [KNOWN, *(rule.name for rule in (*RULES.rules, *SHORT_RULES)), *CONTEXT_RULES]
+    names = [KNOWN, *(pattern.name for pattern in (*PATTERNS.patterns, *SHORT_PATTERNS)), *CONTEXT_RULES]
     return list(dict.fromkeys(names))
 
 
@@ -45,7 +45,7 @@ class Search:
         self, known: KnownValues, extra_patterns: Mapping[str, str], only: Collection[str] | None
     ) -> None:
         names = rule_names()
-        self._extra = [(name, _compiled(name, pattern)) for name, pattern in extra_patterns.items()]
+        self._extra = [(name, _compile(name, pattern)) for name, pattern in extra_patterns.items()]
         if taken := [name for name in extra_patterns if name in names]:
             raise ValueError(f"{taken[0]!r} cannot name a pattern: there is a rule of that name")
         wanted = {*names, *extra_patterns} if only is None else set(only)
@@ -54,25 +54,24 @@ class Search:
         self._known = known if KNOWN in wanted else KnownValues(())
         self._has_spaces = any(" " in value for value in self._known.values)
         self._extra = [(name, pattern) for name, pattern in self._extra if name in wanted]
-        self._rules = (
-            RULES if only is None else RuleTable(rule for rule in RULES.rules if rule.name in wanted)
-        )
-        self._short_rules = [rule for rule in SHORT_RULES if rule.name in wanted]
+        patterns = (pattern for pattern in PATTERNS.patterns if pattern.name in wanted)
+        self._patterns = PATTERNS if only is None else PatternTable(patterns)
+        self._short_patterns = [pattern for pattern in SHORT_PATTERNS if pattern.name in wanted]
         self._context_rules = frozenset(CONTEXT_RULES) & wanted
         self.ranks = {name: rank for rank, name in enumerate([KNOWN, *extra_patterns, *names[1:]])}
         """Where two rules find the same, the one of the lower rank gives its name."""
         self.has_extra = bool(self._extra)
 
-    def look(self, text: str) -> Iterator[Found]:
+    def look(self, text: str) -> Iterator[SecretSpan]:
         """What one look at a text and all its views finds, in any order."""
         yield from self._look_at_views(text, 0)
-        for start, end in self._known.find_spelled_out(text):
+        for start, end in self._known.find_escaped(text):
             yield start, end, KNOWN
         # Perhaps a form, where it is a space.
         if "+" in text and (self._has_spaces or ("%" in text and _PERCENT.search(text))):
             yield from self._look_at_views(text.replace("+", " "), 0)
 
-    def _look_at_views(self, text: str, nesting: int) -> Iterator[Found]:
+    def _look_at_views(self, text: str, nesting: int) -> Iterator[SecretSpan]:
         views: list[View] = []
         level = text
         while True:
@@ -84,7 +83,7 @@ class Search:
             ]
             for start, end, rule in self._look_here(level, runs, telling):
                 yield *_source(views, start, end), rule
-            view = unescaped(level) if len(views) < _DEEPEST_ESCAPES else None
+            view = unescape(level) if len(views) < _DEEPEST_ESCAPES else None
             if view is None:
                 break
             views.append(view)
@@ -93,7 +92,7 @@ class Search:
             for start, end, rule in self._look_at_base64(level, telling, nesting):
                 yield *_source(views, start, end), rule
 
-    def _look_at_base64(self, text: str, runs: list[Span], nesting: int) -> Iterator[Found]:
+    def _look_at_base64(self, text: str, runs: list[Span], nesting: int) -> Iterator[SecretSpan]:
         for view in base64_views(text, runs):
             for start, end, rule in self._look_at_views(view.text, nesting + 1):
                 first, last = view.source_of(start, end)
@@ -101,21 +100,21 @@ class Search:
                     last += 1
                 yield first, last, rule
 
-    def is_assigned_secret(self, name: str, text: str) -> bool:
+    def is_secret_by_name(self, name: str, text: str) -> bool:
         """Whether a whole text is a secret because of what it is called."""
-        return ASSIGNMENT in self._context_rules and is_assigned_secret(name, text)
+        return ASSIGNMENT in self._context_rules and is_secret_by_name(name, text)
 
-    def _look_here(self, text: str, runs: list[Span], telling: list[Span]) -> Iterator[Found]:
+    def _look_here(self, text: str, runs: list[Span], telling: list[Span]) -> Iterator[SecretSpan]:
         # The words that rules begin with stand in the runs or shortly before.
         in_runs = "\n".join([text[max(0, start - _LOOK_BACK) : end] for start, end in telling])
         for start, end in self._known.find(text, in_runs):
             yield start, end, KNOWN
-        rules = [rule for rule in self._short_rules if rule.anchor in text]
+        patterns = [pattern for pattern in self._short_patterns if pattern.anchor in text]
         if telling:
-            rules += self._rules.which_may_match(in_runs)
-        for rule in rules:
-            for start, end in rule.find(text):
-                yield start, end, rule.name
+            patterns += self._patterns.candidates_in(in_runs)
+        for pattern in patterns:
+            for start, end in pattern.find(text):
+                yield start, end, pattern.name
         if runs and self._context_rules:
             for start, end, name in secrets_in_context(text, runs):
                 if name in self._context_rules:
@@ -125,7 +124,7 @@ class Search:
                 yield start, end, name
 
 
-def _compiled(name: str, pattern: str) -> Expression:
+def _compile(name: str, pattern: str) -> Expression:
     if not _RULE_NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot name a pattern: use small letters, digits and dashes")
     try:

@@ -23,7 +23,7 @@ __all__ = [
     "base64_views",
     "is_plain_id",
     "runs_of",
-    "unescaped",
+    "unescape",
 ]
 
 Span = tuple[int, int]
@@ -113,7 +113,7 @@ class _Meanings(dict[str, str]):
 _MEANINGS: Final = _Meanings()
 
 
-class _Unescaped:
+class _EscapeView:
     """Each escape of one kind became one character, everything else stayed."""
 
     def __init__(self, original: str, escape: re.Pattern[str]) -> None:
@@ -139,10 +139,10 @@ class _Unescaped:
         return (start, end) if distance == 0 else (end + distance - 1, end + distance)
 
 
-class _UnescapedTwice:
+class _NestedView:
     """First the one kind of escapes was undone, then the other."""
 
-    def __init__(self, first: _Unescaped, second: _Unescaped) -> None:
+    def __init__(self, first: _EscapeView, second: _EscapeView) -> None:
         self.text = second.text
         self._first = first
         self._second = second
@@ -151,24 +151,24 @@ class _UnescapedTwice:
         return self._first.source_of(*self._second.source_of(start, end))
 
 
-def unescaped(text: str) -> View | None:
+def unescape(text: str) -> View | None:
     """The text with ``%XX`` undone once, and JSON's escapes however often they were escaped again.
 
     Nothing if that changes nothing. What is still escaped then is undone in a view of the view.
     """
-    view: _Unescaped | None = None
+    view: _EscapeView | None = None
     if "%" in text:
-        percent = _Unescaped(text, _PERCENT)
+        percent = _EscapeView(text, _PERCENT)
         view = percent if percent.text != text else None
     before = view.text if view else text
     if "\\" in before:
-        backslash = _Unescaped(before, _BACKSLASH)
+        backslash = _EscapeView(before, _BACKSLASH)
         if backslash.text != before:
-            return _UnescapedTwice(view, backslash) if view else backslash
+            return _NestedView(view, backslash) if view else backslash
     return view
 
 
-class _Decoded:
+class _Base64View:
     """All base64 of a text, one run after the other, with some zeros between them."""
 
     def __init__(self, text: str, shift: int, at: list[int], pieces: list[Span]) -> None:
@@ -212,11 +212,11 @@ def base64_views(text: str, runs: Iterable[Span]) -> Iterator[View]:
         return
     parts.append("A" * (4 + -size % 4))
     data = binascii.a2b_base64("".join(parts).encode().translate(_TO_STANDARD))
-    yield _Decoded(data.decode("latin-1"), 0, at, pieces)
+    yield _Base64View(data.decode("latin-1"), 0, at, pieces)
     bits = int.from_bytes(data)
     for shift in (2, 4, 6):
         shifted = (bits << shift).to_bytes(len(data) + 1)[1:]
-        yield _Decoded(shifted.decode("latin-1"), shift, at, pieces)
+        yield _Base64View(shifted.decode("latin-1"), shift, at, pieces)
 
 
 def _goes_on(text: str, line: Span, start: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from cortex_replay.redact.known import KNOWN
+from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.redactor import Redactor
 from tests.redact.clean import clean_fixture
 from tests.redact.planted import ENCODINGS, KINDS, Encoded, Secret, fixture, survives

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cortex_replay.redact import contexts, patterns, search
-from cortex_replay.redact.known import KnownValues
-from cortex_replay.redact.patterns import RULES, RuleTable
+from cortex_replay.redact.known_values import KnownValues
+from cortex_replay.redact.patterns import PATTERNS, PatternTable
 from cortex_replay.redact.redactor import Hit, Redactor
-from cortex_replay.redact.residue import Leftovers
+from cortex_replay.redact.residue import Residue
 from tests.redact.figures import false_hits, missed_by_pattern, missed_by_value
 from tests.redact.planted import ENCODINGS, KINDS
 
@@ -39,7 +39,7 @@ def test_clean_recordings_stay_as_they_are() -> None:
 
 
 def _no_escapes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(search, "unescaped", lambda text: None)
+    patch.setattr(search, "unescape", lambda text: None)
 
 
 def _no_base64(patch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def _no_joining(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_rule_less(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(search, "RULES", RuleTable(rule for rule in RULES.rules if rule.name != "github"))
+    patch.setattr(search, "PATTERNS", PatternTable(p for p in PATTERNS.patterns if p.name != "github"))
 
 
 def _no_context(patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def _values_are_not_searched(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_left_in_base64(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leftovers, "_is_encoded_in", lambda self, text, nesting: False)
+    patch.setattr(Residue, "_is_encoded_in", lambda self, text, nesting: False)
 
 
 @pytest.mark.parametrize("break_it", [_values_are_not_searched, _nothing_left_in_base64, _no_joining])
@@ -93,7 +93,7 @@ def test_the_figure_for_known_values_notices(
 def test_the_figure_for_false_hits_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that takes every named value for a secret is too greedy."""
     for module in (patterns, contexts):
-        monkeypatch.setattr(module, "looks_random", lambda text: True)
+        monkeypatch.setattr(module, "is_random", lambda text: True)
         monkeypatch.setattr(module, "is_example", lambda text: False)
 
     assert len(false_hits(200)) > 0.005 * 200

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings, known_secrets
-from cortex_replay.redact.known import KNOWN, base64_cores
+from cortex_replay.redact.known_values import KNOWN, base64_cores
 from cortex_replay.redact.redactor import Hit, Redactor
 from tests.property.strategies import effort
 from tests.redact.planted import ENCODINGS, Secret, pieces_of

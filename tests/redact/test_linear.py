@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cortex_replay.redact.patterns import RULES, SHORT_RULES, Rule
+from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern
 from cortex_replay.redact.redactor import Redactor
 
 SIZE = 8_000
@@ -63,12 +63,12 @@ def test_no_rule_takes_more_than_linear_time(shape: str) -> None:
     """Each rule by itself, on texts made to lead it astray."""
     unit_of = SHAPES[shape]
 
-    def run(rule: Rule) -> Callable[[str], object]:
+    def run(rule: Pattern) -> Callable[[str], object]:
         return lambda text: list(rule.find(text))
 
     slow = [
         (rule.name, rule.anchor)
-        for rule in (*RULES.rules, *SHORT_RULES)
+        for rule in (*PATTERNS.patterns, *SHORT_PATTERNS)
         if not grows_linearly(run(rule), unit_of(rule.anchor))
     ]
     assert slow == []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.redact.patterns import RULES, SHORT_RULES, Rule
+from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.search import rule_names
 from tests.property.strategies import effort, json_values
@@ -267,7 +267,7 @@ def test_no_rule_matches_a_placeholder() -> None:
         "Bearer ",
         "Basic ",
         "postgres://jo:",
-        *(r.anchor for r in RULES.rules),
+        *(r.anchor for r in PATTERNS.patterns),
     ]
     for name in rule_names():
         text = "\n".join(f"{word}[REDACTED:{name}]@host" for word in words)
@@ -276,21 +276,21 @@ def test_no_rule_matches_a_placeholder() -> None:
 
 def test_every_rule_has_a_kind_planted_or_is_of_the_common_form() -> None:
     """What is odd about a rule is tried out; the others differ only in prefix and length."""
-    odd = {rule.name for rule in SHORT_RULES} | {"jwt", "bearer", "aws-access-key", "slack", "sendgrid"}
+    odd = {rule.name for rule in SHORT_PATTERNS} | {"jwt", "bearer", "aws-access-key", "slack", "sendgrid"}
 
     assert odd <= {NAMES_OF.get(kind, kind) for kind in KINDS} | set(secret_kinds.KINDS)
     assert len({NAMES_OF.get(kind, kind) for kind in KINDS}) >= 25
     assert len(rule_names()) > 80
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: f"{rule.name} {rule.anchor}")
-def test_every_rule_finds_something(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", PATTERNS.patterns, ids=lambda rule: f"{rule.name} {rule.anchor}")
+def test_every_rule_finds_something(rule: Pattern) -> None:
     """Its prefix and enough random characters of one of the usual alphabets."""
     befores = (" ", "?", "acme", "a1b2c3d4e5f6g7", "x eyJhbGciOiJIUzI1NiJ9")
     made = [f"{before}{rule.anchor}{tail}" for before in befores for tail in _tails()]
     text = next(text for text in made if any(True for _ in rule.find(text)))
 
-    assert rule in RULES.which_may_match(text)
+    assert rule in PATTERNS.candidates_in(text)
     assert Redactor().text(text)[1] != []
 
 

@@ -13,14 +13,14 @@ import pytest
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.redact.documents import sequences
-from cortex_replay.redact.known import KnownValues
+from cortex_replay.redact.known_values import KnownValues
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.redact.residue import Leftovers
+from cortex_replay.redact.residue import Residue
 
 RANDOM = Random(15)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 VALUES = ["".join(RANDOM.choices(LETTERS, k=40)) for _ in range(40)]
-LEFTOVERS = Leftovers(KnownValues([*VALUES, "a value with spaces", "an%awkward\\value"]))
+LEFTOVERS = Residue(KnownValues([*VALUES, "a value with spaces", "an%awkward\\value"]))
 REDACTOR = Redactor(VALUES)
 SIZE = 24_000
 LARGE = 480_000
@@ -101,7 +101,7 @@ def grows_linearly(once: Callable[[], object], twice: Callable[[], object]) -> b
 @pytest.mark.parametrize("unit", HOSTILE, ids=ascii)
 def test_the_search_for_leftovers_is_linear(unit: str) -> None:
     once = unit * (SIZE // len(unit))
-    assert grows_linearly(lambda: LEFTOVERS.are_in(once), lambda: LEFTOVERS.are_in(once + once))
+    assert grows_linearly(lambda: LEFTOVERS.is_in(once), lambda: LEFTOVERS.is_in(once + once))
 
 
 def test_the_search_for_leftovers_is_quick() -> None:
@@ -110,7 +110,7 @@ def test_the_search_for_leftovers_is_quick() -> None:
     for unit in HOSTILE:
         text = unit * (LARGE // len(unit))
         started = time.process_time()
-        LEFTOVERS.are_in(text)
+        LEFTOVERS.is_in(text)
         spent = time.process_time() - started
         if spent > 1.2:
             slow[unit] = spent

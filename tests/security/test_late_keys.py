@@ -19,7 +19,7 @@ from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
 from cortex_replay.engine.http.client_keys import keys_brought
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.recording import RecordingAdapter
-from cortex_replay.redact.process import tell
+from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.types import LlmRequest
 from tests.adapters.dialects import DIALECTS
@@ -128,14 +128,14 @@ def test_many_keys_that_are_brought_make_no_key_of_the_environment_unknown(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", KEY)
     redactor = Redactor([KEY[::-1]])
-    tell(redactor)
+    teach(redactor)
     for _ in range(200):
         redactor.learn(some(Random(_), ALNUM, 24))
 
     assert redactor.text(f"{KEY} {KEY[::-1]}")[0] == "[REDACTED:known-value] [REDACTED:known-value]"
 
     monkeypatch.delenv("SOME_API_KEY")
-    tell(redactor)
+    teach(redactor)
 
     assert KEY not in redactor.text(KEY)[0]
 

@@ -157,13 +157,13 @@ def test_random_text_does_not_read_like_words() -> None:
 
 def _short_words_tell_nothing(patch: pytest.MonkeyPatch) -> None:
     """The mistake that let 9.1 % of Google's keys pass: a dash soon after the prefix."""
-    table = patterns.RuleTable
+    table = patterns.PatternTable
 
-    def which_may_match(self: patterns.RuleTable, text: str) -> list[patterns.Rule]:
+    def candidates_in(self: patterns.PatternTable, text: str) -> list[patterns.Pattern]:
         words = {word for word in text.replace("-", " ").replace("_", " ").split() if len(word) > 8}
-        return [rule for rule in self.rules if any(rule.anchor in word for word in words)]
+        return [pattern for pattern in self.patterns if any(pattern.anchor in word for word in words)]
 
-    patch.setattr(table, "which_may_match", which_may_match)
+    patch.setattr(table, "candidates_in", candidates_in)
 
 
 def _strict_about_words(patch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.printable import defuse_commands, escape_controls
-from cortex_replay.redact.process import learn
+from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer, FixtureKey, Store
@@ -136,7 +136,7 @@ class Engine:
         if keys:
             self.redactor.learn(*keys)
         for key in keys:
-            learn(key)
+            learn_secret(key)
 
     def _finds(self, document: JsonValue) -> bool:
         return bool(self.redactor.found_in(document))

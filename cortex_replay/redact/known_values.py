@@ -76,7 +76,7 @@ class KnownValues:
     def __len__(self) -> int:
         return len(self.values)
 
-    def unfinished_in(self, text: str, end: int) -> int:
+    def unfinished_start(self, text: str, end: int) -> int:
         """Where, before ``end``, the first value begins that has blanks in it and goes on behind the text."""
         for value in self.values:
             if _BLANK.search(value):
@@ -92,14 +92,14 @@ class KnownValues:
             if needle.text in (in_runs if needle.is_run else text):
                 yield from _occurrences(text, needle)
 
-    def find_spelled_out(self, text: str) -> Iterator[Span]:
+    def find_escaped(self, text: str) -> Iterator[Span]:
         """Where the values stand in a text with some of their characters escaped."""
-        if self.values and self.may_be_spelled_out_in(text):
+        if self.values and self.has_escapes(text):
             for start, end in _around(self._escape, text, len(self.values[0]) + _LONGEST_ESCAPE):
                 for expression in self.spellings:
                     yield from (match.span() for match in expression.finditer(text, start, end))
 
-    def may_be_spelled_out_in(self, text: str) -> bool:
+    def has_escapes(self, text: str) -> bool:
         """Whether a text has escapes that could stand for a character of a value."""
         return ("\\" in text or "%" in text) and self._escape.search(text) is not None
 
@@ -133,10 +133,10 @@ def _spelling_of(value: str) -> re.Pattern[str]:
 
 @lru_cache(_MOST_PREPARED)
 def _needles(value: str) -> tuple[_Needle, ...]:
-    return tuple(_made_needles(value))
+    return tuple(_make_needles(value))
 
 
-def _made_needles(value: str) -> Iterator[_Needle]:
+def _make_needles(value: str) -> Iterator[_Needle]:
     yield _needle(value, is_base64=False)
     data = value.encode("utf-8", "surrogatepass")
     for before, core, after in base64_cores(data):

@@ -20,7 +20,7 @@ from typing import Any, Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.documents import DEEPEST, LINES, turn_of
 
-__all__ = ["redact_whole"]
+__all__ = ["redact_document"]
 
 _DEEPEST_JSON: Final = 3
 _FIELD: Final = re.compile(r"(?P<name>[A-Za-z]*+): ?")
@@ -62,7 +62,7 @@ _Pieces = dict[str, list[_Text]]
 _RedactText = Callable[[str, str | None], str]
 
 
-def redact_whole(
+def redact_document(
     document: JsonValue, redact_text: _RedactText, redact_pieces: Callable[[Sequence[str]], list[str]]
 ) -> JsonValue:
     """The document with its strings, its names and its texts in pieces redacted.
@@ -74,7 +74,7 @@ def redact_whole(
     """
     tree = _parse(document, None, 0, 0)
     # Joined first: what one piece seems to hold may be half of what all of them do.
-    _Joining(redact_pieces).take(tree, [])
+    _Joiner(redact_pieces).take(tree, [])
     _redact_leaves(tree, redact_text)
     written: JsonValue = _write(tree, redact_text)
     return written
@@ -98,7 +98,7 @@ def _parts(text: str, depth: int) -> list[_Part]:
         return []
     source = text.strip()
     if source[:1] in ("{", "["):
-        value, node = _loaded(source, depth)
+        value, node = _load(source, depth)
         if value is not None:
             before, after = text.split(source, 1)
             return [_Part(before, source, after, node, value)]
@@ -113,12 +113,12 @@ def _line(line: str, is_stream: bool, depth: int) -> _Part:
     start = _FIELD.match(text) if is_stream else None
     before = start[0] if start else ""
     source, after = text[len(before) :], line[len(text) :]
-    value, node = _loaded(source, depth) if source[:1] in ("{", "[", '"') else (None, None)
+    value, node = _load(source, depth) if source[:1] in ("{", "[", '"') else (None, None)
     name = start["name"] if start else None
     return _Part(before, source, after, _Text(source) if value is None else node, value, name)
 
 
-def _loaded(source: str, depth: int) -> tuple[Any, _Node]:
+def _load(source: str, depth: int) -> tuple[Any, _Node]:
     """What JSON says, and the same to be changed; nothing if it is no JSON, or nested too deep."""
     try:
         value = json.loads(source)
@@ -148,7 +148,7 @@ def _values_of(node: _Object) -> dict[str, object]:
     return {name.text: value.text if isinstance(value, _Text) else value for name, value in node.entries}
 
 
-class _Joining:
+class _Joiner:
     """Hands every string to each list that it stands in, under its place in the items of that list."""
 
     def __init__(self, redact: Callable[[Sequence[str]], list[str]]) -> None:
