@@ -4,8 +4,8 @@ What is read here was written by anybody: documents are read without the power t
 numbers, lists and objects, and within limits. No cassette is ever changed.
 """
 
-from cortex_replay.cassettes.importing import Importer, open_unwritten
+from cortex_replay.cassettes.importing import Importer, open_dry_run
 from cortex_replay.cassettes.places import Places
-from cortex_replay.cassettes.report import ImportReport, NotConverted
+from cortex_replay.cassettes.report import ImportReport, Omission
 
-__all__ = ["ImportReport", "Importer", "NotConverted", "Places", "open_unwritten"]
+__all__ = ["ImportReport", "Importer", "Omission", "Places", "open_dry_run"]

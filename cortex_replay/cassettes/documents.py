@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["MAX_BYTES", "CassetteError", "looks_like_cassette", "read_document"]
+__all__ = ["MAX_BYTES", "CassetteError", "is_cassette", "read_document"]
 
 MAX_BYTES: Final = 64 * 2**20
 """Of a file, and of what its aliases stand for."""
@@ -33,7 +33,7 @@ class CassetteError(ValueError):
     """A file, or an interaction, that cannot be read; the message says why, without quoting it."""
 
 
-def looks_like_cassette(path: Path) -> bool:
+def is_cassette(path: Path) -> bool:
     """Whether a file whose name says nothing begins as a cassette does."""
     try:
         with path.open("rb") as file:

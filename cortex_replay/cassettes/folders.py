@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from cortex_replay.cassettes.documents import looks_like_cassette
+from cortex_replay.cassettes.documents import is_cassette
 from cortex_replay.store.paths import INDEX_NAME
 
 __all__ = ["cassettes_in"]
@@ -30,5 +30,5 @@ def cassettes_in(path: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             file = Path(folder, name)
-            if file.suffix.lower() in _SUFFIXES or (file.is_file() and looks_like_cassette(file)):
+            if file.suffix.lower() in _SUFFIXES or (file.is_file() and is_cassette(file)):
                 yield file

@@ -19,7 +19,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.cassettes.documents import CassetteError, read_document
 from cortex_replay.cassettes.interactions import Interaction, interactions_in
 from cortex_replay.cassettes.places import Places
-from cortex_replay.cassettes.report import ImportReport, NotConverted
+from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.disk import scratch_folder
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.http.call import Call
@@ -52,7 +52,7 @@ from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import WIRES
 
-__all__ = ["Importer", "open_unwritten"]
+__all__ = ["Importer", "open_dry_run"]
 
 _STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
 _SHORTEST_KEY: Final = 16
@@ -60,16 +60,16 @@ _SHORTEST_KEY: Final = 16
 _KEPT: Final = "the store has another answer, which is kept (--mode record overwrites it)"
 
 
-class _Place(NamedTuple):
+class _Source(NamedTuple):
     file: Path
     number: int
     call: str
 
 
-class _Said(NamedTuple):
+class _Entry(NamedTuple):
     """What one interaction says about a key."""
 
-    place: _Place
+    source: _Source
     request: LlmRequest
     outcome: Answer | dict[str, JsonValue]
     """An answer, or how a failure went over the wire."""
@@ -91,7 +91,7 @@ class _Scope:
     """How far one cassette has come."""
 
     turns: dict[FixtureKey, int] = field(default_factory=dict)
-    apart: dict[FixtureKey, _Place] = field(default_factory=dict)
+    conflicts: dict[FixtureKey, _Source] = field(default_factory=dict)
     """The keys under which it says something else than a cassette before it."""
 
 
@@ -124,8 +124,8 @@ class Importer:
         self._redactor = redactor(())
         self._keys: set[str] = set()
         self._record_failures = record_failures
-        self._said: dict[FixtureKey, list[_Said]] = {}
-        self._exchanges: dict[str, tuple[_Place, Exchange]] = {}
+        self._entries: dict[FixtureKey, list[_Entry]] = {}
+        self._exchanges: dict[str, tuple[_Source, Exchange]] = {}
 
     def stage(self, files: Iterable[Path]) -> ImportReport:
         """Stage what is in these files. All are read first: a key in one may stand in another."""
@@ -134,17 +134,17 @@ class Importer:
         for file, interactions in cassettes:
             scope = _Scope()
             for number, interaction in interactions:
-                place = _Place(file, number, interaction.call)
+                source = _Source(file, number, interaction.call)
                 try:
-                    problem = self._take(place, interaction, scope)
+                    problem = self._take(source, interaction, scope)
                 except (InvalidRequest, ValueError, RecursionError) as error:
                     problem = f"it holds what no recording can: {type(error).__name__}"
                 if problem is not None:
-                    self._leave(place, problem)
-        for key, said in self._said.items():
-            self._stage_key(key, said)
-        for place, exchange in self._exchanges.values():
-            self._stage_exchange(place, exchange)
+                    self._skip(source, problem)
+        for key, entries in self._entries.items():
+            self._stage_key(key, entries)
+        for source, exchange in self._exchanges.values():
+            self._stage_exchange(source, exchange)
         self.report.not_converted.sort(key=lambda left: (left.file, left.number or 0))
         return self.report
 
@@ -154,36 +154,36 @@ class Importer:
             for number, interaction, call in interactions_in(read_document(file)):
                 self.report.interactions += 1
                 if isinstance(interaction, CassetteError):
-                    self._leave(_Place(file, number, call), str(interaction))
+                    self._skip(_Source(file, number, call), str(interaction))
                     continue
                 self._learn_keys(interaction)
                 found.append((number, interaction))
         except CassetteError as error:
-            self.report.not_converted.append(NotConverted(str(file), None, "", str(error)))
+            self.report.not_converted.append(Omission(str(file), None, "", str(error)))
             return []
         self.report.cassettes += 1
         return found
 
     def _learn_keys(self, interaction: Interaction) -> None:
-        headers = (*interaction.asked_headers, *interaction.headers)
+        headers = (*interaction.request_headers, *interaction.headers)
         found = keys_brought(headers, interaction.query)
         keys = [key for key in found if len(key) >= _SHORTEST_KEY or not reads_like_words(key)]
         self._keys.update(keys)
         for key in keys:
             learn_secret(key)  # what is not converted is listed
 
-    def _leave(self, place: _Place, reason: str) -> None:
-        self.report.not_converted.append(NotConverted(str(place.file), place.number, place.call, reason))
+    def _skip(self, source: _Source, reason: str) -> None:
+        self.report.not_converted.append(Omission(str(source.file), source.number, source.call, reason))
 
-    def _take(self, place: _Place, interaction: Interaction, scope: _Scope) -> str | None:
+    def _take(self, source: _Source, interaction: Interaction, scope: _Scope) -> str | None:
         """Note what an interaction says; gives the reason if it cannot be converted."""
         route = self._places.route(
-            interaction.method, interaction.host, interaction.path, interaction.asked_header
+            interaction.method, interaction.host, interaction.path, interaction.request_header
         )
         if route is None:
             return "no model is known at this host (--host names one, --all takes everything)"
-        if route.protocol is not None and not interaction.asked_header("content-encoding"):
-            body = _document_in(interaction.asked)
+        if route.protocol is not None and not interaction.request_header("content-encoding"):
+            body = _document_in(interaction.request_body)
             if not isinstance(body, dict) or "model" not in body:
                 return "what was asked is not in the cassette: the body is no request of this API"
             try:
@@ -191,12 +191,12 @@ class Importer:
             except InvalidRequest:
                 pass  # recorded as it is, as the gateway does
             else:
-                return self._take_lifted(place, interaction, scope, route.protocol, request, body)
-        return self._take_opaque(place, interaction, route)
+                return self._take_completion(source, interaction, scope, route.protocol, request, body)
+        return self._take_opaque(source, interaction, route)
 
-    def _take_lifted(
+    def _take_completion(
         self,
-        place: _Place,
+        source: _Source,
         interaction: Interaction,
         scope: _Scope,
         protocol: str,
@@ -218,26 +218,26 @@ class Importer:
             headers = _headers_of(interaction, "application/json")
             outcome = {"protocol": protocol, "status": status, "headers": headers}
             outcome |= encoded_body(interaction.body)
-        return self._note(_Said(place, request, outcome), scope)
+        return self._note(_Entry(source, request, outcome), scope)
 
-    def _note(self, said: _Said, scope: _Scope) -> str | None:
+    def _note(self, entry: _Entry, scope: _Scope) -> str | None:
         """Put an outcome in its turn, unless another cassette has another one there."""
-        key = self._store.key(said.request)
-        known = self._said.setdefault(key, [])
+        key = self._store.key(entry.request)
+        known = self._entries.setdefault(key, [])
         turn = scope.turns.get(key, 0)
         scope.turns[key] = turn + 1
-        if turn < len(known) and known[turn].essence() == said.essence():
+        if turn < len(known) and known[turn].essence() == entry.essence():
             self.report.repeated += 1
             return None
         if turn < len(known):
-            scope.apart.setdefault(key, known[turn].place)
-        if key in scope.apart:
-            other = scope.apart[key]
+            scope.conflicts.setdefault(key, known[turn].source)
+        if key in scope.conflicts:
+            other = scope.conflicts[key]
             return f"another cassette answers the same question otherwise: {other.file} #{other.number}"
-        known.append(said)
+        known.append(entry)
         return None
 
-    def _take_opaque(self, place: _Place, interaction: Interaction, route: Route) -> str | None:
+    def _take_opaque(self, source: _Source, interaction: Interaction, route: Route) -> str | None:
         if not is_worth_keeping(interaction.status):
             return f"the answer would not be the same tomorrow: status {interaction.status}"
         media_type = _media_type(interaction)
@@ -250,8 +250,8 @@ class Importer:
             interaction.method,
             Route(route.upstream, route.path, None),
             interaction.query,
-            interaction.asked_headers,
-            interaction.asked,
+            interaction.request_headers,
+            interaction.request_body,
         )
         request = opaque_request(call)
         try:
@@ -269,8 +269,8 @@ class Importer:
             **content,
         }
         exchange = opaque_exchange(request, wire)
-        known = self._exchanges.setdefault(opaque_key(request), (place, exchange))
-        if known[0] is place:
+        known = self._exchanges.setdefault(opaque_key(request), (source, exchange))
+        if known[0] is source:
             return None
         if essence_of_exchange(known[1]) == essence_of_exchange(exchange):
             self.report.repeated += 1
@@ -278,84 +278,84 @@ class Importer:
         other = known[0]
         return f"the same call is answered otherwise: {other.file} #{other.number}; it has one answer only"
 
-    def _stage_key(self, key: FixtureKey, said: Sequence[_Said]) -> None:
-        maker = self._maker(said[0].place)
+    def _stage_key(self, key: FixtureKey, entries: Sequence[_Entry]) -> None:
+        maker = self._maker(entries[0].source)
         committed = maker.committed(key)
         failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
-        new = list(said)
+        new = list(entries)
         if committed or failures:
             if self._overwrites:
-                ours = {i for i, one in enumerate(said, 1) if one.is_failure}
+                ours = {i for i, entry in enumerate(entries, 1) if entry.is_failure}
                 for n in failures.keys() - ours:
                     maker.drop_failure(key, n)
-                self.report.overwritten += self._differs(said, committed, failures)
+                self.report.overwritten += self._differs(entries, committed, failures)
             else:
-                new = self._not_there(said, committed, failures)
+                new = self._additions(entries, committed, failures)
                 if not new:
                     return
         successes: list[Answer] = []
-        for i, one in enumerate(said, 1):
+        for i, entry in enumerate(entries, 1):
             try:
-                self._stage_one(key, i, one, successes)
+                self._stage_entry(key, i, entry, successes)
             except (RecordingRefused, FixtureIntegrityFailed) as error:
-                for left in said[i - 1 :]:
-                    self._leave(left.place, _refusal(error))
+                for left in entries[i - 1 :]:
+                    self._skip(left.source, _refusal(error))
                 return
-            if one not in new:
+            if entry not in new:
                 self.report.repeated += 1
-            elif one.is_failure:
+            elif entry.is_failure:
                 self.report.failures += 1
             else:
                 self.report.answers += 1
 
-    def _stage_one(self, key: FixtureKey, n: int, said: _Said, successes: list[Answer]) -> None:
-        maker = self._maker(said.place)
-        if isinstance(said.outcome, dict):
-            failure = Exchange.failure(key, n, said.outcome)
+    def _stage_entry(self, key: FixtureKey, n: int, entry: _Entry, successes: list[Answer]) -> None:
+        maker = self._maker(entry.source)
+        if isinstance(entry.outcome, dict):
+            failure = Exchange.failure(key, n, entry.outcome)
             staged = maker.stage_failure(failure, overwrite=self._overwrites)
             self.report.redacted += staged != failure
             return
-        kept = maker.stage(said.request, key, successes, said.outcome, (), overwrite=self._overwrites)
+        kept = maker.stage(entry.request, key, successes, entry.outcome, (), overwrite=self._overwrites)
         self.report.redacted += "redactions" in (kept.meta or {})
         successes.append(kept)
 
     def _differs(
-        self, said: Sequence[_Said], committed: Sequence[Answer], failures: Mapping[int, Exchange]
+        self, entries: Sequence[_Entry], committed: Sequence[Answer], failures: Mapping[int, Exchange]
     ) -> bool:
         return any(
-            _essence(recorded_outcome(committed, failures, n)) != one.essence(self._redactor)
-            for n, one in enumerate(said, 1)
+            _essence(recorded_outcome(committed, failures, n)) != entry.essence(self._redactor)
+            for n, entry in enumerate(entries, 1)
         )
 
-    def _not_there(
-        self, said: Sequence[_Said], committed: Sequence[Answer], failures: Mapping[int, Exchange]
-    ) -> list[_Said]:
+    def _additions(
+        self, entries: Sequence[_Entry], committed: Sequence[Answer], failures: Mapping[int, Exchange]
+    ) -> list[_Entry]:
         """What the store has not, if that can be added to what it has; the rest is counted or listed."""
-        ours = [one.essence(self._redactor) for one in said]
-        there = [_essence(recorded_outcome(committed, failures, n)) for n in range(1, len(said) + 1)]
-        if not failures and not any(one.is_failure for one in said):
-            said_once = ours[:1] if len(set(ours)) == 1 else ours
+        ours = [entry.essence(self._redactor) for entry in entries]
+        there = [_essence(recorded_outcome(committed, failures, n)) for n in range(1, len(entries) + 1)]
+        if not failures and not any(entry.is_failure for entry in entries):
+            distinct = ours[:1] if len(set(ours)) == 1 else ours
             recorded = [essence_of_answer(answer) for answer in committed]
-            if len(said_once) > len(recorded) and said_once[: len(recorded)] == recorded:
-                return list(said[len(recorded) :])
-        for one, mine, other in zip(said, ours, there, strict=True):
+            if len(distinct) > len(recorded) and distinct[: len(recorded)] == recorded:
+                return list(entries[len(recorded) :])
+        for entry, mine, other in zip(entries, ours, there, strict=True):
             if mine == other:
                 self.report.repeated += 1
             else:
-                self._leave(one.place, _KEPT)
+                self._skip(entry.source, _KEPT)
         return []
 
-    def _stage_exchange(self, place: _Place, exchange: Exchange) -> None:
+    def _stage_exchange(self, source: _Source, exchange: Exchange) -> None:
         door = StoreDoor(self._store, self._redactor)
         try:
             stored = door.clean_exchange(exchange)
         except RecordingRefused:
-            self._leave(place, "a secret could not be cut out of the answer")
+            self._skip(source, "a secret could not be cut out of the answer")
             return
         there = self._store.exchange(stored.key or "")
         is_same = there is not None and essence_of_exchange(there) == essence_of_exchange(stored)
         if there is not None and not is_same and not self._overwrites:
-            self._leave(place, _KEPT)
+            self._skip(source, _KEPT)
             return
         if is_same:
             self.report.repeated += 1
@@ -363,17 +363,17 @@ class Importer:
         try:
             door.stage_exchange(stored, overwrite=self._overwrites)
         except FixtureIntegrityFailed as error:
-            self._leave(place, _refusal(error))
+            self._skip(source, _refusal(error))
             return
         self.report.exchanges += 1
         self.report.overwritten += there is not None
         self.report.redacted += stored != exchange
 
-    def _maker(self, place: _Place) -> FixtureMaker:
+    def _maker(self, source: _Source) -> FixtureMaker:
         origin: dict[str, JsonValue] = {
             "adapter": "import",
-            "cassette": "/".join(place.file.parts[-2:]),
-            "interaction": place.number,
+            "cassette": "/".join(source.file.parts[-2:]),
+            "interaction": source.number,
         }
         return FixtureMaker(self._store, self._redactor, origin, self._record_failures)
 
@@ -444,7 +444,7 @@ def _refusal(error: RecordingRefused | FixtureIntegrityFailed) -> str:
     return f"it would not be trusted: {'; '.join(issue.reason for issue in error.issues)}"
 
 
-class _Unwritten(Store):
+class _DryRunStore(Store):
     """A store that is read, and only seems to be changed."""
 
     def __init__(self, source: DirectorySource, report: CheckReport) -> None:
@@ -458,16 +458,16 @@ class _IdleWriter(StoreWriter):
 
 
 @contextmanager
-def open_unwritten(root: Path) -> Iterator[Store]:
+def open_dry_run(root: Path) -> Iterator[Store]:
     """A store to try an import on; where there is none, an empty one that is nowhere.
 
     Raises:
         FixtureIntegrityFailed: The store is not what its index says.
     """
     if (root / INDEX_NAME).exists():
-        yield _Unwritten.open(root, verify="on-read")
+        yield _DryRunStore.open(root, verify="on-read")
         return
     with scratch_folder() as folder:
-        store = _Unwritten.create(folder)
+        store = _DryRunStore.create(folder)
         store.root = root  # whose rules for keys are to apply
         yield store

@@ -45,15 +45,15 @@ class Interaction:
     """With the port, where one was named."""
     path: str
     query: str
-    asked_headers: tuple[tuple[str, str], ...]
-    asked: bytes
+    request_headers: tuple[tuple[str, str], ...]
+    request_body: bytes
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
     """Not compressed."""
 
-    def asked_header(self, name: str) -> str:
-        return next((value for known, value in self.asked_headers if known == name), "")
+    def request_header(self, name: str) -> str:
+        return next((value for known, value in self.request_headers if known == name), "")
 
     def header(self, name: str) -> str:
         return next((value for known, value in self.headers if known == name), "")
@@ -70,21 +70,21 @@ def interactions_in(document: Any) -> Iterator[tuple[int, Interaction | Cassette
     Raises:
         CassetteError: It is not a cassette.
     """
-    listed = document.get("interactions") if isinstance(document, dict) else document
+    entries = document.get("interactions") if isinstance(document, dict) else document
     is_old = isinstance(document, list) and bool(document) and _is_interaction(document[0])
-    if not isinstance(listed, list) or not (isinstance(document, dict) or is_old):
+    if not isinstance(entries, list) or not (isinstance(document, dict) or is_old):
         raise CassetteError("it is not a cassette")
     if isinstance(document, dict) and document.get("version", 1) not in (1, "1"):
         raise CassetteError("it is a cassette of a version that is not known here")
-    for number, given in enumerate(listed, 1):
+    for number, given in enumerate(entries, 1):
         call = ""
         try:
             if not _is_interaction(given):
                 raise CassetteError("it is not a request and a response")
-            asked, answered = given["request"], given["response"]
-            host, path, query = _address(asked)
-            call = f"{_text(asked.get('method'), 'method').upper()} {host}{path}"
-            yield number, _interaction(asked, answered, host, path, query), call
+            request, response = given["request"], given["response"]
+            host, path, query = _address(request)
+            call = f"{_text(request.get('method'), 'method').upper()} {host}{path}"
+            yield number, _interaction(request, response, host, path, query), call
         except CassetteError as error:
             yield number, error, call
 
@@ -97,25 +97,25 @@ def _is_interaction(value: Any) -> bool:
     )
 
 
-def _interaction(asked: Any, answered: Any, host: str, path: str, query: str) -> Interaction:
-    asked_headers = _headers(asked.get("headers"))
-    headers = _headers(answered.get("headers"))
-    body, is_as_sent = _body(asked, "body")
+def _interaction(request: Any, response: Any, host: str, path: str, query: str) -> Interaction:
+    request_headers = _headers(request.get("headers"))
+    headers = _headers(response.get("headers"))
+    body, is_as_sent = _body(request, "body")
     if is_as_sent:
-        _refuse_changed(body, dict(asked_headers).get("content-length", ""))
-    answer, is_as_sent = _answered_body(answered)
-    method = _text(asked.get("method"), "method").upper()
+        _refuse_filtered(body, dict(request_headers).get("content-length", ""))
+    answer, is_as_sent = _response_body(response)
+    method = _text(request.get("method"), "method").upper()
     if is_as_sent and method != "HEAD":
-        answer = _whole(answer, dict(headers))
-    return Interaction(method, host, path, query, asked_headers, body, _status(answered), headers, answer)
+        answer = _decompress(answer, dict(headers))
+    return Interaction(method, host, path, query, request_headers, body, _status(response), headers, answer)
 
 
-def _address(asked: Mapping[str, Any]) -> tuple[str, str, str]:
-    uri = asked.get("uri", asked.get("url"))
-    if uri is None and "host" in asked:  # before 1.0
-        scheme, port = asked.get("protocol", "http"), asked.get("port")
+def _address(request: Mapping[str, Any]) -> tuple[str, str, str]:
+    uri = request.get("uri", request.get("url"))
+    if uri is None and "host" in request:  # before 1.0
+        scheme, port = request.get("protocol", "http"), request.get("port")
         place = "" if port in (None, 80, 443) else f":{port}"
-        uri = f"{scheme}://{asked['host']}{place}{asked.get('path', '/')}"
+        uri = f"{scheme}://{request['host']}{place}{request.get('path', '/')}"
     try:
         parts = urlsplit(_text(uri, "uri"))
         port = parts.port
@@ -163,8 +163,8 @@ def _as_text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
-def _status(answered: Mapping[str, Any]) -> int:
-    status = answered.get("status", answered.get("status_code"))
+def _status(response: Mapping[str, Any]) -> int:
+    status = response.get("status", response.get("status_code"))
     if isinstance(status, dict):
         status = status.get("code")
     if isinstance(status, str) and _LENGTH.fullmatch(status):
@@ -174,23 +174,23 @@ def _status(answered: Mapping[str, Any]) -> int:
     return status
 
 
-def _answered_body(answered: Mapping[str, Any]) -> tuple[bytes, bool]:
-    if "parsed_body" in answered or "body" in answered:
-        return _body(answered, "body")
-    return _body(answered, "content")  # of httpx, before vcrpy 6
+def _response_body(response: Mapping[str, Any]) -> tuple[bytes, bool]:
+    if "parsed_body" in response or "body" in response:
+        return _body(response, "body")
+    return _body(response, "content")  # of httpx, before vcrpy 6
 
 
 def _body(holder: Mapping[str, Any], name: str) -> tuple[bytes, bool]:
     """A body, and whether it is byte for byte what was sent."""
     value = holder.get(name)
     if value is None and "parsed_body" in holder:  # as pydantic-ai's own serializer writes it
-        return _written(holder["parsed_body"]), False
+        return _json_bytes(holder["parsed_body"]), False
     if isinstance(value, dict):
         names = set(value) - {"encoding"}
         if names in ({"base64_string"}, {"base64"}):
             return _from_base64(value[names.pop()]), True
         if names != {"string"}:
-            return _written(value), False
+            return _json_bytes(value), False
         value = value["string"]
     match value:
         case None:
@@ -198,13 +198,13 @@ def _body(holder: Mapping[str, Any], name: str) -> tuple[bytes, bool]:
         case bytes():
             return value, True
         case str():
-            return _encoded(value), True
+            return _encode_text(value), True
         case [*pieces] if pieces and all(isinstance(piece, bytes) for piece in pieces):
             return b"".join(pieces), True
-    return _written(value), False
+    return _json_bytes(value), False
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -218,14 +218,14 @@ def _from_base64(value: Any) -> bytes:
         raise CassetteError("a body is not the base64 that it should be") from None
 
 
-def _written(value: Any) -> bytes:
+def _json_bytes(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except (TypeError, ValueError):
         raise CassetteError("a body is neither text nor JSON") from None
 
 
-def _refuse_changed(body: bytes, length: str) -> None:
+def _refuse_filtered(body: bytes, length: str) -> None:
     """A body that was filtered is not what a client sends, and would never be found."""
     if not _LENGTH.fullmatch(length) or int(length) == len(body):
         return
@@ -242,13 +242,13 @@ def _refuse_changed(body: bytes, length: str) -> None:
         )
 
 
-def _whole(body: bytes, headers: Mapping[str, str]) -> bytes:
+def _decompress(body: bytes, headers: Mapping[str, str]) -> bytes:
     """An answer's body as its client saw it."""
     codings = [coding.strip() for coding in headers.get("content-encoding", "").lower().split(",")]
     codings = [coding for coding in codings if coding not in ("", "identity")]
     if codings and body and not _is_text(body):
         for coding in reversed(codings):
-            body = _decoded(body, coding)
+            body = _decode(body, coding)
         return body
     length = headers.get("content-length", "")
     if not codings and _LENGTH.fullmatch(length) and len(body) < int(length) and not _is_json(body):
@@ -273,13 +273,13 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _decoded(body: bytes, coding: str) -> bytes:
+def _decode(body: bytes, coding: str) -> bytes:
     try:
         if coding in ("gzip", "x-gzip"):
-            return _inflated(body, zlib.MAX_WBITS | 16)
+            return _inflate(body, zlib.MAX_WBITS | 16)
         if coding == "deflate":
             is_wrapped = body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-            return _inflated(body, zlib.MAX_WBITS if is_wrapped else -zlib.MAX_WBITS)
+            return _inflate(body, zlib.MAX_WBITS if is_wrapped else -zlib.MAX_WBITS)
         if coding == "br":
             return _with_module(body, ("brotli", "brotlicffi"), coding)
         if coding == "zstd":
@@ -289,7 +289,7 @@ def _decoded(body: bytes, coding: str) -> bytes:
     raise CassetteError(f"the answer is in an encoding that is not known here: {coding[:40]!r}")
 
 
-def _inflated(body: bytes, window: int) -> bytes:
+def _inflate(body: bytes, window: int) -> bytes:
     decoder = zlib.decompressobj(window)
     data = decoder.decompress(body, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -306,7 +306,7 @@ def _with_module(body: bytes, names: tuple[str, ...], coding: str) -> bytes:
         except ImportError:
             continue
         try:
-            return _unpacked_zstd(module, body) if coding == "zstd" else _unpacked_brotli(module, body)
+            return _unpack_zstd(module, body) if coding == "zstd" else _unpack_brotli(module, body)
         except CassetteError:
             raise
         except Exception:  # noqa: BLE001 - each has errors of its own
@@ -314,7 +314,7 @@ def _with_module(body: bytes, names: tuple[str, ...], coding: str) -> bytes:
     raise CassetteError(f"the answer is compressed with {coding}: install {names[0]} to import it")
 
 
-def _unpacked_brotli(module: Any, body: bytes) -> bytes:
+def _unpack_brotli(module: Any, body: bytes) -> bytes:
     decoder = module.Decompressor()
     if not hasattr(decoder, "can_accept_more_data"):
         raise CassetteError("the answer is compressed with br: install brotli 1.2 or later to import it")
@@ -329,7 +329,7 @@ def _unpacked_brotli(module: Any, body: bytes) -> bytes:
     return data
 
 
-def _unpacked_zstd(module: Any, body: bytes) -> bytes:
+def _unpack_zstd(module: Any, body: bytes) -> bytes:
     reader = module.ZstdDecompressor().stream_reader(body)
     size = 0
     while piece := reader.read(_STEP):  # how much it is, before it is all there

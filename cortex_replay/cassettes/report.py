@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field
 
 from cortex_replay.canonical import JsonValue
 
-__all__ = ["ImportReport", "NotConverted"]
+__all__ = ["ImportReport", "Omission"]
 
 
 @dataclass(frozen=True, slots=True)
-class NotConverted:
+class Omission:
     """Something that is in a cassette and not in the store."""
 
     file: str
@@ -43,7 +43,7 @@ class ImportReport:
     """How many keys had something else in the store before."""
     redacted: int = 0
     """In how many recordings a secret was found and cut out."""
-    not_converted: list[NotConverted] = field(default_factory=list)
+    not_converted: list[Omission] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, JsonValue]:
         return asdict(self)

@@ -132,11 +132,11 @@ def import_command(
 @contextmanager
 def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
     """The store; whatever goes wrong, nothing stays staged."""
-    from cortex_replay.cassettes import open_unwritten  # noqa: PLC0415
+    from cortex_replay.cassettes import open_dry_run  # noqa: PLC0415
 
     if dry_run:
-        with open_unwritten(root) as unwritten:
-            yield unwritten
+        with open_dry_run(root) as store:
+            yield store
         return
     store = Store.open_or_create(root, verify="on-read")
     try:
