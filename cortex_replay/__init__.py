@@ -1,4 +1,4 @@
-"""Record real model calls once; replay them for ever, from files whose every byte is vouched for.
+"""Record real model calls once; replay them forever, from files whose every byte is vouched for.
 
 Every public name is loaded when it is first used: a command, or a test run with nothing to replay, starts
 without what it does not need.

@@ -56,7 +56,7 @@ class Llmock:
         """What happens to the next calls.
 
         Each takes, of every type, the first that is left and that its ``match`` accepts; ``times``
-        says for how many calls one lasts, ``None`` for ever.
+        says for how many calls one lasts, ``None`` forever.
         """
         _post(f"{self.url}/_llmock/scenario", {"behaviors": behaviours})
 

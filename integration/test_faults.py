@@ -405,7 +405,7 @@ def test_a_network_that_is_too_slow_ends_with_the_budget(
 def test_how_a_network_cuts_its_packets_does_not_matter(
     proxy: Proxy, api: str, how: How, question: str, size: int
 ) -> None:
-    """Not even at every byte, which is inside of letters, lines and the sizes of chunks."""
+    """Not even at every byte, which is inside letters, lines and the sizes of chunks."""
     proxy.add("slicer", {"average_size": size, "size_variation": size // 2, "delay": 0})
     wanted = QUESTIONS[question]
     common = {"model": MODEL, "temperature": 0.0, "max_tokens": 64}

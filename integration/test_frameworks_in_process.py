@@ -1,4 +1,4 @@
-"""Frameworks on the providers' SDKs, inside of marked tests: recorded from llama.cpp, replayed without it."""
+"""Frameworks on the providers' SDKs, inside marked tests: recorded from llama.cpp, replayed without it."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrit
 )
 @click.pass_context
 def main(ctx: click.Context, store: Path | None, consents: tuple[str, ...]) -> None:  # noqa: ARG001 - read by the commands
-    """Record real model calls once; replay them for ever."""
+    """Record real model calls once; replay them forever."""
     if consents:  # where whoever needs a key looks for it
         os.environ[TRUST_VARIABLE] = ",".join([os.environ.get(TRUST_VARIABLE, ""), *consents])
     if os.environ.get("NO_COLOR"):

@@ -160,7 +160,7 @@ class App:
         route = self._engine.upstreams.route(method, entry.path, header)
         if route is None:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
-            reason = f"cortex-replay: nobody is at {entry.path}; a base URL ends in one of {known}"
+            reason = f"cortex-replay: there is nothing at {entry.path}; a base URL ends in one of {known}"
             return error_reply(None, 404, reason, "not_found_error")
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
         if isinstance(body, Reply):

@@ -20,7 +20,7 @@ __all__ = ["engine_for", "intercept", "refusal_of"]
 
 
 def engine_for(store: Store, mode: Mode, settings: Settings, how_to_record: str) -> Engine:
-    """The engine of calls inside of this process."""
+    """The engine of calls inside this process."""
     return Engine(
         store,
         mode,

@@ -292,7 +292,7 @@ def test_what_a_caller_does_to_an_answer_stays_with_the_caller(tmp_path: Path) -
 
 
 def test_waiting_for_oneself_ends_with_the_request_s_timeout(adapter: ReplayAdapter) -> None:
-    """A stream that is not finished holds its turn; asking the same again inside it cannot go on for ever."""
+    """A stream that is not finished holds its turn; asking the same again inside it cannot go on forever."""
     hasty = dataclasses.replace(DIE, timeout_ms=50)
 
     async def run() -> None:

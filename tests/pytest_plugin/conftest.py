@@ -1,4 +1,4 @@
-"""Test runs inside of test runs, before a model server that is really there, or really gone."""
+"""Test runs inside test runs, before a model server that is really there, or really gone."""
 
 from __future__ import annotations
 

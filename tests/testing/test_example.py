@@ -75,7 +75,7 @@ def test_the_agent_tells_the_model_what_a_tool_could_not_do() -> None:
 
 
 def test_the_agent_gives_up_at_some_point() -> None:
-    """A model that never stops calling is not called for ever."""
+    """A model that never stops calling is not called forever."""
     with pytest.raises(RuntimeError, match="no answer after 8 turns"):
         agent(ScriptedAdapter([Rule(call={"name": "calculate", "arguments": {"expression": "1"}})]), "?")
 

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def in_fork(work: Callable[[], object]) -> list[str]:
-    """What ``work`` gives in a child; one that waits for ever is ended."""
+    """What ``work`` gives in a child; one that waits forever is ended."""
 
     def limited(say: Callable[[str], None]) -> None:
         signal.alarm(LONGEST_S)

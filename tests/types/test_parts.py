@@ -49,7 +49,7 @@ def test_data_of_other_parts_is_not_touched() -> None:
 
 @pytest.mark.parametrize("name", ["signature", "cache_control"])
 def test_what_only_the_provider_checks_does_not_count(name: str) -> None:
-    """Neither in a block, nor in the blocks inside of it; but a tool's input is the model's."""
+    """Neither in a block, nor in the blocks inside it; but a tool's input is the model's."""
     bare = {"type": "thinking", "thinking": "hm"}
     assert stored(bare | {name: "x"}) == [bare]
     nested = {"type": "tool_result", "content": [{"type": "text", "text": "a", name: "x"}, "b"]}

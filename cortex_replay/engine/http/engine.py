@@ -217,7 +217,7 @@ class Engine:
             answers = self.store.get(*key).answers
         except NoFixture:
             answers = ()
-        if not answers and not failures:  # nothing is counted: a stranger could ask for ever so much
+        if not answers and not failures:  # nothing is counted: a stranger could ask for any number of keys
             yield await self._missed(call, protocol, key, is_exhausted=False)
             return
         turns = self._turns_of(call.scope, key)

@@ -215,7 +215,7 @@ def _joined(data: bytes) -> Iterator[bytes]:
                 yield whole
                 if b"%" in whole or b"\\" in whole:
                     yield unquote_to_bytes(_unescaped(whole))
-                # A stream inside of a document, in pieces.
+                # A stream inside a document, in pieces.
                 if b"{" in whole and b"\n" in whole:
                     yield from _lines_joined(whole)
 

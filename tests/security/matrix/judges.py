@@ -46,7 +46,7 @@ class Entry:
     content: str
     """The digest of a file, the target of a link."""
     changed_at: int
-    """Zero inside of the clone, where a write that changes nothing does no harm."""
+    """Zero inside the clone, where a write that changes nothing does no harm."""
 
 
 def snapshot(top: Path, clone: str) -> dict[str, Entry]:
