@@ -16,7 +16,8 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from tests.redact.planted import ALNUM, BASE64, HEX, WORD, pieces_of, some
+from tests.redact.kinds import ALNUM, BASE64, HEX, WORD, some
+from tests.redact.planted import pieces_of
 
 _WORDS: Final[list[str]] = re.findall(
     "[a-z]+",

@@ -9,12 +9,13 @@ from typing import Any
 from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.redactor import Redactor
 from tests.redact.clean import clean_fixture
-from tests.redact.planted import ENCODINGS, KINDS, Encoded, Secret, fixture, survives
+from tests.redact.kinds import IN_CONTEXT, KINDS, Secret
+from tests.redact.planted import ENCODINGS, Encoded, fixture, survives
 
 
 def planted(each: int, seed: str = "planted") -> Iterator[tuple[str, Secret, Encoded, dict[str, Any]]]:
     """Secrets of every kind in every encoding, ``each`` of them, in recordings."""
-    for kind, make in KINDS.items():
+    for kind, make in (KINDS | IN_CONTEXT).items():
         for name, encode in ENCODINGS.items():
             for number in range(each):
                 random = Random(f"{seed}/{kind}/{name}/{number}")

@@ -10,7 +10,7 @@ import pytest
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.redactor import Redactor
-from tests.redact.planted import ALNUM, some
+from tests.redact.kinds import ALNUM, some
 
 VALUE = "known-Value-0815"
 GITHUB = "gh" + "p_" + some(Random(3), ALNUM, 36)

@@ -12,7 +12,8 @@ from cortex_replay.redact.patterns import PATTERNS, PatternTable
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.residue import Residue
 from tests.redact.figures import false_hits, missed_by_pattern, missed_by_value
-from tests.redact.planted import ENCODINGS, KINDS
+from tests.redact.kinds import KINDS
+from tests.redact.planted import ENCODINGS
 
 
 def test_secrets_are_found_by_pattern() -> None:

@@ -15,7 +15,8 @@ from cortex_replay.config import Settings, known_secrets
 from cortex_replay.redact.known_values import KNOWN, base64_cores
 from cortex_replay.redact.redactor import Hit, Redactor
 from tests.property.strategies import effort
-from tests.redact.planted import ENCODINGS, Secret, pieces_of
+from tests.redact.kinds import Secret
+from tests.redact.planted import ENCODINGS, pieces_of
 
 VALUE = "s3cr3t-Value_of/the+Process"
 

@@ -14,28 +14,26 @@ from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.search import rule_names
 from tests.property.strategies import effort, json_values
-from tests.redact.planted import ALNUM, ENCODINGS, HEX, KINDS, Secret, fixture, pieces_of, some
-from tests.security import secret_kinds
+from tests.redact.kinds import ALNUM, HEX, IN_CONTEXT, KINDS, Secret, some
+from tests.redact.planted import ENCODINGS, fixture, pieces_of
 
 RANDOM = Random(6)
 GITHUB = "gh" + "p_" + some(RANDOM, ALNUM, 36)
 OPENAI = "sk-" + "proj-" + some(RANDOM, ALNUM, 60)
 WITH_PATTERN = Redactor(["known/value+08"], {"mine": r"aB3\S+"})
 AWKWARD = Redactor(["known/value+08", "n\\aB3aB3aB3", 'u00e9"""""', "nvapi---known"])
-NAMES_OF = {
-    "anthropic-oauth": "anthropic",
-    "openai-old": "openai",
-    "openai-project": "openai",
-    "openai-service": "openai",
-    "deepseek": "openai",
-    "github-fine-grained": "github",
-    "slack-bot": "slack",
-    "slack-app": "slack",
-}
+ALL_KINDS = KINDS | IN_CONTEXT
+OTHER_RULES = {"deepseek": "openai", "google-client": "google-oauth"}
+
+
+def rule_of(kind: str) -> str:
+    """The rule that finds a kind: of its own name, or of the service's."""
+    return kind if kind in rule_names() else OTHER_RULES.get(kind, kind.partition("-")[0])
+
 
 planted = st.builds(
-    lambda kind, encoding, seed: ENCODINGS[encoding](Random(seed), KINDS[kind](Random(seed))).text,
-    st.sampled_from(sorted(KINDS)),
+    lambda kind, encoding, seed: ENCODINGS[encoding](Random(seed), ALL_KINDS[kind](Random(seed))).text,
+    st.sampled_from(sorted(ALL_KINDS)),
     st.sampled_from(sorted(ENCODINGS)),
     st.integers(0, 2**32),
 )
@@ -45,14 +43,14 @@ texts = st.lists(loose | planted | st.sampled_from(["[REDACTED:openai]", GITHUB,
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_each_kind_is_cut_out_under_its_name(kind: str) -> None:
     """What stands around it stays, but for the padding of base64 and the lines of a key file."""
     for seed in range(20):
-        secret = KINDS[kind](Random(seed))
+        secret = ALL_KINDS[kind](Random(f"{kind}/{seed}"))
         redacted, hits = Redactor().text(f"It was: {secret.whole}\nand no more.")
 
-        name = NAMES_OF.get(kind, kind)
+        name = rule_of(kind)
         before, after = ("", "") if kind == "private-key" else (secret.before, secret.after)
         if kind == "aws-secret-key" and Hit("aws-access-key", 1) in hits:
             before = "[REDACTED:aws-access-key] "
@@ -128,13 +126,13 @@ def _without_strings(value: JsonValue) -> JsonValue:
     return value
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_arguments_stay_json_and_say_the_same_in_both_forms(kind: str) -> None:
     """Cut out of the text of a tool call or of its parsed arguments, the result is the same JSON."""
     redactor = Redactor()
     for seed in range(10):
         random = Random(seed)
-        secret = KINDS[kind](random)
+        secret = ALL_KINDS[kind](random)
         arguments: JsonValue = {"input": f"x {secret.whole} y", "list": [secret.whole], "n": 1}
         written = json.dumps(arguments, ensure_ascii=random.random() < 0.5)
         pieces, _ = redactor.pieces(pieces_of(random, written))
@@ -278,8 +276,7 @@ def test_every_rule_has_a_kind_planted_or_is_of_the_common_form() -> None:
     """What is odd about a rule is tried out; the others differ only in prefix and length."""
     odd = {rule.name for rule in SHORT_PATTERNS} | {"jwt", "bearer", "aws-access-key", "slack", "sendgrid"}
 
-    assert odd <= {NAMES_OF.get(kind, kind) for kind in KINDS} | set(secret_kinds.KINDS)
-    assert len({NAMES_OF.get(kind, kind) for kind in KINDS}) >= 25
+    assert odd <= set(map(rule_of, ALL_KINDS))
     assert len(rule_names()) > 80
 
 

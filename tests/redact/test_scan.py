@@ -19,7 +19,7 @@ from cortex_replay.cli.scan import scan_command
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.types import StreamChunk
 from tests.builder import StoreBuilder, ask, fixture_of
-from tests.redact.planted import ALNUM, some
+from tests.redact.kinds import ALNUM, some
 
 GITHUB = "gh" + "p_" + some(Random(5), ALNUM, 36)
 VALUE = "value-known-by-name"

@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.redact.kinds import KINDS
 from tests.security.campaign.clean_run import false_hits, recorded_false_hits
 from tests.security.campaign.groups import CLEAN, GROUPS, IS_FULL, judge_group
 from tests.security.campaign.judge import Judge
 from tests.security.campaign.plant import ENCODINGS, PATTERN_ENCODINGS, Planter
 from tests.security.campaign.tally import complaints
-from tests.security.secret_kinds import KINDS
 
 _MOST_SHOWN = 40
 

@@ -20,7 +20,7 @@ from cortex_replay.cli.sweep import sweep_command
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.run.environment import command_environment, withheld_from
-from tests.security.secret_kinds import KINDS
+from tests.redact.kinds import KINDS
 from tests.security.test_names import INNOCENT, INSIDE, PLAIN, SECRETS, value_for
 
 PROGRAM = Path(sys.executable).with_name("cortex-replay")
@@ -33,7 +33,7 @@ WAYS = {
 }
 NAMED = {name: value_for(name) for name in SECRETS}
 WITHIN = {name: value for name, value, _ in INSIDE}
-BY_LOOKS = {f"THING_{number}": make(Random(number)) for number, make in enumerate(KINDS.values())}
+BY_LOOKS = {f"THING_{number}": make(Random(number)).whole for number, make in enumerate(KINDS.values())}
 INNOCENT_VALUES = {
     "SSH_AUTH_SOCK": "/tmp/ssh-XXXX/agent.42",
     "GOOGLE_APPLICATION_CREDENTIALS": "/etc/gcloud/credentials.json",

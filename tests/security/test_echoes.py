@@ -27,7 +27,7 @@ from cortex_replay.redact.redactor import Redactor
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
-from tests.redact.planted import ALNUM, some
+from tests.redact.kinds import ALNUM, some
 
 BROUGHT = "brought-by-the-client-" + some(Random(7), ALNUM, 12)
 PROGRAM = Path(sys.executable).with_name("cortex-replay")

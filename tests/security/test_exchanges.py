@@ -28,7 +28,7 @@ from cortex_replay.types import LlmRequest, LlmResponse, ToolCall
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
-from tests.redact.planted import ALNUM, HEX, some
+from tests.redact.kinds import ALNUM, HEX, some
 
 PATTERN = "gh" + "p_" + some(Random(15), ALNUM, 36)
 SECRETS = {"known": REAL_KEY, "pattern": PATTERN}

@@ -26,7 +26,7 @@ from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, serving_in_thread, whole
 from tests.cassettes.conftest import interaction, run, said, write
 from tests.gateway.conftest import gateway_over
-from tests.redact.planted import ALNUM, some
+from tests.redact.kinds import ALNUM, some
 from tests.security.test_exchanges import stored_text
 
 KEY = "Zq" + some(Random(21), ALNUM, 14)

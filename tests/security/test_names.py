@@ -27,7 +27,7 @@ from cortex_replay.secret_names import (
     secrets_in,
 )
 from tests.builder import StoreBuilder
-from tests.security.secret_kinds import ALNUM, BASE64, some
+from tests.redact.kinds import ALNUM, BASE64, some
 
 SECRETS = re.findall(
     r"\S+",

@@ -16,9 +16,8 @@ from cortex_replay.redact import patterns, randomness
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import reads_like_words
 from tests.property.strategies import IS_TORTURE
-from tests.redact import planted
 from tests.redact.figures import false_hits
-from tests.security.secret_kinds import ALNUM, BASE64, HEX, KINDS, WORD, some
+from tests.redact.kinds import ALNUM, BASE64, HEX, IN_CONTEXT, KINDS, WORD, Maker, some
 
 EACH = 4000 if IS_TORTURE else 200
 CLEAN = 10_000 if IS_TORTURE else 150
@@ -36,20 +35,15 @@ PLACES: dict[str, Callable[[str], str]] = {
     "an assignment": lambda secret: f"x={secret};y='{secret}'",
     "a form": lambda secret: f"a=my+{quote(secret, safe='')}&b=%20",
 }
-IN_CONTEXT = ("aws-secret-key", "bearer", "basic", "url-password", "assignment", "telegram", "discord")
 
 
 def telling(secret: str) -> list[str]:
     """What must not be left: twelve characters in the middle and at the end of what is secret."""
-    if "://app:" in secret:
-        secret = secret.partition("://app:")[2].partition("@")[0]
-    if "PRIVATE KEY" in secret:
-        secret = secret.splitlines()[-2]
     middle = len(secret) // 2
     return [secret[middle : middle + 12], secret[-12:]]
 
 
-def missed(redactor: Redactor, kind: str, make: Callable[[Random], str], each: int) -> tuple[list[str], int]:
+def missed(redactor: Redactor, kind: str, make: Maker, each: int) -> tuple[list[str], int]:
     """The places of those that were not found, and how many were tried."""
     random = Random(f"patterns/{kind}")
     names = list(PLACES)
@@ -60,8 +54,8 @@ def missed(redactor: Redactor, kind: str, make: Callable[[Random], str], each: i
         for step in range(3 if IS_TORTURE else 1):
             place = names[(number + 3 * step) % len(names)]
             total += 1
-            left = redactor.text(PLACES[place](secret))[0]
-            if any(part in text for part in telling(secret) for text in (left, unquote(left))):
+            left = redactor.text(PLACES[place](secret.whole))[0]
+            if any(part in text for part in telling(secret.text) for text in (left, unquote(left))):
                 found.append(f"{kind} in {place}")
     return found, total
 
@@ -81,7 +75,7 @@ def test_nearly_all_that_are_told_by_their_surroundings(kind: str) -> None:
     random = Random(f"context/{kind}")
     lost = 0
     for _ in range(EACH):
-        secret = planted.KINDS[kind](random)
+        secret = IN_CONTEXT[kind](random)
         left = redactor.text(secret.whole)[0]
         lost += any(part in left for part in telling(secret.text))
 

@@ -22,7 +22,7 @@ from cortex_replay.pytest_plugin.terminal import shown as shown_by_plugin
 from cortex_replay.redact.logs import logger_of
 from tests.gateway.upstream import REAL_KEY
 from tests.pytest_plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
-from tests.redact.planted import ALNUM, some
+from tests.redact.kinds import ALNUM, some
 
 PROGRAM = Path(sys.executable).with_name("cortex-replay")
 KEY = "the-key-of-this-shell-" + some(Random(1), ALNUM, 12)

@@ -19,8 +19,8 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from tests.redact.kinds import KINDS
 from tests.security.campaign.plant import Planted
-from tests.security.secret_kinds import KINDS
 
 __all__ = ["Judge", "Leak"]
 
@@ -142,7 +142,9 @@ def _common_grams(form: str) -> frozenset[bytes]:
 def _common_texts() -> frozenset[str]:
     """The longest texts that secrets have in common which have nothing to do with each other."""
     width = _FORMS[0].common
-    values = [make(Random(f"common/{kind}/{seed}")) for kind, make in KINDS.items() for seed in range(24)]
+    values = [
+        make(Random(f"common/{kind}/{seed}")).whole for kind, make in KINDS.items() for seed in range(24)
+    ]
     counts: Counter[bytes] = Counter()
     for value in values:
         counts.update({gram for _, gram in _grams(value.encode(), width)})

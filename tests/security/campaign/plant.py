@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, Literal
 from urllib.parse import quote
 
-from tests.security.secret_kinds import KINDS
+from tests.redact.kinds import KINDS
 
 __all__ = ["ENCODINGS", "PATTERN_ENCODINGS", "SINGLE_LINE", "Class", "Planted", "Planter"]
 
@@ -154,7 +154,7 @@ class Planter:
     def _one(self, path: str, class_: Class, kind: str, encoding: str) -> Planted:
         number = len(self.planted)
         random = Random(f"{self._seed}/{path}/{class_}/{kind}/{encoding}/{number}")
-        value = KINDS[kind](random)
+        value = KINDS[kind](random).whole
         if class_ == "known" and number % 3:
             # Without its shape, no pattern finds it in place of the search for known values.
             kind, value = f"{kind}, shuffled", _shuffled(random, value)

@@ -9,14 +9,29 @@ from __future__ import annotations
 
 import base64
 import json
-import random
 import string
 from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
 from typing import Final
 
-__all__ = ["KINDS", "Maker"]
+__all__ = ["IN_CONTEXT", "KINDS", "Maker", "Secret"]
 
-Maker = Callable[[random.Random], str]
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret, and what stands around it so that it is one."""
+
+    text: str
+    before: str = ""
+    after: str = ""
+
+    @property
+    def whole(self) -> str:
+        return self.before + self.text + self.after
+
+
+Maker = Callable[[Random], Secret]
 
 DIGITS: Final = string.digits
 LOWER: Final = string.ascii_lowercase
@@ -30,15 +45,15 @@ BASE64: Final = ALNUM + "+/"
 BECH32: Final = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 
 
-def some(rng: random.Random, characters: str, count: int) -> str:
-    return "".join(rng.choices(characters, k=count))
+def some(random: Random, characters: str, count: int) -> str:
+    return "".join(random.choices(characters, k=count))
 
 
 def token(prefix: str, characters: str, least: int, most: int | None = None, suffix: str = "") -> Maker:
     """A maker for a prefix and as many characters, or a number of them between two."""
 
-    def make(rng: random.Random) -> str:
-        return prefix + some(rng, characters, rng.randint(least, most or least)) + suffix
+    def make(rng: Random) -> Secret:
+        return Secret(prefix + some(rng, characters, rng.randint(least, most or least)) + suffix)
 
     return make
 
@@ -48,7 +63,12 @@ def any_of(*makers: Maker) -> Maker:
 
 
 def joined(separator: str, *makers: Maker) -> Maker:
-    return lambda rng: separator.join(make(rng) for make in makers)
+    return lambda rng: Secret(separator.join(make(rng).text for make in makers))
+
+
+def behind(before: str, make: Maker) -> Maker:
+    """A maker for what is a secret because of what stands before it."""
+    return lambda rng: Secret(make(rng).text, before)
 
 
 def _urlsafe(data: bytes) -> str:
@@ -58,60 +78,88 @@ def _urlsafe(data: bytes) -> str:
 def _base64(prefix: str, least: int, most: int, start: bytes = b"") -> Maker:
     """A maker for base64 of random bytes, padding included."""
 
-    def make(rng: random.Random) -> str:
-        return prefix + base64.b64encode(start + rng.randbytes(rng.randint(least, most))).decode()
+    def make(rng: Random) -> Secret:
+        data = start + rng.randbytes(rng.randint(least, most))
+        return Secret(prefix + base64.b64encode(data).decode())
 
     return make
 
 
-def _uuid(rng: random.Random) -> str:
+def _uuid(rng: Random) -> str:
     return "-".join(some(rng, HEX, count) for count in (8, 4, 4, 4, 12))
 
 
-def _jwt(rng: random.Random) -> str:
+def _jwt(rng: Random) -> Secret:
     head = {"alg": rng.choice(["HS256", "RS256", "ES256"]), "typ": "JWT"}
     body = {"sub": some(rng, DIGITS, rng.randint(1, 20)), "iat": rng.randrange(10**9, 2 * 10**9)}
     parts = [_urlsafe(json.dumps(part, separators=(",", ":")).encode()) for part in (head, body)]
-    return ".".join([*parts, _urlsafe(rng.randbytes(rng.choice([32, 64, 256])))])
+    return Secret(".".join([*parts, _urlsafe(rng.randbytes(rng.choice([32, 64, 256])))]))
 
 
-def _private_key(rng: random.Random) -> str:
+def _private_key(rng: Random) -> Secret:
     kind = rng.choice(["RSA ", "EC ", "", "OPENSSH ", "ENCRYPTED ", "DSA "])
     body = base64.b64encode(rng.randbytes(rng.randrange(90, 700))).decode()
-    lines = [body[i : i + 64] for i in range(0, len(body), 64)]
+    end = rng.choice(["\n", "\r\n"])
+    lines = end.join(body[i : i + 64] for i in range(0, len(body), 64))
     fence = "-" * 5
-    return "\n".join(
-        [f"{fence}BEGIN {kind}PRIVATE KEY{fence}", *lines, f"{fence}END {kind}PRIVATE KEY{fence}"]
+    return Secret(
+        lines, f"{fence}BEGIN {kind}PRIVATE KEY{fence}{end}", f"{end}{fence}END {kind}PRIVATE KEY{fence}"
     )
 
 
-def _discord(rng: random.Random) -> str:
+def _discord(rng: Random) -> Secret:
     number = some(rng, "123456789", 1) + some(rng, DIGITS, rng.choice([16, 17, 18]))
-    return ".".join([_urlsafe(number.encode()), some(rng, WORD, 6), some(rng, WORD, rng.choice([27, 38]))])
+    parts = [_urlsafe(number.encode()), some(rng, WORD, 6), some(rng, WORD, rng.choice([27, 38]))]
+    return Secret(".".join(parts))
 
 
-def _sentry(rng: random.Random) -> str:
+def _telegram(rng: Random) -> Secret:
+    number = some(rng, "123456789", rng.randint(8, 10))
+    return Secret("A" + "A" + some(rng, WORD, 33), f"{number}:")
+
+
+def _sentry(rng: Random) -> Secret:
     body = {
         "iat": rng.randrange(10**9, 2 * 10**9) / 7,
         "url": "https://sentry.io",
         "org": some(rng, LOWER, 6),
     }
-    return f"sntry{'s_'}{base64.b64encode(json.dumps(body).encode()).decode()}_{some(rng, BASE64, 43)}"
+    text = base64.b64encode(json.dumps(body).encode()).decode()
+    return Secret(f"sntry{'s_'}{text}_{some(rng, BASE64, 43)}")
 
 
-def _slack_webhook(rng: random.Random) -> str:
+def _slack_webhook(rng: Random) -> Secret:
     parts = [f"T{some(rng, BASE32, 10)}", f"B{some(rng, BASE32, 10)}", some(rng, ALNUM, 24)]
-    return "https://hooks.slack.com" + "/services/" + "/".join(parts)
+    return Secret("/".join(parts), "https://hooks.slack.com" + "/services/")
 
 
-def _teams_webhook(rng: random.Random) -> str:
-    path = f"{_uuid(rng)}@{_uuid(rng)}/IncomingWebhook/{some(rng, HEX, 32)}/{_uuid(rng)}"
-    return f"https://{some(rng, LOWER, 8)}.webhook.office.com" + f"/webhookb2/{path}"
+def _teams_webhook(rng: Random) -> Secret:
+    path = f"webhookb2/{_uuid(rng)}@{_uuid(rng)}/IncomingWebhook/{some(rng, HEX, 32)}/{_uuid(rng)}"
+    return Secret(path, f"https://{some(rng, LOWER, 8)}.webhook.office" + ".com/")
 
 
-def _url_password(rng: random.Random) -> str:
+def _url_password(rng: Random) -> Secret:
     scheme = rng.choice(["postgres", "mysql", "amqp", "redis", "https", "mongodb+srv"])
-    return f"{scheme}://app:{some(rng, ALNUM + '_.!~-', 20)}@db.internal.corp:5432/main"
+    return Secret(some(rng, ALNUM + "_.!~-", 20), f"{scheme}://app:", "@db.internal.corp:5432/main")
+
+
+def _basic(rng: Random) -> Secret:
+    pair = f"{rng.choice(['admin', 'ci', 'deploy', 'jane'])}:{some(rng, ALNUM + '!$', 14)}"
+    return Secret(base64.b64encode(pair.encode()).decode(), "Authorization: Basic ")
+
+
+def _assignment(rng: Random) -> Secret:
+    name = rng.choice(["api_key", "API_KEY", "apiKey", "client_secret", "DB_PASSWORD", "access_token"])
+    mark = rng.choice(['="', " = '", ': "', "="])
+    after = '"' if '"' in mark else "'" if "'" in mark else "\n"
+    return Secret(some(rng, rng.choice([ALNUM, HEX]), rng.randrange(32, 48)), name + mark, after)
+
+
+def _aws_secret(rng: Random) -> Secret:
+    before = rng.choice(
+        ["AWS_SECRET_ACCESS_KEY=", "aws_secret_access_key = ", f"AKI{'A'}{some(rng, BASE32, 16)} "]
+    )
+    return Secret(some(rng, BASE64, 40), before, "\n")
 
 
 KINDS: Final[dict[str, Maker]] = {
@@ -127,7 +175,7 @@ KINDS: Final[dict[str, Maker]] = {
     "openai-admin": joined("T3Blbk" + "FJ", token("sk-" + "admin-", WORD, 58), token("", WORD, 58)),
     "deepseek": token("sk" + "-", HEX, 32),
     "openrouter": token("sk-" + "or-v1-", HEX, 64),
-    "langfuse": lambda rng: f"sk-{'lf'}-{_uuid(rng)}",
+    "langfuse": lambda rng: Secret(f"sk-{'lf'}-{_uuid(rng)}"),
     "google": token("AI" + "za", WORD, 35),
     "google-oauth": token("ya" + "29.", WORD, 60, 200),
     "google-client": token("GOC" + "SPX-", WORD, 28),
@@ -143,7 +191,9 @@ KINDS: Final[dict[str, Maker]] = {
     "elevenlabs": token("s" + "k_", HEX, 48),
     "voyage": token("p" + "a-", WORD, 43),
     "jina": joined("", token("ji" + "na_", HEX, 32), token("", WORD, 28)),
-    "langsmith": lambda rng: f"lsv{'2_'}{rng.choice(['pt', 'sk'])}_{some(rng, HEX, 32)}_{some(rng, HEX, 10)}",
+    "langsmith": lambda rng: Secret(
+        f"lsv{'2_'}{rng.choice(['pt', 'sk'])}_{some(rng, HEX, 32)}_{some(rng, HEX, 10)}"
+    ),
     "tavily": token("tv" + "ly-", ALNUM, 32),
     "tavily-dev": token("tv" + "ly-dev-", ALNUM, 32),
     "pinecone": joined("_", token("pc" + "sk_", ALNUM, 5, 6), token("", ALNUM, 63)),
@@ -154,14 +204,16 @@ KINDS: Final[dict[str, Maker]] = {
     "aws-access-key": any_of(*(token(f"A{kind}", BASE32, 16) for kind in ("KIA", "SIA", "BIA", "CCA"))),
     "aws-session-token": _base64("", 300, 700, base64.b64decode("IQoJb3Jp" + "Z2luX2Vj")),
     "aws-bedrock": _base64("AB" + "SK", 96, 99, b"BedrockAPIKey-"),
-    "azure-client-secret": lambda rng: (
+    "azure-client-secret": lambda rng: Secret(
         f"{some(rng, ALNUM, 3)}{some(rng, DIGITS, 1)}Q{'~'}{some(rng, ALNUM + '_~.-', rng.randint(31, 34))}"
     ),
-    "azure-storage": _base64("DefaultEndpointsProtocol=https;AccountName=x;Account" + "Key=", 64, 64),
+    "azure-storage": behind(
+        "DefaultEndpointsProtocol=https;AccountName=x;Account" + "Key=", _base64("", 64, 64)
+    ),
     "alibaba": token("LT" + "AI", ALNUM, 20),
     "digitalocean": any_of(*(token(f"do{kind}_v1_", HEX, 64) for kind in "por")),
     "databricks": token("da" + "pi", HEX, 32),
-    "databricks-numbered": token("da" + "pi", HEX, 32, suffix="-2"),
+    "databricks-numbered": lambda rng: Secret("da" + "pi" + some(rng, HEX, 32), after="-2"),
     "heroku": token("HRKU" + "-AA", WORD, 58),
     "fly-io": any_of(token("fo" + "1_", WORD, 43), _base64("fm2" + "_", 200, 300)),
     "planetscale": any_of(*(token(f"pscale{kind}", ALNUM + "_-.=", 43) for kind in ("_tkn_", "_pw_"))),
@@ -172,14 +224,14 @@ KINDS: Final[dict[str, Maker]] = {
     "vault": token("hv" + "s.", WORD, 90, 110),
     "terraform": joined(".atlas" + "v1.", token("", ALNUM, 14), token("", ALNUM + "_=-", 60, 70)),
     "doppler": token("dp.p" + "t.", ALNUM, 43),
-    "1password": lambda rng: "ops" + "_" + base64.b64encode(b'{"sign' + rng.randbytes(260)).decode(),
+    "1password": _base64("ops" + "_", 260, 260, b'{"sign'),
     "openshift": token("sha" + "256~", WORD, 43),
-    "cloudflare-origin": lambda rng: f"v1{'.0'}-{some(rng, HEX, 24)}-{some(rng, HEX, 146)}",
+    "cloudflare-origin": lambda rng: Secret(f"v1{'.0'}-{some(rng, HEX, 24)}-{some(rng, HEX, 146)}"),
     # Code and packages.
     "github": any_of(*(token(f"gh{kind}_", ALNUM, 36) for kind in "pousr")),
     "github-fine-grained": joined("_", token("github" + "_pat_", ALNUM, 22), token("", ALNUM, 59)),
     "gitlab": any_of(*(token(f"gl{kind}-", WORD, 20) for kind in ("pat", "rt", "dt", "ft", "oas"))),
-    "gitlab-routable": lambda rng: (
+    "gitlab-routable": lambda rng: Secret(
         f"gl{'pat'}-{some(rng, WORD, 27)}.{some(rng, DIGITS, 2)}.{some(rng, LOWER + DIGITS, 9)}"
     ),
     "npm": token("np" + "m_", ALNUM, 36),
@@ -189,9 +241,9 @@ KINDS: Final[dict[str, Maker]] = {
     "crates-io": token("ci" + "o", ALNUM, 32),
     "artifactory": token("AKC" + "p", ALNUM, 69),
     "clojars": token("CLO" + "JARS_", LOWER + DIGITS, 60),
-    "sourcegraph": lambda rng: f"sg{'p_'}{some(rng, HEX, 16)}_{some(rng, HEX, 40)}",
+    "sourcegraph": lambda rng: Secret(f"sg{'p_'}{some(rng, HEX, 16)}_{some(rng, HEX, 40)}"),
     "octopus-deploy": token("AP" + "I-", UPPER + DIGITS, 26),
-    "postman": lambda rng: f"PMA{'K-'}{some(rng, HEX, 24)}-{some(rng, HEX, 34)}",
+    "postman": lambda rng: Secret(f"PMA{'K-'}{some(rng, HEX, 24)}-{some(rng, HEX, 34)}"),
     "age": token("AGE-SECRET" + "-KEY-1", BECH32, 58),
     # Messages, money, teams.
     "slack-bot": joined(
@@ -206,10 +258,11 @@ KINDS: Final[dict[str, Maker]] = {
     "slack-webhook": _slack_webhook,
     "teams-webhook": _teams_webhook,
     "discord": _discord,
-    "discord-webhook": joined(
-        "/", token("https://discord.com" + "/api/webhooks/", "123456789", 18, 19), token("", WORD, 68)
+    "discord-webhook": behind(
+        "https://discord.com" + "/api/webhooks/",
+        joined("/", token("", "123456789", 18, 19), token("", WORD, 68)),
     ),
-    "telegram": joined(":", token("", "123456789", 8, 10), token("A" + "A", WORD, 33)),
+    "telegram": _telegram,
     "stripe": any_of(
         *(token(f"{kind}k_{place}_", ALNUM, 24, 99) for kind in "sr" for place in ("live", "test"))
     ),
@@ -252,5 +305,12 @@ KINDS: Final[dict[str, Maker]] = {
     "private-key": _private_key,
     "url-password": _url_password,
 }
-"""By what they are. Each is a secret by its own shape, wherever it stands; see `tests/redact/planted.py`
-for those that need a name beside them."""
+"""By what they are. Each is a secret by its own shape, wherever it stands."""
+
+IN_CONTEXT: Final[dict[str, Maker]] = {
+    "assignment": _assignment,
+    "aws-secret-key": _aws_secret,
+    "basic": _basic,
+    "bearer": behind("Authorization: Bearer ", token("", ALNUM, 28, 63)),
+}
+"""Those that only a name beside them makes a secret."""
