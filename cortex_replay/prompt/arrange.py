@@ -29,7 +29,7 @@ def arrange(
     tools: CachePolicy = CachePolicy.NONE,
     model: str = "",
     extra: Mapping[str, JsonValue] | None = None,
-    in_one_block: bool = False,
+    is_one_block: bool = False,
 ) -> WirePrompt:
     """A prompt for one wire, with as many of the wanted markers as it can carry.
 
@@ -44,16 +44,16 @@ def arrange(
         tools: The marker that is wanted behind the tools.
         model: What is asked; the oldest models take no markers.
         extra: Parameters that only this wire has.
-        in_one_block: Whether all of the system text is one block, with the first marker of them all.
+        is_one_block: Whether all of the system text is one block, with the first marker of them all.
 
     Raises:
         InvalidRequest: The wire is unknown, or a message that joins the system text is not text.
     """
     is_anthropic = check_wire(wire) == ANTHROPIC
     fitting = [(fit(message, wire), cache) for message, cache in messages]
-    joining, staying = _split(fitting, everywhere=is_anthropic)
+    joining, staying = _split(fitting, is_anywhere=is_anthropic)
     blocks = [*system, _join_blocks("system messages", map(_system_block, joining))]
-    if in_one_block:
+    if is_one_block:
         blocks = [_join_blocks("system text", blocks)]
     blocks = [(block, cache) for block, cache in blocks if block.text]
     takes_markers = is_anthropic and can_cache(model)
@@ -86,13 +86,13 @@ def turns_by_name(turns: Iterable[Sequence[LlmMessage]], names: Container[str]) 
 
 
 def _split(
-    messages: Sequence[MarkedMessage], *, everywhere: bool
+    messages: Sequence[MarkedMessage], *, is_anywhere: bool
 ) -> tuple[list[MarkedMessage], list[MarkedMessage]]:
     """The messages that join the system text, and the others."""
     joining: list[MarkedMessage] = []
     staying: list[MarkedMessage] = []
     for message, cache in messages:
-        joins = message.role is LlmRole.SYSTEM and (everywhere or not staying)
+        joins = message.role is LlmRole.SYSTEM and (is_anywhere or not staying)
         (joining if joins else staying).append((message, cache))
     return joining, staying
 

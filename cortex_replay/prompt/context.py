@@ -172,13 +172,13 @@ class RenderedContext:
         if self.frozen_prefix_len:
             return {tail, min(self.frozen_prefix_len - 1, tail)}
         first = tail
-        while first > 0 and _share_a_message(self.turns[first - 1], self.turns[first]):
+        while first > 0 and _is_one_message(self.turns[first - 1], self.turns[first]):
             first -= 1
         asked = [i for i in range(first) if self.turns[i].role is not LlmRole.ASSISTANT]
         return {tail, *asked[-1:]}
 
 
-def _share_a_message(turn: PromptMessage, following: PromptMessage) -> bool:
+def _is_one_message(turn: PromptMessage, following: PromptMessage) -> bool:
     """Whether Anthropic's wire has both in one message: a tool's results and what follows them."""
     return turn.role is LlmRole.TOOL and following.role in (LlmRole.TOOL, LlmRole.USER)
 

@@ -189,7 +189,7 @@ class PromptIR:
             tools=policy if self.cache.cache_tools and has_tools else CachePolicy.NONE,
             model=model,
             extra=extra,
-            in_one_block=not blocks,
+            is_one_block=not blocks,
         )
 
     def to_request(self, *, wire: str, model: str, **fields: Any) -> LlmRequest:

@@ -72,10 +72,10 @@ def _change_at(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged
     if new.material == old.material:
         change = f"{old.name} is as it was, but no breakpoint stands behind it any more"
         return PrefixChanged(old.name, change, "", tokens, _MARK_IT)
-    if _has(after, i + 1, old) and not _has(before, i + 1, old):
+    if _has_part(after, i + 1, old) and not _has_part(before, i + 1, old):
         change = f"{new.name} stands where {old.name} was"
         return PrefixChanged(new.name, change, part_diff(None, new), tokens, _KEEP_THE_ORDER)
-    if _has(before, i + 1, new) and not _has(after, i + 1, new):
+    if _has_part(before, i + 1, new) and not _has_part(after, i + 1, new):
         return PrefixChanged(old.name, f"{old.name} is gone", part_diff(old, None), tokens, _KEEP_THE_ORDER)
     is_same = new.name == old.name
     change = f"{old.name} is not what it was" if is_same else f"{old.name} was replaced by {new.name}"
@@ -86,7 +86,7 @@ def _change_at(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged
     return PrefixChanged(old.name, change, diff, tokens, advice)
 
 
-def _has(prompt: PromptParts, start: int, part: PromptPart) -> bool:
+def _has_part(prompt: PromptParts, start: int, part: PromptPart) -> bool:
     return any(other.material == part.material for other in prompt.parts[start:])
 
 

@@ -72,11 +72,11 @@ class Residue:
             return False
         reading = data
         for reading in _readings(data):
-            if _any_in(self._values, reading) or self._is_encoded_in(reading, nesting):
+            if _has_any(self._values, reading) or self._is_encoded_in(reading, nesting):
                 return True
-            if self._has_spaces and b"+" in reading and _any_in(self._folded, _without_escapes(reading)):
+            if self._has_spaces and b"+" in reading and _has_any(self._folded, _without_escapes(reading)):
                 return True
-        if reading is not data and _any_in(self._folded, _without_escapes(reading)):
+        if reading is not data and _has_any(self._folded, _without_escapes(reading)):
             return True
         if len(self._awkward) == 0 or (b"\\" not in data and b"%" not in data):
             return False
@@ -95,10 +95,10 @@ class Residue:
     def _is_encoded_as(self, data: bytes, classes: bytes, nesting: int) -> bool:
         if self._base64_run not in classes:  # nor any hex, which is longer
             return False
-        if self._hex_run in data.translate(_IN_HEX) and _any_in(self._hex, data.lower()):
+        if self._hex_run in data.translate(_IN_HEX) and _has_any(self._hex, data.lower()):
             return True
         for decoded in _decodings(data):
-            if _any_in(self._values, decoded):
+            if _has_any(self._values, decoded):
                 return True
             if nesting < _DEEPEST_BASE64 and self._is_in(_texts(decoded), nesting + 1):
                 return True
@@ -131,7 +131,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _any_in(values: list[bytes], data: bytes) -> bool:
+def _has_any(values: list[bytes], data: bytes) -> bool:
     return any(value in data for value in values)
 
 

@@ -200,7 +200,7 @@ def base64_views(text: str, runs: Iterable[Span]) -> Iterator[View]:
     parts: list[str] = []
     size = 0
     for start, end in runs:
-        if pieces and not _goes_on(text, pieces[-1], start):
+        if pieces and not _is_continuation(text, pieces[-1], start):
             padding = 4 + -size % 4
             parts.append("A" * padding)
             size += padding
@@ -219,7 +219,7 @@ def base64_views(text: str, runs: Iterable[Span]) -> Iterator[View]:
         yield _Base64View(shifted.decode("latin-1"), shift, at, pieces)
 
 
-def _goes_on(text: str, line: Span, start: int) -> bool:
+def _is_continuation(text: str, line: Span, start: int) -> bool:
     """Whether a run that begins at ``start`` is the next line of the base64 that ``line`` ends."""
     if line[1] - line[0] < _WRAPPED_FROM or start - line[1] > _MOST_BETWEEN:
         return False

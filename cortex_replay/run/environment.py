@@ -11,7 +11,7 @@ from typing import Final
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import holds_secret
+from cortex_replay.secret_names import has_secret
 
 __all__ = ["command_environment", "withheld_from"]
 
@@ -54,7 +54,7 @@ def withheld_from(environment: Mapping[str, str], passed: Collection[str] = ()) 
         for name, value in environment.items()
         if name not in passed
         and value != DUMMY_KEY
-        and (holds_secret(name, value) or redactor.found_in(value.replace("\\n", "\n")))
+        and (has_secret(name, value) or redactor.found_in(value.replace("\\n", "\n")))
     )
 
 

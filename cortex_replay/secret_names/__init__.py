@@ -13,7 +13,7 @@ from cortex_replay.secret_names.names import (
 )
 from cortex_replay.secret_names.values import (
     SHORTEST_SECRET,
-    holds_secret,
+    has_secret,
     is_dummy,
     is_plain,
     secrets_in,
@@ -24,7 +24,7 @@ from cortex_replay.secret_names.wordlike import is_word, reads_like_words, spell
 __all__ = [
     "SECRET_HEADERS",
     "SHORTEST_SECRET",
-    "holds_secret",
+    "has_secret",
     "is_dummy",
     "is_plain",
     "is_secret_field",

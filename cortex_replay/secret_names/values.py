@@ -26,7 +26,7 @@ from cortex_replay.secret_names.wordlike import is_word, reads_like_words, spell
 
 __all__ = [
     "SHORTEST_SECRET",
-    "holds_secret",
+    "has_secret",
     "is_dummy",
     "is_plain",
     "secrets_in",
@@ -95,7 +95,7 @@ def secrets_in_header(name: str, value: str) -> list[str]:
     ]
 
 
-def holds_secret(name: str, value: str) -> bool:
+def has_secret(name: str, value: str) -> bool:
     """Whether somebody who is to have no secrets must not have this variable.
 
     A secret may be short here: it is not looked for, it is only kept.

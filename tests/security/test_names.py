@@ -18,7 +18,7 @@ from cortex_replay.config import Redaction, Settings, known_secrets
 from cortex_replay.config.checks import is_key_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import (
-    holds_secret,
+    has_secret,
     is_plain,
     is_secret_field,
     is_secret_header,
@@ -95,7 +95,7 @@ def test_a_variable_that_names_a_secret(name: str) -> None:
     value = value_for(name)
 
     assert known_secrets(Settings(), {name: value}) == [value]
-    assert holds_secret(name, value)
+    assert has_secret(name, value)
 
 
 @pytest.mark.parametrize("name", INNOCENT)
@@ -103,7 +103,7 @@ def test_a_variable_that_names_none(name: str) -> None:
     """Whatever stands in it."""
     assert not is_secret_variable(name)
     assert known_secrets(Settings(), {name: value_for(name)}) == []
-    assert not holds_secret(name, value_for(name))
+    assert not has_secret(name, value_for(name))
 
 
 PLAIN = [
@@ -159,7 +159,7 @@ PLAIN = [
 def test_a_value_that_is_no_secret(name: str, value: str) -> None:
     """A word, a placeholder, a path or a switch is set apart, however it is called."""
     assert known_secrets(Settings(), {name: value, "OTHER": f'"{value}"'}) == []
-    assert not holds_secret(name, value)
+    assert not has_secret(name, value)
 
 
 def test_a_word_as_a_password_changes_no_tool() -> None:
@@ -212,7 +212,7 @@ def test_a_secret_inside_a_value(name: str, value: str, secret: str) -> None:
     redactor = Redactor(known_secrets(Settings(), {name: value}))
 
     assert secret in secrets_in(name, value)
-    assert holds_secret(name, value)
+    assert has_secret(name, value)
     assert redactor.left_in(f"it is {secret}, really") != []
     assert secret not in redactor.text(f"it is {secret}, really")[0]
 
