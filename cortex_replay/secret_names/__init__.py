@@ -5,6 +5,8 @@ that none of them knows a name that the others do not.
 """
 
 from cortex_replay.secret_names.names import (
+    CREDENTIAL_PARAMETERS,
+    KEY_HEADERS,
     SECRET_HEADERS,
     is_secret_field,
     is_secret_header,
@@ -22,6 +24,8 @@ from cortex_replay.secret_names.values import (
 from cortex_replay.secret_names.wordlike import is_word, reads_like_words, spells_words
 
 __all__ = [
+    "CREDENTIAL_PARAMETERS",
+    "KEY_HEADERS",
     "SECRET_HEADERS",
     "SHORTEST_SECRET",
     "has_secret",

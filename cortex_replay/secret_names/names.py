@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import Final
 
 __all__ = [
+    "CREDENTIAL_PARAMETERS",
+    "KEY_HEADERS",
     "SECRET_HEADERS",
     "is_certainly_secret",
     "is_secret_field",
@@ -25,13 +27,22 @@ __all__ = [
 _WORDS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_NAME: Final = 200
 
-SECRET_HEADERS: Final = frozenset(
+KEY_HEADERS: Final = frozenset(["authorization", "x-api-key", "x-goog-api-key", "api-key"])
+"""Headers in which providers of models take a key, in small letters."""
+SECRET_HEADERS: Final = KEY_HEADERS | frozenset(
     [
-        *("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token"),
-        *("cookie", "set-cookie", "x-amz-security-token", "x-vault-token", "private-token"),
+        *("proxy-authorization", "x-auth-token", "cookie", "set-cookie", "x-amz-security-token"),
+        *("x-vault-token", "private-token"),
     ]
 )
 """Headers whose value is a secret, in small letters."""
+CREDENTIAL_PARAMETERS: Final = frozenset(
+    [
+        *("access_token", "api-key", "api_key", "apikey", "auth", "authorization", "client_secret", "key"),
+        *("password", "secret", "sig", "signature", "token"),
+    ]
+)
+"""Names in a query whose values take no part in a key. The list is part of every recorded key: it stays."""
 
 _SECRET: Final = frozenset(
     [

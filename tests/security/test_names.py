@@ -18,6 +18,7 @@ from cortex_replay.config import Redaction, Settings, known_secrets
 from cortex_replay.config.checks import is_key_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import (
+    CREDENTIAL_PARAMETERS,
     has_secret,
     is_plain,
     is_secret_field,
@@ -400,3 +401,10 @@ def test_the_words_in_a_long_secret_are_no_secrets() -> None:
 
     assert redactor.text("host: db.internal, user: administrator")[1] == []
     assert "Xk#92!mQz" not in redactor.text("password: Xk#92!mQz")[0]
+
+
+def test_the_parameters_that_take_no_part_in_a_key_never_change() -> None:
+    """With another list, calls that are recorded would not be found any more."""
+    names = "access_token api-key api_key apikey auth authorization client_secret key password secret sig"
+
+    assert sorted(CREDENTIAL_PARAMETERS) == [*names.split(), "signature", "token"]

@@ -5,8 +5,13 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from cortex_replay.engine.http.call import Headers
-from cortex_replay.engine.http.opaque import CREDENTIALS
-from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, is_secret_field, secrets_in_header
+from cortex_replay.secret_names import (
+    CREDENTIAL_PARAMETERS,
+    SHORTEST_SECRET,
+    is_plain,
+    is_secret_field,
+    secrets_in_header,
+)
 
 __all__ = ["keys_brought"]
 
@@ -20,7 +25,7 @@ def keys_brought(headers: Headers, query: str) -> list[str]:
     found += [
         value
         for name, value in parse_qsl(query)
-        if (name.lower() in CREDENTIALS or is_secret_field(name))
+        if (name.lower() in CREDENTIAL_PARAMETERS or is_secret_field(name))
         and len(value) >= SHORTEST_SECRET
         and not is_plain(value)
     ]

@@ -10,36 +10,12 @@ from urllib.parse import parse_qsl
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.engine.http.call import Call
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.secret_names import CREDENTIAL_PARAMETERS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = [
-    "CREDENTIALS",
-    "encoded_body",
-    "is_worth_keeping",
-    "opaque_exchange",
-    "opaque_key",
-    "opaque_request",
-]
+__all__ = ["encoded_body", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
 
-CREDENTIALS: Final = frozenset(
-    [
-        "access_token",
-        "api-key",
-        "api_key",
-        "apikey",
-        "auth",
-        "authorization",
-        "client_secret",
-        "key",
-        "password",
-        "secret",
-        "sig",
-        "signature",
-        "token",
-    ]
-)
-"""Names in a query whose values take no part in a key; what they are is part of every recorded key."""
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)
 _PASSING: Final = (401, 403, 408, 409, 425, 429)
 
@@ -49,7 +25,7 @@ def opaque_request(call: Call) -> dict[str, JsonValue]:
     query: list[JsonValue] = [
         [name, value]
         for name, value in sorted(parse_qsl(call.query, keep_blank_values=True))
-        if name.lower() not in CREDENTIALS
+        if name.lower() not in CREDENTIAL_PARAMETERS
     ]
     return {
         "upstream": call.route.upstream,

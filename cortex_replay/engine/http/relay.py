@@ -13,11 +13,10 @@ from cortex_replay.config.checks import is_key_name
 from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.client_keys import keys_brought
 from cortex_replay.engine.http.offload import aside
-from cortex_replay.engine.http.opaque import CREDENTIALS
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstream, Upstreams
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.secret_names import is_dummy
+from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
     ]
 )
 _FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
-_KEYS: Final = frozenset(["authorization", "x-api-key", "x-goog-api-key", "api-key"])
 _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
     [
         "alt-svc",
@@ -153,7 +151,7 @@ class Relay:
             for name, value in call.headers
             if name not in dropped
             and not name.startswith(_FAMILIES_NOT_SENT)
-            and not (name in _KEYS and (has_key or DUMMY_KEY in value))
+            and not (name in KEY_HEADERS and (has_key or DUMMY_KEY in value))
         ]
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
@@ -171,7 +169,7 @@ class Relay:
         given = [(name, value) for name, value in bare if value != DUMMY_KEY and not is_dummy(value)]
         names = [name for name, _ in given if name not in _NO_KEYS]
         names += [unquote_plus(pair.partition("=")[0]) for pair in re.split("[&;]", query)]
-        if any(is_key_name(name) or name.lower() in CREDENTIALS for name in names):
+        if any(is_key_name(name) or name.lower() in CREDENTIAL_PARAMETERS for name in names):
             return True
         if call.header("content-encoding").lower() not in ("", "identity"):
             return True  # nobody can tell
