@@ -47,10 +47,10 @@ async def serve_lines(
 
     async def answer(line: bytes | None) -> None:
         try:
-            told = too_large() if line is None else await dispatcher.handle(line, caller)
-            if told is not None:
+            reply = too_large() if line is None else await dispatcher.handle(line, caller)
+            if reply is not None:
                 async with turn:
-                    writer.write(told + b"\n")
+                    writer.write(reply + b"\n")
                     await writer.drain()
         finally:
             gate.release()

@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["guard_http_logs", "logger_of"]
 
-_OF_HTTP: Final = (
+_HTTP_LOGGERS: Final = (
     "httpx",
     "httpcore.connection",
     "httpcore.http11",
@@ -52,5 +52,5 @@ def logger_of(name: str) -> logging.Logger:
 
 def guard_http_logs() -> None:
     """Redact what the HTTP client logs in this process; to be called by whoever makes calls with it."""
-    for name in _OF_HTTP:
+    for name in _HTTP_LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)

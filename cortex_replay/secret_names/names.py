@@ -146,7 +146,7 @@ _KNOWN_BY_NAME: Final = frozenset(
 )
 _KNOWN_BY_START: Final = "op_session_"
 _WORKING_FOLDERS: Final = frozenset(["pwd", "oldpwd"])
-_OF_SETTINGS: Final = frozenset(["key", "keys", "auth", "token"])
+_SECRET_IN_SETTINGS: Final = frozenset(["key", "keys", "auth", "token"])
 
 
 def is_secret_variable(name: str) -> bool:
@@ -176,7 +176,7 @@ def is_secret_header(name: str) -> bool:
 def is_secret_setting(name: str) -> bool:
     """Whether somebody who wrote a setting of this name probably meant to write a key there."""
     words = _words(name[:_LONGEST_NAME])
-    return any(word in _OF_SETTINGS or _is_secret_word(word) for word in words)
+    return any(word in _SECRET_IN_SETTINGS or _is_secret_word(word) for word in words)
 
 
 def is_webhook(name: str) -> bool:

@@ -34,9 +34,9 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str, *, is
         raise WrongShape("there is no message" if is_chat else "there is no response")
     if answer.get("done") is not True:
         raise WrongShape("it is not done")
-    said, thinking, calls = _content_of(answer, is_chat)
+    content, thinking, calls = _content_of(answer, is_chat)
     return LlmResponse(
-        text=said,
+        text=content,
         parsed_json=None,
         model=text(answer, "model") or asked_model,
         usage=_decode_usage(answer),
@@ -78,8 +78,8 @@ def encode_answer(response: LlmResponse, _answer_id: str, *, is_chat: bool) -> B
     return line | _end_fields(response)
 
 
-def _line(model: str, is_chat: bool, said: str, thinking: str | None, calls: list[Block]) -> Body:
-    message: Block = {"role": "assistant", "content": said} if is_chat else {"response": said}
+def _line(model: str, is_chat: bool, content: str, thinking: str | None, calls: list[Block]) -> Body:
+    message: Block = {"role": "assistant", "content": content} if is_chat else {"response": content}
     if thinking:
         message["thinking"] = thinking
     if calls:
@@ -118,10 +118,10 @@ class OllamaStreamDecoder(StreamDecoder):
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         document = self._document(event)
-        said, thinking, calls = _content_of(document, self._is_chat)
+        content, thinking, calls = _content_of(document, self._is_chat)
         self._model = text(document, "model") or self._model
         yield from self._add_reasoning(thinking)
-        yield from self._add_text(said)
+        yield from self._add_text(content)
         for call in calls:
             whole = _decode_call(call)
             piece = ToolCallDelta(self._calls, whole.id, whole.name, compact(whole.arguments))

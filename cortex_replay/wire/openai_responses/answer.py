@@ -31,11 +31,11 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
     if not isinstance(answer.get("output"), list):
         raise WrongShape("there is no output")
     items = objects(answer, "output")
-    said = [block for item in items if item.get("type") == "message" for block in objects(item, "content")]
+    blocks = [block for item in items if item.get("type") == "message" for block in objects(item, "content")]
     calls = tuple(_decode_call(item) for item in items if item.get("type") == "function_call")
-    is_refusal = any(block.get("type") == "refusal" for block in said)
+    is_refusal = any(block.get("type") == "refusal" for block in blocks)
     return LlmResponse(
-        text="".join(text(b, "refusal" if b.get("type") == "refusal" else "text") for b in said),
+        text="".join(text(b, "refusal" if b.get("type") == "refusal" else "text") for b in blocks),
         parsed_json=None,
         model=text(answer, "model") or asked_model,
         usage=decode_usage(optional_object(answer, "usage")),
@@ -103,12 +103,14 @@ def reasoning_item(answer_id: str, reasoning: str) -> Block:
     return {"id": f"rs_{answer_id}", "type": "reasoning", "summary": summary}
 
 
-def message_item(answer_id: str, said: str, is_refusal: bool = False) -> Block:
-    block: Block = {"type": "output_text", "text": said, "annotations": []}
-    if is_refusal:
-        block = {"type": "refusal", "refusal": said}
+def text_part(text: str) -> Block:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def message_item(answer_id: str, text: str, is_refusal: bool = False) -> Block:
+    block: Block = {"type": "refusal", "refusal": text} if is_refusal else text_part(text)
     head: Block = {"id": f"msg_{answer_id}", "type": "message", "role": "assistant", "status": "completed"}
-    return head | {"content": [block] if said else []}
+    return head | {"content": [block] if text else []}
 
 
 def call_item(answer_id: str, number: int, call_id: str | None, name: str, arguments: str) -> Block:

@@ -20,6 +20,7 @@ from cortex_replay.wire.openai_responses.answer import (
     raise_for_failure,
     reasoning_item,
     response_object,
+    text_part,
 )
 from cortex_replay.wire.shape import WrongShape, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
@@ -177,7 +178,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         item = self._item() | ({} if kind == "reasoning" else {"status": "in_progress"})
         events += self._event("response.output_item.added", output_index=len(self._output), item=item)
         if kind == "message":
-            events += self._part("response.content_part.added", content_index=0, part=_text_part(""))
+            events += self._part("response.content_part.added", content_index=0, part=text_part(""))
         elif kind == "reasoning":
             part = {"type": "summary_text", "text": ""}
             events += self._part("response.reasoning_summary_part.added", summary_index=0, part=part)
@@ -192,7 +193,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             item = message_item(self._answer_id, whole, is_refusal=True)
         if kind == "message":
             events = self._part("response.output_text.done", content_index=0, text=whole, logprobs=[])
-            events += self._part("response.content_part.done", content_index=0, part=_text_part(whole))
+            events += self._part("response.content_part.done", content_index=0, part=text_part(whole))
         elif kind == "reasoning":
             part = {"type": "summary_text", "text": whole}
             events = self._part("response.reasoning_summary_text.done", summary_index=0, text=whole)
@@ -228,7 +229,3 @@ class ResponsesStreamEncoder(StreamEncoder):
         event = {"type": kind, "sequence_number": self._sequence, **fields}
         self._sequence += 1
         return sse_event(orjson.dumps(event), kind)
-
-
-def _text_part(said: str) -> Block:
-    return {"type": "output_text", "text": said, "annotations": []}
