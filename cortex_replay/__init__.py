@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters import LlmAdapter
+    from cortex_replay.adapters import LlmAdapter, WrapperAdapter
     from cortex_replay.adapters.claude import ClaudeAdapter
     from cortex_replay.adapters.ollama import OllamaAdapter
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
@@ -82,6 +82,7 @@ __all__ = [
     "ToolCallDelta",
     "Transport",
     "Upstream",
+    "WrapperAdapter",
     "__version__",
     "blake3_hex",
     "intercept",
@@ -95,6 +96,7 @@ _MODULES = {
     "adapters.claude": ("ClaudeAdapter",),
     "adapters.ollama": ("OllamaAdapter",),
     "adapters.openai_compat": ("OpenAICompatAdapter",),
+    "adapters.wrapper": ("WrapperAdapter",),
     "engine.recording": ("RecordingAdapter",),
     "engine.replay": ("ReplayAdapter",),
     "errors": (

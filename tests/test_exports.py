@@ -30,6 +30,7 @@ def test_the_names_that_the_product_promises_are_there() -> None:
         "FixtureIntegrityFailed",
         "StoreIo",
         "LlmAdapter",
+        "WrapperAdapter",
         "ReplayAdapter",
         "blake3_hex",
         "Store",

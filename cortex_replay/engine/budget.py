@@ -9,8 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from cortex_replay.adapters import LlmAdapter
-from cortex_replay.engine.tape import closing_stream
+from cortex_replay.adapters import LlmAdapter, closing_stream
 from cortex_replay.errors import BudgetSpent, Upstream
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, TokenUsage
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from cortex_replay.adapters import LlmAdapter
+from cortex_replay.adapters import LlmAdapter, closing_stream
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings, known_secrets
 from cortex_replay.engine.claims import MemoryClaims
@@ -16,7 +16,7 @@ from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.outcomes import failure_of
 from cortex_replay.engine.replay import ReplayAdapter, chunks_of
 from cortex_replay.engine.scope import RecordingScope, Turn, claims_of
-from cortex_replay.engine.tape import Tape, answer_from, closing_stream
+from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Store

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
 
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.types import LlmResponse, StreamChunk, ToolCallDelta
 
-__all__ = ["Tape", "answer_from", "closing_stream"]
+__all__ = ["Tape", "answer_from"]
 
 
 def answer_from(response: LlmResponse, asked_model: str, stream: tuple[TimedChunk, ...] = ()) -> Answer:
@@ -24,16 +22,6 @@ def answer_from(response: LlmResponse, asked_model: str, stream: tuple[TimedChun
         reasoning=response.reasoning,
         stream=stream,
     )
-
-
-@asynccontextmanager
-async def closing_stream(source: AsyncIterator[StreamChunk]) -> AsyncIterator[AsyncIterator[StreamChunk]]:
-    """Close a stream in the end; one that is no generator has nothing to close."""
-    try:
-        yield source
-    finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()
 
 
 class Tape:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Self
 
-from cortex_replay.adapters import LlmAdapter
-from cortex_replay.engine.tape import closing_stream
+from cortex_replay.adapters import LlmAdapter, WrapperAdapter, closing_stream
 from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport, Upstream
 from cortex_replay.faults.fault import ERROR_TYPES, Fault
 from cortex_replay.faults.schedule import Faults
@@ -16,7 +15,7 @@ from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCall, 
 __all__ = ["FaultAdapter"]
 
 
-class FaultAdapter(LlmAdapter):
+class FaultAdapter(WrapperAdapter):
     """Forwards calls to another adapter, but for those that a fault hits.
 
     A call that fails never reaches the other adapter, so that its recording goes on with the next one.
@@ -27,16 +26,12 @@ class FaultAdapter(LlmAdapter):
         faults: Faults, or their spelling: ``"429@2"``, ``"cut:1@always"``, ``"500@0.2/7"``.
     """
 
-    adapter_id: ClassVar[str] = "faults"
-
     def __init__(self, inner: LlmAdapter, *faults: Fault | str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         parsed: Iterable[Fault] = (
             fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults
         )
         self.faults = Faults(parsed, per_scope=False)
-        # It stands for the other in recordings.
-        self.adapter_id = inner.adapter_id  # type: ignore[misc]
 
     @classmethod
     def with_faults(cls, inner: LlmAdapter, faults: Faults) -> Self:
@@ -48,9 +43,9 @@ class FaultAdapter(LlmAdapter):
     async def complete(self, request: LlmRequest) -> LlmResponse:
         fault = self.faults.next()
         if fault is None or fault.is_chunking:
-            return await self._inner.complete(request)
+            return await self.inner.complete(request)
         if fault.kind == "malformed-tool":
-            return self._with_broken_calls(fault, await self._inner.complete(request))
+            return self._with_broken_calls(fault, await self.inner.complete(request))
         self.faults.note(fault)
         raise _error(fault, request)
 
@@ -59,7 +54,7 @@ class FaultAdapter(LlmAdapter):
         if fault is not None and _fails_at_once(fault):
             self.faults.note(fault)
             raise _error(fault, request)
-        async with closing_stream(self._inner.stream(request)) as chunks:
+        async with closing_stream(self.inner.stream(request)) as chunks:
             if fault is None:
                 async for chunk in chunks:
                     yield chunk
@@ -79,9 +74,6 @@ class FaultAdapter(LlmAdapter):
                 if given >= fault.events:  # before the next one is taken: it may end the other's turn
                     break
             raise _error(fault, request)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
     def _changed(self, fault: Fault, chunk: StreamChunk) -> list[StreamChunk]:
         if fault.is_chunking:

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 import orjson
 
-from cortex_replay.adapters import LlmAdapter
+from cortex_replay.adapters import LlmAdapter, closing_stream
 from cortex_replay.engine.http import Call, Ledger
 from cortex_replay.engine.outcomes import Outcome
-from cortex_replay.engine.tape import closing_stream
 from cortex_replay.errors import InvalidRequest, LlmError, NoFixture
 from cortex_replay.interception.interception import bypassing
 from cortex_replay.store import Answer, Store
