@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from functools import cached_property
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from cortex_replay.adapters.sync import SyncAdapter
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCallDelta
@@ -22,7 +23,15 @@ class LlmAdapter(ABC):
     """
 
     adapter_id: ClassVar[str]
-    """A constant name, which recordings carry."""
+    """A constant name, which recordings carry. Every class that can be used has one."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        name = getattr(cls, "adapter_id", None)
+        is_name = isinstance(name, property) or (isinstance(name, str) and name != "")
+        if not is_name and not inspect.isabstract(cls):
+            reason = f"{cls.__name__} needs an adapter_id, the name that recordings carry"
+            raise TypeError(f'{reason}: write `adapter_id = "my-adapter"` in its body')
 
     @abstractmethod
     async def complete(self, request: LlmRequest) -> LlmResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
@@ -34,6 +35,7 @@ class LiveAdapter(LlmAdapter):
     the request's ``timeout_ms``.
     """
 
+    @abstractmethod  # each provider's has arguments of its own
     def __init__(
         self,
         wire: Wire,

@@ -53,7 +53,7 @@ class Inner(LlmAdapter):
 
 
 class Shouting(WrapperAdapter):
-    """The wrapper of `docs/adapters.md`, with a stream."""
+    """Changes whole answers and streams."""
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         response = await super().complete(request)
