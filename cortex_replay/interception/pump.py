@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future
 from typing import Any, Final
 
+from cortex_replay.adapters.loop import BackgroundLoop
 from cortex_replay.engine.http import Call, Engine, Reply
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.errors import LlmError
@@ -17,24 +16,8 @@ from cortex_replay.errors import LlmError
 __all__ = ["AsyncAnswer", "SyncAnswer"]
 
 _END: Final = object()
-
-
-class _Loop:
-    """A loop in a thread of its own, for callers that have none; started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-
-    def submit(self, work: Any) -> Future[None]:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="cortex-replay", daemon=True).start()
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-
-_LOOP: Final = _Loop()
+_LOOP: Final = BackgroundLoop("cortex-replay")
+"""Not the one of adapters: a synchronous client may be asked in that one, and would wait for itself."""
 
 
 async def _pump(engine: Engine, call: Call, put: Any) -> None:

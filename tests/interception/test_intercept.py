@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ import openai
 import pytest
 
 import cortex_replay
-from cortex_replay import InvalidRequest, Store
+from cortex_replay import InvalidRequest, LlmAdapter, LlmRequest, LlmResponse, Store
 from cortex_replay.interception import LiveCallRefused, bypassing
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
@@ -145,3 +149,60 @@ def test_a_bypass_is_for_this_task_only(provider: FakeProvider, tmp_path: Path) 
 def test_a_mode_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest), cortex_replay.intercept(tmp_path, "sometimes"):  # type: ignore[arg-type]
         pass
+
+
+ASK_IN_BOTH = """
+import os, signal, sys, httpx, cortex_replay
+from cortex_replay.testing import EchoAdapter
+
+def ask(question):
+    message = {"role": "user", "content": question}
+    body = {"model": "m", "max_tokens": 5, "messages": [message]}
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    status = httpx.post(url, json=body, timeout=20).status_code
+    return status, EchoAdapter().sync.complete(cortex_replay.LlmRequest("m", "", question)).text
+
+with cortex_replay.intercept(sys.argv[1], "once") as recording:
+    assert ask("parent") == (200, "parent")
+    if os.fork() == 0:
+        signal.alarm(20)  # or it would outlive a failed test
+        print(*ask("child"), recording.engine.ledger.recorded, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_forked_child_asks_through_both_synchronous_faces(provider: FakeProvider, tmp_path: Path) -> None:
+    """The threads that the parent asked through do not exist there."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_IN_BOTH, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "200 child 2\n"), done.stderr
+    assert len(provider.received) == 2
+
+
+def test_a_synchronous_client_inside_a_synchronous_face_is_answered(
+    provider: FakeProvider, tmp_path: Path
+) -> None:
+    """As in an adapter of somebody's that blocks: its loop waits, so the answer comes from another."""
+
+    class Blocking(LlmAdapter):
+        adapter_id = "blocking"
+
+        async def complete(self, request: LlmRequest) -> LlmResponse:
+            with anthropic.Anthropic(max_retries=0, timeout=10) as client:
+                answer = client.messages.create(model="m", max_tokens=5, messages=QUESTION)
+            return LlmResponse(answer.id, None, request.model, None, "")
+
+    with cortex_replay.intercept(tmp_path, "once") as recording:
+        ask = partial(Blocking().sync.complete, LlmRequest("m", "", "Hi."))
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(20)
+    assert (recording.engine.ledger.recorded, len(provider.received)) == (1, 1)
