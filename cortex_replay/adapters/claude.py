@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from cortex_replay.adapters._http import Endpoint, Http
+from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.adapters.secret import key_in_environment, read_key
 from cortex_replay.canonical import JsonValue
@@ -63,7 +63,7 @@ class ClaudeAdapter(LiveAdapter):
         headers = {"anthropic-version": version}
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
-        http = Http(
+        http = HttpClient(
             self._endpoint,
             headers=headers,
             key=key,

@@ -9,13 +9,14 @@ from typing import Final
 
 import orjson
 
-from cortex_replay.adapters._http import Http
 from cortex_replay.adapters.base import LlmAdapter
-from cortex_replay.adapters.budget import Budget
+from cortex_replay.adapters.deadline import Deadline
+from cortex_replay.adapters.http import HttpClient
 from cortex_replay.adapters.schema import check_schema, with_parsed_json
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse
+from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Transport, Upstream
 from cortex_replay.redact import Sensitivity, refuse_above
+from cortex_replay.redact.process import process_redactor
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 from cortex_replay.wire import Wire
@@ -25,6 +26,8 @@ from cortex_replay.wire.failures import error_in
 __all__ = ["LiveAdapter"]
 
 _JSON: Final = "application/json"
+_MAX_REASON: Final = 200
+_MAX_MESSAGE: Final = 2000
 
 
 class LiveAdapter(LlmAdapter):
@@ -39,7 +42,7 @@ class LiveAdapter(LlmAdapter):
     def __init__(
         self,
         wire: Wire,
-        http: Http,
+        http: HttpClient,
         path: str,
         max_sensitivity: Sensitivity | SensitivityLevel,
         also_send: Mapping[str, JsonValue] | None,
@@ -68,15 +71,15 @@ class LiveAdapter(LlmAdapter):
             ResponseParse: The answer is not what it should be.
         """
         body = self._body(request, stream=False)
-        budget = Budget(request.timeout_ms)
+        deadline = Deadline(request.timeout_ms)
         try:
-            await self._before_call(request, budget)
-            answer = await self._http.fetch("POST", self._path, body, budget)
+            await self._before_call(request, deadline)
+            answer = await self._http.fetch("POST", self._path, body, deadline)
             if answer.content_type not in (_JSON, ""):
                 raise ResponseParse(f"the answer is {answer.content_type}, not {_JSON}")
             return with_parsed_json(request, self._wire.decode_answer(answer.body, request.model))
         except LlmError as error:
-            failure = self._alone(error)
+            failure = _scrub(error)
         raise failure
 
     async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
@@ -85,17 +88,17 @@ class LiveAdapter(LlmAdapter):
         Leaving it early closes the connection, and a slow reader holds the sender back.
         """
         body = self._body(request, stream=True)
-        budget = Budget(request.timeout_ms)
+        deadline = Deadline(request.timeout_ms)
         try:
-            await self._before_call(request, budget)
-            async with await self._http.open(self._path, body, budget) as incoming:
+            await self._before_call(request, deadline)
+            async with await self._http.open(self._path, body, deadline) as incoming:
                 if incoming.content_type != self._wire.stream_media_type:
                     raise _not_a_stream(incoming.content_type, await incoming.read_all())
                 decoder = self._wire.stream_decoder(request.model)
                 while data := await incoming.read():
                     for chunk in decoder.feed(data):
                         yield _parsed(request, chunk)
-                        budget.check()
+                        deadline.check()
                     if decoder.is_done:
                         await incoming.drain()
                         return
@@ -103,15 +106,8 @@ class LiveAdapter(LlmAdapter):
                     yield _parsed(request, chunk)
                 return
         except LlmError as error:
-            failure = self._alone(error)
+            failure = _scrub(error)
         raise failure
-
-    def _alone(self, error: LlmError) -> LlmError:
-        """The error without the key, and without what was being handled when it was raised: that
-        may hold the answer, or the request with all its headers."""
-        failure = self._http.scrubbed(error)
-        failure.__context__ = failure.__cause__ = None
-        return failure
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -136,7 +132,7 @@ class LiveAdapter(LlmAdapter):
         """The request as it is lowered; its model may have another name there."""
         return request
 
-    async def _before_call(self, request: LlmRequest, budget: Budget) -> None:
+    async def _before_call(self, request: LlmRequest, deadline: Deadline) -> None:
         """Whatever must be known before the first call."""
 
 
@@ -145,6 +141,24 @@ def _parsed(request: LlmRequest, chunk: StreamChunk) -> StreamChunk:
     if chunk.response is None or request.json_schema is None:
         return chunk
     return dataclasses.replace(chunk, response=with_parsed_json(request, chunk.response))
+
+
+def _scrub(error: LlmError) -> LlmError:
+    """The error without a secret, should the server have repeated one, and not too long; and without what
+    was being handled when it was raised: that may hold the answer, or the request with all its headers."""
+    if isinstance(error, Upstream | Transport | ResponseParse):
+        redactor = process_redactor()
+
+        def clean(text: str) -> str:
+            return redactor.text(text)[0]
+
+        if isinstance(error, Upstream):
+            kind = None if error.error_type is None else clean(error.error_type)[:_MAX_REASON]
+            error = Upstream(error.status, clean(error.message)[:_MAX_MESSAGE], kind)
+        else:
+            error = type(error)(clean(str(error.args[0]))[:_MAX_REASON])
+    error.__context__ = error.__cause__ = None
+    return error
 
 
 def _not_a_stream(content_type: str, body: bytes) -> LlmError:

@@ -9,8 +9,8 @@ from typing import ClassVar, Final, NamedTuple
 
 import orjson
 
-from cortex_replay.adapters._http import Endpoint, Http
-from cortex_replay.adapters.budget import Budget
+from cortex_replay.adapters.deadline import Deadline
+from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, ResponseParse
@@ -70,7 +70,7 @@ class OllamaAdapter(LiveAdapter):
         self._allows_remote = allow_remote
         self._allows_unpinned = allow_unpinned
         self._known_digests: set[_Model] = set()
-        http = Http(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
+        http = HttpClient(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
         super().__init__(OLLAMA_CHAT, http, "/api/chat", max_sensitivity, also_send)
 
     def _check(self, request: LlmRequest) -> None:
@@ -79,11 +79,11 @@ class OllamaAdapter(LiveAdapter):
     def _as_sent(self, request: LlmRequest) -> LlmRequest:
         return dataclasses.replace(request, model=self._model(request).name)
 
-    async def _before_call(self, request: LlmRequest, budget: Budget) -> None:
+    async def _before_call(self, request: LlmRequest, deadline: Deadline) -> None:
         model = self._model(request)
         if model.digest is None or model in self._known_digests:
             return
-        actual = await self._digest_of(model.name, budget)
+        actual = await self._digest_of(model.name, deadline)
         if actual is None:
             raise InvalidRequest("model", f"the server has no {model.name}")
         if actual != model.digest:
@@ -91,8 +91,8 @@ class OllamaAdapter(LiveAdapter):
             raise InvalidRequest("model", reason)
         self._known_digests.add(model)
 
-    async def _digest_of(self, name: str, budget: Budget) -> str | None:
-        answer = await self._http.fetch("GET", "/api/tags", None, budget)
+    async def _digest_of(self, name: str, deadline: Deadline) -> str | None:
+        answer = await self._http.fetch("GET", "/api/tags", None, deadline)
         try:
             listed = objects(orjson.loads(answer.body), "models")
             models = {text(model, "name"): model for model in listed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
-from cortex_replay.adapters._http import Endpoint, Http
+from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.canonical import JsonValue
@@ -59,7 +59,7 @@ class OpenAICompatAdapter(LiveAdapter):
             raise key
         self._endpoint = Endpoint(base_url)
         wire, path = self._wire_for(api, max_tokens_field)
-        http = Http(
+        http = HttpClient(
             self._endpoint,
             key=key,
             key_prefix="Bearer ",

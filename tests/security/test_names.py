@@ -373,7 +373,7 @@ def test_nobody_makes_a_redactor_that_knows_nothing() -> None:
     }
 
     # One looks at the variables themselves, the other for the one key that it has just sent.
-    assert ignorant == {"run/environment.py", "adapters/_http.py"}
+    assert ignorant == {"run/environment.py", "adapters/http/relay.py"}
 
 
 @pytest.mark.parametrize(

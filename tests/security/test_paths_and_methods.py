@@ -16,8 +16,8 @@ import pytest
 
 import cortex_replay
 from cortex_replay import Store
-from cortex_replay.adapters._http import Endpoint, Http
-from cortex_replay.adapters.budget import Budget
+from cortex_replay.adapters.deadline import Deadline
+from cortex_replay.adapters.http import Endpoint, RelayClient
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.http import Engine, Upstreams
@@ -171,9 +171,9 @@ def test_the_client_itself_does_not_leave_its_base_path(upstream: FakeProvider, 
     assert not isinstance(key, InvalidRequest)
 
     async def relay() -> None:
-        http = Http(Endpoint(upstream.url + BASE), key=key)
+        http = RelayClient(Endpoint(upstream.url + BASE), key=key)
         try:
-            await http.relay("GET", path, [], b"", Budget(5000))
+            await http.relay("GET", path, [], b"", Deadline(5000))
         finally:
             await http.aclose()
 

@@ -29,7 +29,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters._http import ByteStream, Relayed
+    from cortex_replay.adapters.http import ByteStream, Relayed
 
 __all__ = ["OpaqueRecorder", "WireRecorder"]
 

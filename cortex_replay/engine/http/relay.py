@@ -20,7 +20,7 @@ from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_du
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters._http import Http, Relayed
+    from cortex_replay.adapters.http import RelayClient, Relayed
 
 __all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
 
@@ -125,7 +125,7 @@ class Relay:
         self._finds = finds
         self._environment = environment
         self._timeout_ms = timeout_ms
-        self._clients: dict[str, tuple[Http, bool]] = {}
+        self._clients: dict[str, tuple[RelayClient, bool]] = {}
 
     @asynccontextmanager
     async def sent(self, call: Call) -> AsyncIterator[Relayed]:
@@ -135,7 +135,7 @@ class Relay:
             InvalidRequest: The method or the path is none that a key may go out with.
             Transport, Timeout: It could not be reached, or not in time.
         """
-        from cortex_replay.adapters.budget import Budget  # noqa: PLC0415 - replay needs no client
+        from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415 - replay needs no client
 
         if call.method not in METHODS:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
@@ -158,7 +158,7 @@ class Relay:
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
             upstream.refuse_key_of_client(self._environment)
         target = f"{call.route.path}?{query}" if query else call.route.path
-        relayed = await http.relay(call.method, target, headers, call.body, Budget(self._timeout_ms))
+        relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
         async with relayed.body:
             yield relayed
 
@@ -185,8 +185,8 @@ class Relay:
             await http.aclose()
         self._clients.clear()
 
-    def _client(self, upstream: Upstream) -> tuple[Http, bool]:
-        from cortex_replay.adapters._http import Endpoint, Http  # noqa: PLC0415
+    def _client(self, upstream: Upstream) -> tuple[RelayClient, bool]:
+        from cortex_replay.adapters.http import Endpoint, RelayClient  # noqa: PLC0415
         from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
 
         if upstream.name not in self._clients:
@@ -195,12 +195,11 @@ class Relay:
             if isinstance(key, InvalidRequest):
                 raise key
             header, prefix = upstream.key_header
-            http = Http(
+            http = RelayClient(
                 Endpoint(upstream.base_url),
                 key=key,
                 key_header=header,
                 key_prefix=prefix,
-                max_retries=0,
                 max_body_bytes=_MAX_ANSWER,
             )
             self._clients[upstream.name] = http, key is not None

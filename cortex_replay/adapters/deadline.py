@@ -6,25 +6,25 @@ import asyncio
 
 from cortex_replay.errors import Timeout
 
-__all__ = ["Budget", "Watch"]
+__all__ = ["Deadline", "Watch"]
 
 
-class Budget:
-    """The time that one call may take in all: its retries, its pauses and its whole stream."""
+class Deadline:
+    """When one call must be over: its retries, its pauses and its whole stream."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
-        self.deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        self.at = asyncio.get_running_loop().time() + timeout_ms / 1000
 
     @property
     def remaining_s(self) -> float:
-        return self.deadline - asyncio.get_running_loop().time()
+        return self.at - asyncio.get_running_loop().time()
 
     def check(self) -> None:
-        """Refuse to go on once it is spent.
+        """Refuse to go on once it has passed.
 
         Raises:
-            Timeout: It is.
+            Timeout: It has.
         """
         if self.remaining_s < 0:
             raise Timeout(self.timeout_ms)

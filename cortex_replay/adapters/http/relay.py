@@ -1,0 +1,56 @@
+"""Somebody else's requests, passed on with our key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from cortex_replay.adapters.deadline import Deadline
+from cortex_replay.adapters.http.byte_stream import ByteStream
+from cortex_replay.adapters.http.connections import Connections
+from cortex_replay.redact.known_values import KNOWN
+from cortex_replay.redact.redactor import Redactor
+
+__all__ = ["RelayClient", "Relayed"]
+
+
+class Relayed(NamedTuple):
+    """Whatever a server answered, its body still to come."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: ByteStream
+
+
+class RelayClient(Connections):
+    """Passes requests on to one server. Whoever asked tries again."""
+
+    async def relay(
+        self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes, deadline: Deadline
+    ) -> Relayed:
+        """What the server answers, good or bad.
+
+        Args:
+            method: Of the request.
+            target: Its path, with the query.
+            headers: All of them but the key, which takes the place of the same header.
+            body: May be empty.
+            deadline: For all of it.
+
+        Raises:
+            InvalidRequest: The target leads away from the base URL.
+            Transport, Timeout: See :meth:`ByteStream.read`.
+        """
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        encoded.append((b"accept-encoding", b"identity"))
+        is_ours = {"cortex_replay": True}  # not to be intercepted on its own way out
+        response, stream = await self._send(method, target, encoded, body, deadline, is_ours)
+        answered = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
+        if self._redactor is not None:  # whoever asked is meant to hold no key, and a server may repeat it
+            answered = [(name, self._redactor.text(value)[0]) for name, value in answered]
+        return Relayed(response.status_code, answered, stream)
+
+    @cached_property
+    def _redactor(self) -> Redactor | None:
+        return None if self._key is None else Redactor([self._key.reveal()], only=[KNOWN])
