@@ -97,13 +97,13 @@ class LiveAdapter(LlmAdapter):
                 decoder = self._wire.stream_decoder(request.model)
                 while data := await incoming.read():
                     for chunk in decoder.feed(data):
-                        yield _parsed(request, chunk)
+                        yield _parse_last(request, chunk)
                         deadline.check()
                     if decoder.is_done:
                         await incoming.drain()
                         return
                 for chunk in decoder.finish():
-                    yield _parsed(request, chunk)
+                    yield _parse_last(request, chunk)
                 return
         except LlmError as error:
             failure = _scrub(error)
@@ -119,7 +119,7 @@ class LiveAdapter(LlmAdapter):
             raise InvalidRequest("extra.n", "an answer here is one answer")
         check_schema(request)
         try:
-            body = self._wire.lower(self._as_sent(request), stream=stream)
+            body = self._wire.lower(self._wire_request(request), stream=stream)
             return orjson.dumps(self._also_send | body)
         except orjson.JSONEncodeError:
             reason = "is nested too deeply to be sent"
@@ -128,7 +128,7 @@ class LiveAdapter(LlmAdapter):
     def _check(self, request: LlmRequest) -> None:
         """Refuse what this provider should not be asked."""
 
-    def _as_sent(self, request: LlmRequest) -> LlmRequest:
+    def _wire_request(self, request: LlmRequest) -> LlmRequest:
         """The request as it is lowered; its model may have another name there."""
         return request
 
@@ -136,7 +136,7 @@ class LiveAdapter(LlmAdapter):
         """Whatever must be known before the first call."""
 
 
-def _parsed(request: LlmRequest, chunk: StreamChunk) -> StreamChunk:
+def _parse_last(request: LlmRequest, chunk: StreamChunk) -> StreamChunk:
     """The chunk; if it is the last one of an answer to a schema, with the parsed answer."""
     if chunk.response is None or request.json_schema is None:
         return chunk

@@ -76,7 +76,7 @@ class OllamaAdapter(LiveAdapter):
     def _check(self, request: LlmRequest) -> None:
         self._model(request)
 
-    def _as_sent(self, request: LlmRequest) -> LlmRequest:
+    def _wire_request(self, request: LlmRequest) -> LlmRequest:
         return dataclasses.replace(request, model=self._model(request).name)
 
     async def _before_call(self, request: LlmRequest, deadline: Deadline) -> None:

@@ -15,7 +15,7 @@ _LOOP: Final = BackgroundLoop("cortex-replay-sync")
 """One for the whole process: a test suite makes an adapter per test."""
 
 
-class _Answers(Protocol):
+class _Adapter(Protocol):
     async def complete(self, request: LlmRequest) -> LlmResponse: ...
     def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]: ...
     async def aclose(self) -> None: ...
@@ -24,7 +24,7 @@ class _Answers(Protocol):
 class SyncAdapter:
     """Runs an adapter on a loop in the background."""
 
-    def __init__(self, adapter: _Answers) -> None:
+    def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
 
     def complete(self, request: LlmRequest) -> LlmResponse:

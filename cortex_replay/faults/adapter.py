@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Self
 
 from cortex_replay.adapters import LlmAdapter, WrapperAdapter, closing_stream
 from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport, Upstream
-from cortex_replay.faults.fault import ERROR_TYPES, Fault
+from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCall, ToolCallDelta
 
@@ -28,9 +28,7 @@ class FaultAdapter(WrapperAdapter):
 
     def __init__(self, inner: LlmAdapter, *faults: Fault | str) -> None:
         super().__init__(inner)
-        parsed: Iterable[Fault] = (
-            fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults
-        )
+        parsed = (fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults)
         self.faults = Faults(parsed, per_scope=False)
 
     @classmethod
@@ -45,23 +43,19 @@ class FaultAdapter(WrapperAdapter):
         if fault is None or fault.is_chunking:
             return await self.inner.complete(request)
         if fault.kind == "malformed-tool":
-            return self._with_broken_calls(fault, await self.inner.complete(request))
+            return self._break_calls(fault, await self.inner.complete(request))
         self.faults.note(fault)
         raise _error(fault, request)
 
     async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
         fault = self.faults.next()
-        if fault is not None and _fails_at_once(fault):
+        if fault is not None and answers_alone(fault):
             self.faults.note(fault)
             raise _error(fault, request)
         async with closing_stream(self.inner.stream(request)) as chunks:
-            if fault is None:
+            if fault is None or fault.is_chunking or fault.kind == "malformed-tool":
                 async for chunk in chunks:
-                    yield chunk
-                return
-            if fault.is_chunking or fault.kind == "malformed-tool":
-                async for chunk in chunks:
-                    for piece in self._changed(fault, chunk):
+                    for piece in [chunk] if fault is None else self._change(fault, chunk):
                         yield piece
                 return
             self.faults.note(fault)
@@ -75,7 +69,7 @@ class FaultAdapter(WrapperAdapter):
                     break
             raise _error(fault, request)
 
-    def _changed(self, fault: Fault, chunk: StreamChunk) -> list[StreamChunk]:
+    def _change(self, fault: Fault, chunk: StreamChunk) -> list[StreamChunk]:
         if fault.is_chunking:
             self.faults.note(fault)
             if fault.detail != "byte" or len(chunk.delta) < 2:
@@ -85,10 +79,10 @@ class FaultAdapter(WrapperAdapter):
             replace(piece, arguments="{" * bool(piece.arguments) + piece.arguments)
             for piece in chunk.tool_calls
         )
-        response = chunk.response and self._with_broken_calls(fault, chunk.response)
+        response = chunk.response and self._break_calls(fault, chunk.response)
         return [replace(chunk, tool_calls=calls, response=response)]
 
-    def _with_broken_calls(self, fault: Fault, response: LlmResponse) -> LlmResponse:
+    def _break_calls(self, fault: Fault, response: LlmResponse) -> LlmResponse:
         if not response.tool_calls:
             return response
         self.faults.note(fault)
@@ -97,10 +91,6 @@ class FaultAdapter(WrapperAdapter):
             for call in response.tool_calls
         )
         return replace(response, tool_calls=calls)
-
-
-def _fails_at_once(fault: Fault) -> bool:
-    return fault.status is not None or fault.kind in ("timeout", "reset")
 
 
 def _error(fault: Fault, request: LlmRequest) -> LlmError:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from cortex_replay.errors import InvalidRequest
 
-__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "Fault"]
+__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "Fault", "answers_alone"]
 
 KINDS: Final = {
     "429": "too many requests, with retry-after (429:2.5 asks for two and a half seconds)",
@@ -123,6 +123,11 @@ class Fault:
         when = str(self.turn) if self.turn is not None else "always" if self.rate >= 1 else f"{self.rate:g}"
         seed = f"/{self.seed}" if self.seed else ""
         return f"{self.kind}{detail}@{when}{seed}"
+
+
+def answers_alone(fault: Fault) -> bool:
+    """Whether a fault needs no recording to go wrong with."""
+    return fault.status is not None or fault.kind in ("timeout", "reset")
 
 
 def _when(text: str) -> tuple[int | None, float]:

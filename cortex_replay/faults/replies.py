@@ -11,7 +11,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Event, Reply
-from cortex_replay.faults.fault import ERROR_TYPES, Fault
+from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
 from cortex_replay.wire import WIRES
 
 __all__ = ["answers_alone", "faulty_reply", "refusal"]
@@ -28,11 +28,6 @@ _OPENAI_TYPES: Final = {
 }
 _OPENAI_CODES: Final = {429: "rate_limit_exceeded", 401: "invalid_api_key", 500: "server_error"}
 _MESSAGES: Final = {429: "Rate limit exceeded (on demand)", 529: "Overloaded (on demand)"}
-
-
-def answers_alone(fault: Fault) -> bool:
-    """Whether a fault needs no recording to go wrong with."""
-    return fault.status is not None or fault.kind in ("timeout", "reset")
 
 
 def refusal(fault: Fault, protocol: str | None) -> Reply:
@@ -58,34 +53,22 @@ def faulty_reply(fault: Fault, reply: Reply, protocol: str | None) -> Reply | No
     is_stream = bool(reply.events)
     match fault.kind:
         case "chunks":
-            return _in_pieces(fault, reply, events) if is_stream else None
-        case "cut":
-            if is_stream:
-                kept = events[: fault.events]
-                return (
-                    replace(reply, events=tuple(kept), ending="cut")
-                    if _is_short(kept, events, protocol)
-                    else None
-                )
+            return _split(fault, reply, events) if is_stream else None
+        case "cut" if not is_stream:
             length = ("content-length", str(len(reply.body)))
             half = (0.0, reply.body[: len(reply.body) // 2])
             return replace(reply, headers=(*reply.headers, length), events=(half,), ending="cut")
-        case "stall":
+        case "cut" | "stall" | "error-event":
             kept = events[: fault.events]
-            return (
-                replace(reply, events=tuple(kept), ending="hang")
-                if _is_short(kept, events, protocol)
-                else None
-            )
-        case "malformed-json":
-            return _malformed(reply, events, protocol)
-        case "malformed-tool":
-            return _with_broken_arguments(reply, events)
-        case "error-event":
-            kept = events[: fault.events]
-            if not _is_short(kept, events, protocol):
+            if not _is_cut_short(kept, events, protocol):
                 return None
-            return _of_events(reply, [*kept, (0.0, _error_event(protocol, len(kept)))])
+            if fault.kind == "error-event":
+                return _reply_of(reply, [*kept, (0.0, _error_event(protocol, len(kept)))])
+            return replace(reply, events=tuple(kept), ending="cut" if fault.kind == "cut" else "hang")
+        case "malformed-json":
+            return _break_json(reply, events, protocol)
+        case "malformed-tool":
+            return _break_arguments(reply, events)
     return None
 
 
@@ -98,18 +81,18 @@ def _events(reply: Reply) -> list[Event]:
     return separate
 
 
-def _is_short(kept: list[Event], events: list[Event], protocol: str | None) -> bool:
+def _is_cut_short(kept: list[Event], events: list[Event], protocol: str | None) -> bool:
     """Whether a client misses something: without the last event of a stream it may have all of it, but
     without the last line."""
     needless = 0 if _is_lines(protocol) else 1
     return bool(events) and (len(kept) == 0 or len(kept) < len(events) - needless)
 
 
-def _of_events(reply: Reply, events: list[Event]) -> Reply:
+def _reply_of(reply: Reply, events: list[Event]) -> Reply:
     return replace(reply, body=b"".join(data for _, data in events), events=tuple(events))
 
 
-def _in_pieces(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
+def _split(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
     whole = b"".join(data for _, data in events)
     if fault.detail == "whole":
         events = [(0.0, whole)]
@@ -119,26 +102,26 @@ def _in_pieces(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
     return replace(reply, events=tuple(events), is_in_pieces=True)
 
 
-def _malformed(reply: Reply, events: list[Event], protocol: str | None) -> Reply:
+def _break_json(reply: Reply, events: list[Event], protocol: str | None) -> Reply:
     if not reply.events:
         return replace(reply, body=_BROKEN_JSON)
     broken = _BROKEN_JSON + b"\n" if _is_lines(protocol) else b"data: " + _BROKEN_JSON + b"\n\n"
     if protocol == "anthropic-messages":
         broken = b"event: content_block_delta\n" + broken
-    return _of_events(reply, [*events[:1], (0.0, broken), *events[1:]])
+    return _reply_of(reply, [*events[:1], (0.0, broken), *events[1:]])
 
 
-def _with_broken_arguments(reply: Reply, events: list[Event]) -> Reply | None:
+def _break_arguments(reply: Reply, events: list[Event]) -> Reply | None:
     """The first tool call with arguments that end in the middle."""
     if not reply.events:
-        body = _broken_call(reply.body)
+        body = _break_call(reply.body)
         return None if body is None else replace(reply, body=body)
     changed = []
     is_broken = False
     for at_ms, data in events:
         head, found, payload = data.partition(b"data:")
         document = payload if found else data
-        broken = _broken_call(document)
+        broken = _break_call(document)
         is_broken = is_broken or broken is not None
         if broken is None:
             changed.append((at_ms, data))
@@ -146,10 +129,10 @@ def _with_broken_arguments(reply: Reply, events: list[Event]) -> Reply | None:
             changed.append((at_ms, head + b"data: " + broken + b"\n\n"))
         else:
             changed.append((at_ms, broken + b"\n"))
-    return _of_events(reply, changed) if is_broken else None
+    return _reply_of(reply, changed) if is_broken else None
 
 
-def _broken_call(document: bytes) -> bytes | None:
+def _break_call(document: bytes) -> bytes | None:
     """A document whose tool arguments are broken; ``None`` if it has none."""
     try:
         value = orjson.loads(document)

@@ -86,7 +86,7 @@ class Faults:
             is_listed = str(fault) in self.struck or len(self.struck) < _MOST_LISTED
             self.struck[str(fault) if is_listed else "(others)"] += 1
 
-    def listed(self) -> dict[str, list[str]]:
+    def spellings(self) -> dict[str, list[str]]:
         """The faults of each scope, under ``""`` those of all."""
         with self._lock:
             named = {scope: list(map(str, faults)) for scope, faults in self._by_scope.items()}

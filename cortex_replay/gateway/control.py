@@ -24,7 +24,7 @@ def controlled(path: str, method: str, body: bytes, engine: Engine, faults: Faul
                 _set(body, faults)
             elif method == "DELETE":
                 faults.set(())
-            return _json(200, {"faults": faults.listed(), "struck": dict(faults.struck)})
+            return _json(200, {"faults": faults.spellings(), "struck": dict(faults.struck)})
         if path == "/-/ledger":
             return _json(200, engine.ledger.to_dict(engine.store))
     except InvalidRequest as error:

@@ -17,7 +17,7 @@ from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeou
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
 
-__all__ = ["Performance", "PlayedAdapter", "respond"]
+__all__ = ["Performance", "PerformanceAdapter", "respond"]
 
 _WORD: Final = re.compile(r"\s*+\S++|\s++")
 _ARGUMENT_PIECE: Final = 12
@@ -54,7 +54,7 @@ class Performance:
         return self.delay_ms * (1 + sum(1 for _ in self.pieces()))
 
 
-class PlayedAdapter(LlmAdapter):
+class PerformanceAdapter(LlmAdapter):
     """Plays what a subclass has decided on before the first chunk.
 
     It keeps an adapter's promises as a live one does: the request's schema is checked and the answer
@@ -69,7 +69,7 @@ class PlayedAdapter(LlmAdapter):
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The whole answer, after the time that all its chunks would take."""
-        performance = await self._checked(request)
+        performance = await self._performance(request)
         if performance.delay_ms:
             await _pause(performance.time_ms, performance.time_ms, request)
         if performance.error is not None:
@@ -78,7 +78,7 @@ class PlayedAdapter(LlmAdapter):
 
     async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
         """The answer piece by piece: reasoning, text, tool calls, and a last chunk with all of it."""
-        performance = await self._checked(request)
+        performance = await self._performance(request)
         spent_ms = 0
         for piece in performance.pieces():
             spent_ms += performance.delay_ms
@@ -89,7 +89,7 @@ class PlayedAdapter(LlmAdapter):
             raise performance.error
         yield StreamChunk("", performance.response.finish_reason, response=performance.response)
 
-    async def _checked(self, request: LlmRequest) -> Performance:
+    async def _performance(self, request: LlmRequest) -> Performance:
         if request.extra.get("n", 1) != 1:
             raise InvalidRequest("extra.n", "an answer here is one answer")
         check_schema(request)
@@ -128,7 +128,7 @@ def respond(
     Calls without an id get ``call_1``, ``call_2`` and so on, as the conversation leaves them free.
     Tokens are words: those of the system text and the messages, and those of the answer.
     """
-    calls = _numbered(calls, request) if calls else ()
+    calls = _number_calls(calls, request) if calls else ()
     return LlmResponse(
         text=text,
         parsed_json=None,
@@ -141,7 +141,7 @@ def respond(
     )
 
 
-def _numbered(calls: Sequence[ToolCall], request: LlmRequest) -> Sequence[ToolCall]:
+def _number_calls(calls: Sequence[ToolCall], request: LlmRequest) -> Sequence[ToolCall]:
     taken = {call.id for message in request.messages for call in message.tool_calls}
     taken |= {message.tool_call_id for message in request.messages}
     taken |= {call.id for call in calls}

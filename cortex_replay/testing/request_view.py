@@ -8,13 +8,13 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
-__all__ = ["Asked"]
+__all__ = ["RequestView"]
 
 _NO_TOOLS: Final[tuple[JsonValue, ...]] = ("none", {"type": "none"})
 _SHOWN: Final = 60
 
 
-class Asked:
+class RequestView:
     """One request, with the things in it that rules ask for."""
 
     def __init__(self, request: LlmRequest) -> None:
@@ -27,7 +27,7 @@ class Asked:
         """Whether the model may call a tool of this name."""
         return tool in self._tools()
 
-    def answered_tool(self) -> str | None:
+    def last_tool_name(self) -> str | None:
         """The tool whose result the conversation ends with, where that can be told.
 
         The id says it; where a client gives none, results come in the order of their calls.
@@ -53,7 +53,7 @@ class Asked:
         if tools := self._tools():
             about.append(f"tools {_short(', '.join(tools))}")
         if self.is_after_tool:
-            about.append(f"after a result of {_short(self.answered_tool() or 'some tool')}")
+            about.append(f"after a result of {_short(self.last_tool_name() or 'some tool')}")
         if self.request.json_schema is not None:
             about.append("with a schema")
         return f"{said} ({'; '.join(about)})"

@@ -20,7 +20,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, LlmError, Upstream
 from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.testing.performance import Performance, respond
-from cortex_replay.testing.request_view import Asked
+from cortex_replay.testing.request_view import RequestView
 from cortex_replay.testing.template import fill, fill_json
 from cortex_replay.types import LlmRequest, TokenUsage, ToolCall
 
@@ -69,19 +69,19 @@ class When:
         if check.optional_whole_number(self.turn, "turn", check.MAX_U32) == 0:
             raise InvalidRequest("turn", "is counted from 1")
 
-    def found_in(self, asked: Asked) -> dict[str, str] | None:
+    def match(self, view: RequestView) -> dict[str, str] | None:
         """``None`` where this does not hold, ``turn`` aside; else the named groups of ``matches``."""
-        request = asked.request
+        request = view.request
         holds = (
             (self.model is None or fnmatchcase(request.model, self.model))
             and (self.system_contains is None or self.system_contains in request.system)
             and (self.json_schema is None or self.json_schema is (request.json_schema is not None))
-            and (self.tool is None or asked.offers(self.tool))
-            and (self.after_tool is None or self._follows(asked))
+            and (self.tool is None or view.offers(self.tool))
+            and (self.after_tool is None or self._follows(view))
         )
-        return self._found_in_text(asked.last_user) if holds else None
+        return self._match_text(view.last_user) if holds else None
 
-    def _found_in_text(self, text: str | None) -> dict[str, str] | None:
+    def _match_text(self, text: str | None) -> dict[str, str] | None:
         if text is None:  # nobody said anything that could be looked at
             is_bare = self.contains is None and self.equals is None and self.matches is None
             return {} if is_bare else None
@@ -95,14 +95,14 @@ class When:
         found = expression.search(text)
         return None if found is None else {name: found[i] or "" for name, i in expression.names.items()}
 
-    def _follows(self, asked: Asked) -> bool:
+    def _follows(self, view: RequestView) -> bool:
         if isinstance(self.after_tool, str):
-            return asked.answered_tool() == self.after_tool
-        return asked.is_after_tool is self.after_tool
+            return view.last_tool_name() == self.after_tool
+        return view.is_after_tool is self.after_tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Content:
     """One answer. What is not given is absent from it."""
 
     say: str | None = None
@@ -148,7 +148,7 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply(_Said):
+class Reply(_Content):
     """One answer of a rule with several, or of a function."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
@@ -168,13 +168,13 @@ class Reply(_Said):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        _Said.__post_init__(self)
+        _Content.__post_init__(self)
         if self.is_empty:
-            raise InvalidRequest("say", f"nothing is said: give one of {_SAYING}")
+            raise InvalidRequest("say", f"nothing is said: give one of {_CONTENT_NAMES}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(_Said):
+class Rule(_Content):
     """When to answer, and what: with the fields of a :class:`Reply`, or with several of them in turn."""
 
     when: When = When()
@@ -203,7 +203,7 @@ class Rule(_Said):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        _Said.__post_init__(self)
+        _Content.__post_init__(self)
         check.keep(self, "when", _value(When, self.when, "when"))
         answers = [
             Reply(say=item) if isinstance(item, str) else _value(Reply, item, f"answers[{i}]")
@@ -212,15 +212,15 @@ class Rule(_Said):
         check.keep(self, "answers", tuple(answers))
         check.flag(self.exhaust, "exhaust")
         if self.answers:
-            for field in fields(_Said):
+            for field in fields(_Content):
                 if getattr(self, field.name) != field.default:
                     raise InvalidRequest(field.name, "stands beside answers; it belongs into one of them")
         elif self.exhaust:
             raise InvalidRequest("exhaust", "only answers can be exhausted")
         elif self.is_empty:
-            raise InvalidRequest("say", f"nothing is said: give one of {_SAYING}, answers")
+            raise InvalidRequest("say", f"nothing is said: give one of {_CONTENT_NAMES}, answers")
 
-    def nth(self, given: int) -> _Said | None:
+    def nth(self, given: int) -> _Content | None:
         """What the rule answers after it has answered so often; ``None`` where it is exhausted."""
         if given < len(self.answers):
             return self.answers[given]
@@ -229,30 +229,30 @@ class Rule(_Said):
         return None if self.exhaust else self.answers[-1]
 
 
-_SAYING: Final = "say, chunks, json, think, call, error"
+_CONTENT_NAMES: Final = "say, chunks, json, think, call, error"
 
 
-def perform(said: _Said, request: LlmRequest, values: Mapping[str, str] = _NOTHING) -> Performance:
+def perform(content: _Content, request: LlmRequest, values: Mapping[str, str] = _NOTHING) -> Performance:
     """An answer to a request, with the places in its texts filled in."""
-    chunks = None if said.chunks is None else [fill(chunk, values) for chunk in said.chunks]
-    if said.json is not None:
-        text = orjson.dumps(fill_json(said.json, values)).decode()
+    chunks = None if content.chunks is None else [fill(chunk, values) for chunk in content.chunks]
+    if content.json is not None:
+        text = orjson.dumps(fill_json(content.json, values)).decode()
     else:
-        text = fill(said.say or "", values) if chunks is None else "".join(chunks)
+        text = fill(content.say or "", values) if chunks is None else "".join(chunks)
     response = respond(
         request,
         text,
-        None if said.think is None else fill(said.think, values),
+        None if content.think is None else fill(content.think, values),
         # A copy of each, also where nothing is filled in: what is answered is the caller's to change.
         [
             ToolCall(id=call.id, name=call.name, arguments=fill_json(call.arguments, values))
-            for call in said.call
+            for call in content.call
         ],
-        said.finish_reason,
-        said.usage,
+        content.finish_reason,
+        content.usage,
     )
     # An error collects traces of where it was raised, so that each call needs one of its own.
-    return Performance(response=response, chunks=chunks, error=copy(said.error), delay_ms=said.delay_ms)
+    return Performance(response=response, chunks=chunks, error=copy(content.error), delay_ms=content.delay_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

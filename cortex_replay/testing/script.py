@@ -17,7 +17,7 @@ from cortex_replay.config.files import read_at_most
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.testing.rules import Rule
 
-__all__ = ["as_rules", "default_rules", "load_rules", "parse_rules"]
+__all__ = ["default_rules", "load_rules", "parse_rules", "rules_of"]
 
 # A script may be a repository's; the largest honest ones are a tenth of this.
 _MAX_BYTES: Final = 8 * 2**20
@@ -78,10 +78,10 @@ def parse_rules(data: bytes) -> tuple[Rule, ...]:
         raise InvalidRequest("script", f"there is no such field as {unknown}; rules are [[rule]] tables")
     if rules is None:
         raise InvalidRequest("script", "has no [[rule]] tables")
-    return as_rules(rules)
+    return rules_of(rules)
 
 
-def as_rules(value: object) -> tuple[Rule, ...]:
+def rules_of(value: object) -> tuple[Rule, ...]:
     """A list of rules, some of them perhaps in plain form.
 
     Raises:

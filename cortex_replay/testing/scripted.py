@@ -12,19 +12,19 @@ from typing import Any, ClassVar, Self
 
 from cortex_replay import validation as check
 from cortex_replay.errors import InvalidRequest, Timeout
-from cortex_replay.testing.performance import Performance, PlayedAdapter, respond
-from cortex_replay.testing.request_view import Asked
+from cortex_replay.testing.performance import Performance, PerformanceAdapter, respond
+from cortex_replay.testing.request_view import RequestView
 from cortex_replay.testing.rules import Reply, Rule, perform
-from cortex_replay.testing.script import as_rules, default_rules, load_rules
+from cortex_replay.testing.script import default_rules, load_rules, rules_of
 from cortex_replay.types import LlmRequest, LlmResponse
 
 __all__ = ["ScriptedAdapter"]
 
-Told = str | Reply | LlmResponse | None
-Script = Sequence[Rule | Mapping[str, Any]] | Callable[[LlmRequest], Told | Awaitable[Told]]
+ScriptResult = str | Reply | LlmResponse | None
+Script = Sequence[Rule | Mapping[str, Any]] | Callable[[LlmRequest], ScriptResult | Awaitable[ScriptResult]]
 
 
-class ScriptedAdapter(PlayedAdapter):
+class ScriptedAdapter(PerformanceAdapter):
     """Answers by rules: the first one that fits, with streams, tool calls and failures as scripted.
 
     It is a class to carry a count: rules with several answers, and rules for the n-th call, count the
@@ -41,8 +41,8 @@ class ScriptedAdapter(PlayedAdapter):
 
     def __init__(self, script: Script | None = None) -> None:
         self._function = script if callable(script) else None
-        self._rules = _CountedRules(
-            () if callable(script) else default_rules() if script is None else as_rules(script)
+        self._rules = _RuleCounter(
+            () if callable(script) else default_rules() if script is None else rules_of(script)
         )
 
     @classmethod
@@ -57,36 +57,36 @@ class ScriptedAdapter(PlayedAdapter):
     async def _perform(self, request: LlmRequest) -> Performance:
         if self._function is None:
             return self._rules.perform(request)
-        told = self._function(request)
-        if inspect.isawaitable(told):
-            told = await _in_time(told, request.timeout_ms)
-        return _as_performance(told, request)
+        result = self._function(request)
+        if inspect.isawaitable(result):
+            result = await _in_time(result, request.timeout_ms)
+        return _performance_of(result, request)
 
 
-class _CountedRules:
+class _RuleCounter:
     """Rules, and how often each of them was met and has answered."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
-        self._met = [0] * len(rules)
-        self._given = [0] * len(rules)
+        self._matches = [0] * len(rules)
+        self._replies = [0] * len(rules)
         self._lock = threading.Lock()
 
     def perform(self, request: LlmRequest) -> Performance:
-        asked = Asked(request)
+        view = RequestView(request)
         with self._lock:  # around all of it: calls meet every rule in one order
-            number, groups = self._first_fit(asked)
-            given = self._given[number]
-            self._given[number] += 1
+            number, groups = self._first_fit(view)
+            given = self._replies[number]
+            self._replies[number] += 1
         rule = self._rules[number]
-        said = rule.nth(given)
-        if said is None:
-            reason = f"rule {number + 1} has given all its {len(rule.answers)} answers: {asked}"
+        content = rule.nth(given)
+        if content is None:
+            reason = f"rule {number + 1} has given all its {len(rule.answers)} answers: {view}"
             raise InvalidRequest("messages", reason)
-        places = {"last_user": asked.last_user or "", "last_tool": asked.last_tool or ""}
-        return perform(said, request, {**places, "model": request.model, **groups})
+        places = {"last_user": view.last_user or "", "last_tool": view.last_tool or ""}
+        return perform(content, request, {**places, "model": request.model, **groups})
 
-    def _first_fit(self, asked: Asked) -> tuple[int, dict[str, str]]:
+    def _first_fit(self, view: RequestView) -> tuple[int, dict[str, str]]:
         """The rule that answers, by its place, and what it found.
 
         A rule for the n-th call counts those that another one answers too: rules for the first, the
@@ -97,37 +97,37 @@ class _CountedRules:
             turn = rule.when.turn
             if first is not None and turn is None:
                 continue
-            groups = rule.when.found_in(asked)
+            groups = rule.when.match(view)
             if groups is None:
                 continue
-            self._met[number] += 1
-            if first is None and turn in (None, self._met[number]):
+            self._matches[number] += 1
+            if first is None and turn in (None, self._matches[number]):
                 first = number, groups
         if first is None:
-            raise InvalidRequest("messages", f"no rule of the script fits {asked}")
+            raise InvalidRequest("messages", f"no rule of the script fits {view}")
         return first
 
 
-async def _in_time(told: Awaitable[Told], timeout_ms: int) -> Told:
-    budget = asyncio.timeout(timeout_ms / 1000)
+async def _in_time(result: Awaitable[ScriptResult], timeout_ms: int) -> ScriptResult:
+    timeout = asyncio.timeout(timeout_ms / 1000)
     try:
-        async with budget:
-            return await told
+        async with timeout:
+            return await result
     except TimeoutError:
-        if budget.expired():
+        if timeout.expired():
             raise Timeout(timeout_ms) from None
         raise
 
 
-def _as_performance(told: object, request: LlmRequest) -> Performance:
-    if isinstance(told, str):
-        return Performance(response=respond(request, check.text(told, "script")))
-    if isinstance(told, Reply):
-        return perform(told, request)
-    if isinstance(told, LlmResponse):
-        reason = told.finish_reason or ("tool_calls" if told.tool_calls else "stop")
-        return Performance(response=dataclasses.replace(told, finish_reason=reason))
-    if told is None:
-        raise InvalidRequest("messages", f"the script has no answer to {Asked(request)}")
+def _performance_of(result: object, request: LlmRequest) -> Performance:
+    if isinstance(result, str):
+        return Performance(response=respond(request, check.text(result, "script")))
+    if isinstance(result, Reply):
+        return perform(result, request)
+    if isinstance(result, LlmResponse):
+        reason = result.finish_reason or ("tool_calls" if result.tool_calls else "stop")
+        return Performance(response=dataclasses.replace(result, finish_reason=reason))
+    if result is None:
+        raise InvalidRequest("messages", f"the script has no answer to {RequestView(request)}")
     expected = "a text, a Reply, an LlmResponse or None"
-    raise InvalidRequest("script", f"the function gave {check.kind_of(told)}, not {expected}")
+    raise InvalidRequest("script", f"the function gave {check.kind_of(result)}, not {expected}")

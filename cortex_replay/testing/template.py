@@ -19,13 +19,13 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     A value is put in as it is and not looked at again. ``{{name}}`` is the text ``{name}``.
     """
 
-    def filled(place: re.Match[str]) -> str:
+    def value_of(place: re.Match[str]) -> str:
         name = place[2]
         if name not in values:
             return place[0]
         return f"{{{name}}}" if place[1] else values[name]
 
-    return _PLACE.sub(filled, text) if values and "{" in text else text
+    return _PLACE.sub(value_of, text) if values and "{" in text else text
 
 
 def fill_json(value: JsonValue, values: Mapping[str, str]) -> JsonValue:

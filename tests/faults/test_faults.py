@@ -96,7 +96,7 @@ def test_faults_are_set_and_listed() -> None:
     faults.next()
     faults.set([Fault.parse("429@1")], "a")
 
-    assert faults.listed() == {"": ["500@1"], "a": ["429@1"]}
+    assert faults.spellings() == {"": ["500@1"], "a": ["429@1"]}
     assert str(faults.next("a")) == "429@1"
     faults.set(())
     assert not faults.are_any
