@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Transport,
         Upstream,
     )
-    from cortex_replay.faults import FaultAdapter
+    from cortex_replay.faults.adapter import FaultAdapter
     from cortex_replay.hashing import blake3_hex
     from cortex_replay.interception.block import intercept
     from cortex_replay.modes import Mode
@@ -114,7 +114,7 @@ _MODULES = {
         "Transport",
         "Upstream",
     ),
-    "faults": ("FaultAdapter",),
+    "faults.adapter": ("FaultAdapter",),
     "hashing": ("blake3_hex",),
     "interception.block": ("intercept",),
     "modes": ("Mode",),

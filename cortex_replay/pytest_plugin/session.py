@@ -245,7 +245,7 @@ class TestRun:
         """An adapter in the mode of this test."""
         # Most tests bring a client of their own.
         from cortex_replay.engine.recording import RecordingAdapter  # noqa: PLC0415
-        from cortex_replay.faults import FaultAdapter  # noqa: PLC0415
+        from cortex_replay.faults.adapter import FaultAdapter  # noqa: PLC0415
         from cortex_replay.run.adapters import adapter_for  # noqa: PLC0415
 
         session, mode = self._session, self.mode

@@ -1,4 +1,4 @@
-"""What goes wrong at the other end is one of our errors, within the budget, and shows no key."""
+"""What goes wrong at the other end is one of our errors, within its time, and shows no key."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from cortex_replay import (
     LlmError,
     LlmRequest,
     LlmResponse,
+    OllamaAdapter,
     ResponseParse,
     StreamChunk,
     Timeout,
     Transport,
     Upstream,
 )
+from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.live import LiveAdapter
 from tests.adapters.dialects import CANARY, DIALECTS, Dialect, ask
 from tests.adapters.fake_provider import (
@@ -129,7 +131,7 @@ def test_a_server_that_says_not_to_try_again_is_believed(dialect: Dialect, call:
 
 @dialects
 @calls
-def test_a_wait_beyond_the_budget_is_not_waited(dialect: Dialect, call: Call) -> None:
+def test_a_wait_beyond_the_deadline_is_not_waited(dialect: Dialect, call: Call) -> None:
     """The caller gets the error now, not a timeout later."""
     script = whole(dialect.error(429, "later"), 429, retry_after="3600")
     started = time.monotonic()
@@ -168,9 +170,41 @@ def test_a_server_that_is_not_there(dialect: Dialect, call: Call) -> None:
     failed_with(asyncio.run(main()), Transport)
 
 
+def test_calls_that_fail_give_their_places_back() -> None:
+    """At most a hundred are under way at once; the next one does not wait for those that have failed."""
+
+    async def main() -> list[object]:
+        async with DIALECTS[0].adapter("http://127.0.0.1:1", max_retries=0) as adapter:
+            return [
+                error
+                for _ in range(11)
+                for error in await asyncio.gather(
+                    *[complete(adapter, ask()) for _ in range(10)], return_exceptions=True
+                )
+            ]
+
+    assert {type(error) for error in asyncio.run(main())} == {Transport}
+
+
+def test_an_error_takes_nothing_along_that_was_being_handled() -> None:
+    """It may hold the answer, or the request with its key."""
+
+    class Hasty(OllamaAdapter):
+        async def _before_call(self, _: LlmRequest, deadline: Deadline) -> None:
+            try:
+                raise ValueError("x-api-key: ...")
+            except ValueError as error:
+                raise Timeout(deadline.timeout_ms) from error
+
+    for call in (complete, read_stream):
+        with pytest.raises(Timeout) as caught:
+            asyncio.run(call(Hasty(allow_unpinned=True), ask()))
+        assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
 @dialects
 @calls
-def test_the_budget_counts_everything(dialect: Dialect, call: Call) -> None:
+def test_the_deadline_counts_everything(dialect: Dialect, call: Call) -> None:
     """No answer at all; and retries with their pauses, none of which is long in itself."""
     outcome, _ = run(dialect, call, silence, request=ask(timeout_ms=200))
     error = failed_with(outcome, Timeout)
@@ -186,7 +220,7 @@ def test_the_budget_counts_everything(dialect: Dialect, call: Call) -> None:
 @dialects
 @calls
 def test_a_stall_in_the_middle_is_a_timeout(dialect: Dialect, call: Call) -> None:
-    """Also when bytes keep trickling: the budget is for the whole answer."""
+    """Also when bytes keep trickling: the deadline is for the whole answer."""
 
     async def trickle(exchange: Exchange) -> None:
         await exchange.start_stream(dialect.media_type if call is read_stream else "application/json")
@@ -313,7 +347,7 @@ def test_text_split_inside_a_character_is_whole(dialect: Dialect) -> None:
 
 @dialects
 def test_an_endless_stream_is_cut_at_its_size(dialect: Dialect) -> None:
-    """Whatever the budget still allows."""
+    """Whatever time is left."""
     first, delta, *_ = dialect.events("x" * 1000)
 
     async def endless(exchange: Exchange) -> None:

@@ -441,7 +441,7 @@ def test_a_key_that_a_limit_would_cut_is_cut_out_first() -> None:
     assert len(outcome.message) <= 2000
 
 
-def test_many_calls_at_once_keep_to_their_budget() -> None:
+def test_many_calls_at_once_keep_to_their_deadline() -> None:
     async def many(adapter: LiveAdapter, request: LlmRequest) -> int:
         answers = await asyncio.gather(
             *(adapter.complete(request) for _ in range(300)), return_exceptions=True
@@ -472,7 +472,7 @@ def test_a_compressed_answer_that_is_cut_or_goes_on_is_refused() -> None:
         assert isinstance(outcome, ResponseParse)
 
 
-def test_a_budget_that_is_spent_by_the_reader_is_spent() -> None:
+def test_a_deadline_that_passes_while_the_reader_waits_has_passed() -> None:
     events = b"".join(CLAUDE.events("a", "b"))
 
     async def slowly(adapter: LiveAdapter, request: LlmRequest) -> None:
