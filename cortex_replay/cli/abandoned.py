@@ -7,21 +7,21 @@ from pathlib import Path
 from cortex_replay.cli import output
 from cortex_replay.store import Store
 from cortex_replay.store.journal import STATE_FOLDER
-from cortex_replay.store.staging import Leftovers
+from cortex_replay.store.staging import Abandoned
 
-__all__ = ["take_over_leftovers", "tell_of_unmarked"]
+__all__ = ["adopt_abandoned", "warn_of_unmarked"]
 
 
-def take_over_leftovers(store: Store) -> int:
-    """Stage what runs of this user's left that died, and say so; gives the number of answers."""
-    adopted = store.adopt_leftovers()
+def adopt_abandoned(store: Store) -> int:
+    """Stage what runs of this user abandoned, and say so; gives the number of answers."""
+    adopted = store.adopt_abandoned()
     if adopted:
         output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
-    tell_of_unmarked(store.leftovers(), store.root)
+    warn_of_unmarked(store.abandoned(), store.root)
     return adopted
 
 
-def tell_of_unmarked(left: Leftovers, root: Path) -> None:
+def warn_of_unmarked(left: Abandoned, root: Path) -> None:
     """What somebody else staged is for a person to look at; no command takes it over."""
     if left.unmarked:
         folder = output.escaped(str(root / STATE_FOLDER))

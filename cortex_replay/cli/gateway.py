@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.abandoned import take_over_leftovers
+from cortex_replay.cli.abandoned import adopt_abandoned
 from cortex_replay.config import CallerSettings, Settings, load_settings
 from cortex_replay.engine.budget import Meter, MeteredAdapter
 from cortex_replay.engine.http import Engine, Upstreams
@@ -127,7 +127,7 @@ def open_engine(
     chosen = settings.mode if is_said else Mode.of(default)
     if chosen.writes:
         store = Store.open_or_create(root, verify="on-read")
-        take_over_leftovers(store)
+        adopt_abandoned(store)
     else:
         store = Store.open(root, verify="on-read")
     engine = Engine(

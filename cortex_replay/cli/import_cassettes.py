@@ -124,8 +124,8 @@ def import_command(
         )
     else:
         _print(report, root, dry_run=dry_run)
-    if summary is not None and summary.yielded:
-        output.talk(f"{summary.yielded} dropped: somebody else recorded another answer meanwhile")
+    if summary is not None and summary.dropped:
+        output.talk(f"{summary.dropped} dropped: somebody else recorded another answer meanwhile")
     ctx.exit(_NOT_ALL if report.not_converted else 0)
 
 

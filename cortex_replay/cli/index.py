@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.abandoned import tell_of_unmarked
+from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
@@ -95,15 +95,15 @@ def index_command(
 
 def _settle_staged(root: Path, *, adopt: bool) -> None:
     opened = Store.open(root, verify="on-read")
-    count = opened.adopt_leftovers()
-    tell_of_unmarked(opened.leftovers(), root)
+    count = opened.adopt_abandoned()
+    warn_of_unmarked(opened.abandoned(), root)
     answers = output.counted(range(count), "answer")
     if not adopt:
         opened.discard()
         output.talk(f"dropped {answers} of a run that died")
         return
     summary = opened.commit()
-    dropped = f", {summary.yielded} of them dropped for what is recorded already" if summary.yielded else ""
+    dropped = f", {summary.dropped} of them dropped for what is recorded already" if summary.dropped else ""
     output.talk(f"committed {answers} of a run that died{dropped}")
 
 

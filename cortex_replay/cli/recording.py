@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.cli import output
-from cortex_replay.cli.abandoned import take_over_leftovers
+from cortex_replay.cli.abandoned import adopt_abandoned
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.budget import Meter, MeteredAdapter
 from cortex_replay.engine.recording import RecordingAdapter
@@ -53,8 +53,8 @@ class Session:
 
 def tell_of_yielded(summary: CommitSummary) -> None:
     """Say that somebody else was faster."""
-    if summary.yielded:
-        answers = output.counted(range(summary.yielded), "answer")
+    if summary.dropped:
+        answers = output.counted(range(summary.dropped), "answer")
         output.talk(
             f"{answers} dropped: another one is recorded under the same key (--mode record overwrites)"
         )
@@ -78,7 +78,7 @@ def open_session(
         output.talk(f"warning: recording (mode {mode}) in CI, where only replay is expected")
     opened = Store.open_or_create if makes_store else Store.open
     store = opened(root, verify="on-read")
-    if makes_store and take_over_leftovers(store):
+    if makes_store and adopt_abandoned(store):
         tell_of_yielded(store.commit())
     return Session(
         settings,

@@ -9,18 +9,18 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.abandoned import tell_of_unmarked
+from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import index_at
 from cortex_replay.store.index import Row
-from cortex_replay.store.merge import Comparison, compare_indexes
+from cortex_replay.store.merge import IndexComparison, compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
 from cortex_replay.store.staged import check_staged
 from cortex_replay.store.state import state_problem
-from cortex_replay.store.writer import Leftovers, StoreWriter
+from cortex_replay.store.writer import Abandoned, StoreWriter
 
 __all__ = ["verify_command"]
 
@@ -85,7 +85,7 @@ def verify_command(
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
-    left = StoreWriter(source, report.layout).leftovers()
+    left = StoreWriter(source, report.layout).abandoned()
     if mended := mend_driver(root):
         output.talk(output.escaped(mended))
     if as_json:
@@ -94,12 +94,12 @@ def verify_command(
         if since:
             _print_comparison(since)
         _print(report)
-        _explain_leftovers(report, left)
+        _explain_abandoned(report, left)
         _explain_state(source, left)
     ctx.exit(status)
 
 
-def _print_comparison(since: Comparison) -> None:
+def _print_comparison(since: IndexComparison) -> None:
     for row in since.added:
         output.echo(f"added    {_named(row)}")
     for before, after in since.changed:
@@ -113,7 +113,7 @@ def _named(row: Row) -> str:
     return output.escaped(f"{key}{row.path}")
 
 
-def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
+def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
     """What a crash left is no finding, but somebody should know."""
     if report.journal.is_open:
         output.talk("a commit is under way or was cut short; the next one brings it to its end")
@@ -125,15 +125,15 @@ def _explain_leftovers(report: CheckReport, left: Leftovers) -> None:
         )
 
 
-def _explain_state(source: DirectorySource, left: Leftovers) -> None:
+def _explain_state(source: DirectorySource, left: Abandoned) -> None:
     """What a stranger may have put there is for a person to look at."""
     if problem := state_problem(source):
         output.talk(f"warning: nobody can record here: {output.escaped(problem)}")
     else:
-        tell_of_unmarked(left, source.root)
+        warn_of_unmarked(left, source.root)
 
 
-def _as_json(report: CheckReport, since: Comparison | None, left: Leftovers) -> dict[str, object]:
+def _as_json(report: CheckReport, since: IndexComparison | None, left: Abandoned) -> dict[str, object]:
     compared: dict[str, object] = {}
     if since:
         compared["since"] = {

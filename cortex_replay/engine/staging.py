@@ -59,7 +59,7 @@ class StoreDoor:
         if overwrite:
             self._store.replace(fixture)
         else:
-            self._store.add(fixture, yields=True)
+            self._store.add(fixture, keep_existing=True)
         return fixture
 
     def stage_exchange(self, exchange: Exchange, *, overwrite: bool) -> Exchange:
@@ -69,7 +69,7 @@ class StoreDoor:
             RecordingRefused: There is a secret in what was asked, or it could not be cut out of the answer.
         """
         exchange = self.clean_exchange(exchange)
-        self._store.add_exchange(exchange, overwrite=overwrite, yields=not overwrite)
+        self._store.add_exchange(exchange, overwrite=overwrite, keep_existing=not overwrite)
         return exchange
 
     def clean_exchange(self, exchange: Exchange) -> Exchange:

@@ -66,7 +66,7 @@ def intercept(
     if not isinstance(store, Store):
         opened = Store.open_or_create if chosen.writes else Store.open
         store = opened(store, verify="on-read")
-    store = store.apart()
+    store = store.branch()
     engine = engine_for(store, chosen, settings, "use the mode once")
     interception = Interception(engine, scope)
     try:

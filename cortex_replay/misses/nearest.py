@@ -16,7 +16,7 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
 from cortex_replay.store.fixture import render_document
-from cortex_replay.store.gc_pause import without_collector
+from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
@@ -58,7 +58,7 @@ class _Candidate(NamedTuple):
     written: bytes
 
 
-@without_collector()
+@pause_gc()
 def nearest_fixture(
     store: Store, asked: LlmRequest, *, plain: JsonValue = None, within_s: float = 2.0
 ) -> Nearest | None:
@@ -122,7 +122,7 @@ def _weighed(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate
 def _regions(store: Store, model: str, within_s: float) -> Iterator[tuple[tuple[str, str], bytes]]:
     """The bytes of every stored request, those of one model first."""
     deadline = time.monotonic() + within_s
-    for i, (key, data) in enumerate(store.skimmed(first=model)):
+    for i, (key, data) in enumerate(store.scan(first=model)):
         region = _region(data)
         if region is not None:
             yield key, region

@@ -204,7 +204,7 @@ class TestRun:
         self.mode = Mode.of(options.get("mode") or session.mode)
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
-        self.store = session.store if not self.mode.asks else session.store.apart()
+        self.store = session.store if not self.mode.asks else session.store.branch()
         self._has_normalisers = bool(options.get("normalisers"))
         if self._has_normalisers:
             self.store = self.store.with_normalisers(options["normalisers"])
@@ -294,7 +294,7 @@ class TestRun:
     def end(self, *, keep: bool) -> None:
         self._active.close()
         if self.mode.writes and keep:
-            self.store.leave()
+            self.store.abandon()
             self._session.has_left_answers = True
         elif self.mode.asks:
             self.store.discard()

@@ -65,8 +65,8 @@ def finished(
     try:
         store = llm.store
         # Each test that was to record left its answers to this moment. Replay takes over nothing.
-        if any(one["left_answers"] for one in told) and store.leftovers().sessions:
-            store.adopt_leftovers()
+        if any(one["left_answers"] for one in told) and store.abandoned().sessions:
+            store.adopt_abandoned()
             store.commit()
         summary.fixtures = len(store)
         is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop

@@ -52,8 +52,8 @@ class Add:
     essence: Essence
     """What it says; the recording itself is not kept in memory."""
     overwrite: bool = False
-    yields: bool = False
-    """Whether it gives way, without complaint, to another answer that is there already."""
+    keep_existing: bool = False
+    """Whether another answer that is there already stays, and this one is dropped without complaint."""
 
     @property
     def key(self) -> RowKey:
@@ -74,8 +74,8 @@ class Changes:
     index: Index
     added: list[Add] = field(default_factory=list)
     removed: list[Row] = field(default_factory=list)
-    yielded: list[Add] = field(default_factory=list)
-    """What gave way to what is there."""
+    dropped: list[Add] = field(default_factory=list)
+    """What was dropped for an answer that is there already."""
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +96,7 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
     before: dict[RowKey, Row] = {row[2:]: row for row in index.rows}
     after = dict(before)
     added: dict[str, Add] = {}
-    yielded: list[Add] = []
+    dropped: list[Add] = []
     failures: defaultdict[RowKey, list[RowKey]] = defaultdict(list)
     for exchange in index.exchanges:
         failures[exchange[2:4]].append(exchange[2:])
@@ -115,11 +115,11 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
             if _is_said_already(change, there) and (is_committed or there != change.essence):
                 continue
             if not change.overwrite and change.essence[: len(there)] != there:
-                if not change.yields:
+                if not change.keep_existing:
                     raise FixtureConflict(
                         change.row.model or "", change.row.prompt_hash or change.row[-1] or ""
                     )
-                yielded.append(change)
+                dropped.append(change)
                 continue
         after[change.key], added[change.row.path] = change.row, change
     listed = {row.path for row in after.values()}
@@ -132,7 +132,7 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
         ),
         [change for path, change in added.items() if path in new],
         [row for row in before.values() if row.path not in listed],
-        yielded,
+        dropped,
     )
 
 

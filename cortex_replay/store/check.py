@@ -13,7 +13,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trust
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
-from cortex_replay.store.gc_pause import without_collector
+from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal, trust_journal
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
@@ -87,13 +87,13 @@ def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckRep
     raise StoreIo(f"the store changed during each of {_MOST_LOOKS} attempts to read it")
 
 
-@without_collector()
+@pause_gc()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
     return _settled(source, lambda moment: _look_at_listing(source, moment))
 
 
-@without_collector()
+@pause_gc()
 def check_store(
     source: Source, *, content: bool = True, keep: bool = False, progress: Progress | None = None
 ) -> CheckReport:

@@ -6,11 +6,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["without_collector"]
+__all__ = ["pause_gc"]
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Keep the cycle collector from walking over a hundred thousand new values again and again.
 
     On a large index those walks cost a third of the whole time, and find nothing.

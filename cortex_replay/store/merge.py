@@ -15,8 +15,8 @@ from cortex_replay.store.index import (
 )
 
 __all__ = [
-    "Comparison",
     "Conflict",
+    "IndexComparison",
     "compare_indexes",
     "merge_indexes",
     "read_conflicted",
@@ -37,7 +37,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class IndexComparison:
     """What changed from one index to another; a changed key has its row of before and of after."""
 
     added: list[Row] = field(default_factory=list)
@@ -45,10 +45,10 @@ class Comparison:
     removed: list[Row] = field(default_factory=list)
 
 
-def compare_indexes(before: Index, after: Index) -> Comparison:
+def compare_indexes(before: Index, after: Index) -> IndexComparison:
     """Which keys came, went, or have another file."""
     old, new = _by_key(before), _by_key(after)
-    return Comparison(
+    return IndexComparison(
         [row for key, row in new.items() if key not in old],
         [(old[key], row) for key, row in new.items() if key in old and old[key].blake3 != row.blake3],
         [row for key, row in old.items() if key not in new],

@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows, where nothing is staged
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Leftovers", "Session", "StagedAnswer", "Staging", "kind_of"]
+__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "kind_of"]
 
 _STAGING: Final = "staging"
 _OWNER: Final = "owner"
@@ -35,8 +35,8 @@ _STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exc
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What runs that died before they committed have left in staging."""
+class Abandoned:
+    """What runs that died before they committed abandoned in staging."""
 
     sessions: int = 0
     answers: int = 0
@@ -123,12 +123,12 @@ class Staging:
         except FileNotFoundError:
             return None
 
-    def leftovers(self) -> Leftovers:
+    def abandoned(self) -> Abandoned:
         """What dead sessions hold; takes no lock and changes nothing."""
         marked = self._sessions()
         counts = [len(names) for name in marked if (names := self._answers_of_dead(name))]
         unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
-        return Leftovers(len(counts), sum(counts), sum(not self._lives(name) for name in unmarked))
+        return Abandoned(len(counts), sum(counts), sum(not self._lives(name) for name in unmarked))
 
     def clean(self) -> None:
         """Remove the folders of runs that died with nothing to lose."""

@@ -33,11 +33,11 @@ from cortex_replay.store.check import (
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture, render_fixture
-from cortex_replay.store.gc_pause import without_collector
+from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_fixture
-from cortex_replay.store.writer import CommitSummary, Leftovers, StoreWriter, create_store
+from cortex_replay.store.writer import Abandoned, CommitSummary, StoreWriter, create_store
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Store", "StoredFixture", "Verify"]
@@ -82,7 +82,7 @@ class Store:
         self._key_rules: KeyRules | None = None
 
     @classmethod
-    @without_collector()
+    @pause_gc()
     def open(
         cls,
         path: str | os.PathLike[str],
@@ -171,7 +171,7 @@ class Store:
         Raises:
             InvalidRequest: One is not sound, or does not agree with another.
         """
-        return _Seen.of(self, self.key_rules.with_normalisers(further))
+        return _NormalisedView.of(self, self.key_rules.with_normalisers(further))
 
     def run_folder(self, run: str) -> Folder:
         """Where the processes of one run meet, made and open.
@@ -203,7 +203,7 @@ class Store:
         """
         return self._trusted(FixtureKey(model, prompt_hash))[1]
 
-    def skimmed(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
+    def scan(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
         """Every key and its file as it is on disk, **unchecked**: to look for something, never to be shown.
 
         What is not there, or cannot be read, is left out. The model ``first`` comes first.
@@ -277,7 +277,9 @@ class Store:
                 return None
         return self._exchanges[row]
 
-    def add_exchange(self, exchange: Exchange, *, overwrite: bool = False, yields: bool = False) -> str:
+    def add_exchange(
+        self, exchange: Exchange, *, overwrite: bool = False, keep_existing: bool = False
+    ) -> str:
         """Stage an exchange; gives the path it will have. See :meth:`add` for the rest."""
         data = render_exchange(exchange)
         row = new_exchange_row(self.layout, exchange, data)
@@ -286,7 +288,7 @@ class Store:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         with self._writing:
-            self._writer.stage(Add(row, essence, overwrite, yields), data)
+            self._writer.stage(Add(row, essence, overwrite, keep_existing), data)
         return row.path
 
     def remove_failure(self, model: str, prompt_hash: str, n: int) -> None:
@@ -294,18 +296,18 @@ class Store:
         with self._writing:
             self._writer.stage(Remove((model, prompt_hash, str(n), None)))
 
-    def add(self, fixture: Fixture, *, yields: bool = False) -> str:
+    def add(self, fixture: Fixture, *, keep_existing: bool = False) -> str:
         """Stage a new fixture; gives the path it will have.
 
         The same answers again, or fewer of them, are a no-op when they are committed, and more of them
         take the place of the fewer. Another answer to a call that has one is a
-        :class:`FixtureConflict` then, unless this one ``yields``: then what is recorded stays.
+        :class:`FixtureConflict` then; with ``keep_existing`` the recorded one stays and this one is dropped.
 
         Raises:
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
             StoreIo: It cannot be written.
         """
-        return self._stage(fixture, overwrite=False, yields=yields)
+        return self._stage(fixture, overwrite=False, keep_existing=keep_existing)
 
     def replace(self, fixture: Fixture) -> str:
         """Stage a fixture that takes the place of whatever its key has; gives its path.
@@ -348,12 +350,12 @@ class Store:
         with self._writing:
             self._writer.discard()
 
-    def leave(self) -> None:
-        """Leave what this store staged to whoever adopts it (:meth:`adopt_leftovers`), without a commit."""
+    def abandon(self) -> None:
+        """Leave what this store staged to whoever adopts it (:meth:`adopt_abandoned`), without a commit."""
         with self._writing:
-            self._writer.leave()
+            self._writer.abandon()
 
-    def apart(self) -> Store:
+    def branch(self) -> Store:
         """The same store, with changes of its own to stage, commit or discard."""
         other = copy.copy(self)
         other._start_writing()  # noqa: SLF001 - its own
@@ -363,14 +365,14 @@ class Store:
         self._writer = StoreWriter(self._source, self.layout)
         self._writing = threading.Lock()
 
-    def leftovers(self) -> Leftovers:
-        """What runs that died before they committed have left behind."""
-        return self._writer.leftovers()
+    def abandoned(self) -> Abandoned:
+        """What runs that died before they committed abandoned."""
+        return self._writer.abandoned()
 
-    def adopt_leftovers(self) -> int:
+    def adopt_abandoned(self) -> int:
         """Stage what runs that died had staged, as if it were added here; gives the number."""
         with self._writing:
-            return self._writer.adopt_leftovers()
+            return self._writer.adopt_abandoned()
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows
@@ -381,7 +383,7 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({os.fspath(self.root)!r}, {len(self)} fixtures)"
 
-    def _stage(self, fixture: Fixture, *, overwrite: bool, yields: bool = False) -> str:
+    def _stage(self, fixture: Fixture, *, overwrite: bool, keep_existing: bool = False) -> str:
         data = render_fixture(fixture)
         row = new_row(self.layout, fixture.key, data)
         try:
@@ -390,7 +392,7 @@ class Store:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         with self._writing:
-            self._writer.stage(Add(row, essence, overwrite, yields), data)
+            self._writer.stage(Add(row, essence, overwrite, keep_existing), data)
         return row.path
 
     def _trusted(self, key: FixtureKey) -> tuple[Fixture, bytes]:
@@ -434,7 +436,7 @@ class Store:
         self._opaque = _opaque_by_key(index)
 
 
-class _Seen(Store):
+class _NormalisedView(Store):
     """A store with key rules of its own, and everything else shared with another."""
 
     __slots__ = ("_own_rules",)
@@ -442,7 +444,7 @@ class _Seen(Store):
     _own_rules: KeyRules
 
     @classmethod
-    def of(cls, store: Store, rules: KeyRules) -> _Seen:
+    def of(cls, store: Store, rules: KeyRules) -> _NormalisedView:
         seen = cls.__new__(cls)
         seen.__dict__ = store.__dict__  # the same state, also when either follows a new index
         seen._own_rules = rules  # noqa: SLF001 - its own

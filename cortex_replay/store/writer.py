@@ -39,17 +39,17 @@ from cortex_replay.store.check import read_exchange, read_fixture
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture import Fixture, FixtureError
-from cortex_replay.store.gc_pause import without_collector
+from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import FixtureRow, Index, Row, render_index
 from cortex_replay.store.journal import STATE_FOLDER, Journal
 from cortex_replay.store.lock import LockedStore, refusal_of, staged_kind
 from cortex_replay.store.marks import known_marker, user_marker
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
-from cortex_replay.store.staging import Leftovers, Session, StagedAnswer, Staging, kind_of
+from cortex_replay.store.staging import Abandoned, Session, StagedAnswer, Staging, kind_of
 from cortex_replay.store.state import WAYLAID, lock_state, open_state, state_problem, translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["CommitSummary", "Leftovers", "StoreWriter", "create_store"]
+__all__ = ["Abandoned", "CommitSummary", "StoreWriter", "create_store"]
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 _FIXTURE_MODE: Final = 0o644
@@ -62,8 +62,8 @@ class CommitSummary:
     index: Index
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    yielded: int = 0
-    """How many answers gave way to others that are recorded under the same key."""
+    dropped: int = 0
+    """How many answers were dropped for others that are recorded under the same key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class StoreWriter:
                 staged = self._session.write(data, kind)
             self._wanted.append((change, staged))
 
-    @without_collector()
+    @pause_gc()
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
         self._start_anew_after_fork()
@@ -140,7 +140,7 @@ class StoreWriter:
             changes.index,
             [change.row.path for change in changes.added],
             [row.path for row in changes.removed],
-            len(changes.yielded),
+            len(changes.dropped),
         )
 
     def _sync_staged(self) -> None:
@@ -209,7 +209,7 @@ class StoreWriter:
         """Forget the staged changes and remove their files."""
         self._start_anew_after_fork()
         if self._retreat is not None:
-            # If the disk still refuses, the next writer undoes it and keeps the answers as leftovers.
+            # If the disk still refuses, the next writer undoes it and keeps the answers, abandoned.
             with suppress(OSError, StoreIo), self._locked() as store:
                 self._resume_retreat(store, self._retreat)
             self._retreat = None
@@ -219,7 +219,7 @@ class StoreWriter:
             self._session.close()
             self._session = None
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Leave what is staged to whoever adopts it, as if this process had died."""
         self._start_anew_after_fork()
         self._doubtful.clear()
@@ -243,26 +243,26 @@ class StoreWriter:
         ):
             return runs.make_folder(name, PRIVATE_FOLDER)
 
-    def leftovers(self) -> Leftovers:
+    def abandoned(self) -> Abandoned:
         """What dead sessions hold; takes no lock and changes nothing."""
         if state_problem(self._source):
-            return Leftovers(unmarked=1)
+            return Abandoned(unmarked=1)
         with translate_errors(), Folder.at(self._source.root) as root:
             try:
                 with root.folder(STATE_FOLDER) as state:
                     staging = Staging.of(state, known_marker())
             except FileNotFoundError:
-                return Leftovers()
+                return Abandoned()
             except OSError as error:
                 if error.errno not in WAYLAID:
                     raise
-                return Leftovers(unmarked=1)
+                return Abandoned(unmarked=1)
             if staging is None:
-                return Leftovers()
+                return Abandoned()
             with staging:
-                return staging.leftovers()
+                return staging.abandoned()
 
-    def adopt_leftovers(self) -> int:
+    def adopt_abandoned(self) -> int:
         """Stage what dead sessions hold, and clean up after them."""
         self._start_anew_after_fork()
         adopted = 0
@@ -294,7 +294,7 @@ class StoreWriter:
         except (Untrusted, FixtureError):
             return False  # of another version, perhaps
         # Whatever was committed since then has been seen by somebody; this has not.
-        self.stage(Add(row, essence, answer.kind.startswith("replace"), yields=True), data)
+        self.stage(Add(row, essence, answer.kind.startswith("replace"), keep_existing=True), data)
         return True
 
     def _apply(self, store: LockedStore, changes: Changes, old_index: bytes) -> None:
@@ -335,7 +335,7 @@ class StoreWriter:
         gone = {name for name in retreat.staged.values() if not session.folder.has_file(name)}
         if gone:  # the other writer cannot know that we live, and left them to whoever adopts them
             self._wanted = [(change, name) for change, name in self._wanted if name not in gone]
-            raise StoreIo("another writer undid the commit that failed; adopt_leftovers() has its answers")
+            raise StoreIo("another writer undid the commit that failed; adopt_abandoned() has its answers")
 
     def _present_index(self) -> tuple[Index, bytes]:
         data = self._source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)

@@ -355,7 +355,7 @@ def test_checking_writes_nothing_whatever_happens(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"], check=False)
 
     assert done.returncode == 4
-    assert Store.open(".").leftovers().answers == 0
+    assert Store.open(".").abandoned().answers == 0
     assert record("--refresh", "--check", "--store", "nowhere").exit_code != 0
     assert not Path("nowhere").exists()
 
@@ -417,7 +417,7 @@ def test_a_recorded_failure_is_committed() -> None:
     assert record(*scripted, "--record-failures").exit_code == 1
 
     assert list(Path("fixtures/exchanges").glob("*.json"))
-    assert Store.open(".").leftovers().answers == 0
+    assert Store.open(".").abandoned().answers == 0
 
 
 def test_an_answer_that_nobody_reads_is_recorded() -> None:

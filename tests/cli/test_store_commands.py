@@ -205,7 +205,7 @@ def test_index_leaves_a_commit_that_was_cut_short_to_its_end(builder: StoreBuild
     assert (result.exit_code, result.stdout) == (0, "new       fixtures/new.json\n")
     assert builder.findings() == []
     assert not (builder.root / "fixtures/moving.json").exists()
-    assert Store.open(builder.root).leftovers().answers == 1
+    assert Store.open(builder.root).abandoned().answers == 1
 
 
 def test_index_for_programs(builder: StoreBuilder) -> None:

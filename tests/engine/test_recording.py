@@ -517,12 +517,12 @@ def test_an_answer_that_somebody_else_was_faster_with_gives_way(tmp_path: Path) 
         other = Store.open(tmp_path)
         other.add(Fixture.of(DIE, "First."))
         other.commit()
-        return (await recorder.commit()).yielded
+        return (await recorder.commit()).dropped
 
     assert run(main()) == 1
     assert texts(tmp_path) == ["First."]
     assert texts(tmp_path, ask("Other?")) == ["Answer 2."]
-    assert Store.open(tmp_path).leftovers().answers == 0
+    assert Store.open(tmp_path).abandoned().answers == 0
 
 
 def test_more_answers_keep_what_the_first_recording_said_of_itself(tmp_path: Path) -> None:

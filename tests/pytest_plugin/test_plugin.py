@@ -94,7 +94,7 @@ def test_unmodified_sdks_are_recorded_and_replayed(
     store = Store.open(pytester.path / "llm")
     assert len(store) == 5
     assert REAL_KEY.encode() not in b"".join(p.read_bytes() for p in pytester.path.rglob("*") if p.is_file())
-    assert not store.leftovers().sessions
+    assert not store.abandoned().sessions
 
 
 def test_nothing_stays_patched_and_nothing_else_is_touched(run: Run, pytester: pytest.Pytester) -> None:
@@ -261,7 +261,7 @@ def test_many(i):
     assert asked.count("shared by all") == 1, "one asks, the others are given its answer"
     store = Store.open(pytester.path / "llm")
     assert len(store) == 1 + 7
-    assert not store.leftovers().sessions
+    assert not store.abandoned().sessions
     replayed = run(*options, "--deselect", "test_workers_record_as_one.py::test_many[5]")
     replayed.assert_outcomes(passed=7)
     replayed.stdout.fnmatch_lines(["14 hits, 0 misses*"])

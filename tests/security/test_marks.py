@@ -83,7 +83,7 @@ def test_a_reader_makes_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "none"))
     Path(STATE, "staging", "planted").mkdir(parents=True)
     assert known_marker() is None
-    assert Store.open(".").leftovers().unmarked == 1
+    assert Store.open(".").abandoned().unmarked == 1
 
     assert not (tmp_path / "none").exists()
 
@@ -113,9 +113,9 @@ def test_without_a_key_recording_works_and_nobody_takes_over(variables: dict[str
     died = die_with_an_answer(**variables)
     assert "no later run takes over" in died.stderr
     store = Store.open(".")
-    assert (store.leftovers().answers, store.leftovers().unmarked) == (0, 1)
-    assert store.adopt_leftovers() == 0
-    done = python(f"{RECORDING}\nprint(store.adopt_leftovers())\nstore.commit()", **variables)
+    assert (store.abandoned().answers, store.abandoned().unmarked) == (0, 1)
+    assert store.adopt_abandoned() == 0
+    done = python(f"{RECORDING}\nprint(store.adopt_abandoned())\nstore.commit()", **variables)
 
     assert done.stdout == "0\n", done.stderr
     assert len(Store.open(".")) == 3
@@ -129,8 +129,8 @@ def test_what_another_user_left_is_left_alone(tmp_path: Path) -> None:
     store.add(fixture_of(ask("New?"), Answer("New.")))
     store.commit()
 
-    assert store.adopt_leftovers() == 0
-    assert store.leftovers().unmarked == 1
+    assert store.adopt_abandoned() == 0
+    assert store.abandoned().unmarked == 1
     assert len(list(Path(STATE, "staging").glob("*/*.add"))) == 1
 
 
@@ -140,11 +140,11 @@ def test_what_one_left_oneself_is_taken_over() -> None:
     shutil.copytree(".", "../copy")
     for root in (".", "../copy"):
         store = Store.open(root)
-        assert store.leftovers().answers == 1
-        assert store.adopt_leftovers() == 1
+        assert store.abandoned().answers == 1
+        assert store.adopt_abandoned() == 1
         store.commit()
         assert len(store) == 3
-        assert store.leftovers() == type(store.leftovers())()
+        assert store.abandoned() == type(store.abandoned())()
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_state_folder_of_another_user() -> None:
     assert StoreBuilder(Path()).codes() == ["unlisted"]
     Path("fixtures/moving.json").unlink()
     with pytest.raises(StoreIo, match=r"belongs to another user.*look at it, then remove it"):
-        Store.open(".").adopt_leftovers()
+        Store.open(".").adopt_abandoned()
 
 
 @pytest.mark.parametrize("spelling", [STATE, ".Cortex-Replay"])

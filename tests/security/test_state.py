@@ -188,7 +188,7 @@ def test_recovery_touches_fixtures_only(clone: StoreBuilder, kind: str) -> None:
     journal = Journal(1, is_open=True, new_index=digest)
     journal = replace(journal, removed=paths) if kind == "removed" else replace(journal, added=paths)
     (clone.root / STATE / "journal").write_bytes(render_journal(journal, user_marker()))
-    Store.open(clone.root).adopt_leftovers()
+    Store.open(clone.root).adopt_abandoned()
 
     assert [name for name in others if not (clone.root / name).exists()] == []
     assert (clone.root.parent / "notes.json").read_text() == "mine"
@@ -253,7 +253,7 @@ os._exit(1)
     (session / "5.add").mkdir()
     store = Store.open(clone.root)
 
-    assert store.adopt_leftovers() == 1
+    assert store.adopt_abandoned() == 1
     store.commit()
     texts = [store.get(item.model, item.prompt_hash).answers[0].text for item in store.list()]
     assert sorted(texts) == ["Mine.", "One."]
@@ -281,7 +281,7 @@ def test_pytest_in_replay_commits_nothing(clone: StoreBuilder, ci: str, is_ours:
     if is_ours:
         store = Store.open(clone.root)
         store.add(fixture_of(ask("Mine?"), Answer("Mine.")))
-        store.leave()
+        store.abandon()
     else:
         plant_session(clone.root)
     before = everything(clone.root)

@@ -206,8 +206,8 @@ def test_a_staged_failure_outlives_its_process(store: Store) -> None:
     store._writer._session.abandon()  # type: ignore[union-attr]
 
     heir = Store.open(store.root)
-    assert heir.leftovers().answers == 1
-    heir.adopt_leftovers()
+    assert heir.abandoned().answers == 1
+    heir.adopt_abandoned()
     heir.commit()
 
     assert list(heir.failures(*key)) == [2]
@@ -330,7 +330,7 @@ def test_names_are_plain_whatever_the_model_is_called(model: str, folder: str) -
     assert path == f"fixtures/{folder}/{'0' * 16}-{'1' * 8}.json"
 
 
-def test_leftovers_of_a_run_that_died(store: Store) -> None:
+def test_what_a_run_that_died_abandoned(store: Store) -> None:
     """Are kept, reported, and staged again when asked."""
 
     def record() -> None:
@@ -343,13 +343,13 @@ def test_leftovers_of_a_run_that_died(store: Store) -> None:
     process.start()
     process.join(30)
     assert len(Store.open(store.root)) == 0
-    assert (store.leftovers().sessions, store.leftovers().answers) == (1, 2)
+    assert (store.abandoned().sessions, store.abandoned().answers) == (1, 2)
 
     living = Store.open(store.root)
     living.add(fixture("three", "3"))
-    assert store.leftovers().answers == 2  # what lives is not left over
-    assert store.adopt_leftovers() == 2
-    assert store.leftovers().answers == 0
+    assert store.abandoned().answers == 2  # what lives is not left over
+    assert store.adopt_abandoned() == 2
+    assert store.abandoned().answers == 0
     store.commit()
     assert texts(store) == ["1", "2"]
     living.commit()

@@ -45,7 +45,7 @@ class Run:
         store = Store.open(root)
         with hooked(IndexSyncFails(hook) if self.kind == "retreat" else hook):
             if self.kind == "adopt":
-                store.adopt_leftovers()
+                store.adopt_abandoned()
             for ops in self.commits:
                 for op in ops:
                     perform(store, op)
@@ -140,11 +140,11 @@ class DoomedStore:
         store.commit()
         self.answers = after(self.answers, [Op("add", "d next", "next")])
         assert sound_answers(self.root) == self.answers
-        left = store.leftovers()
-        assert_tidy(self.root, leftovers=left.answers)
+        left = store.abandoned()
+        assert_tidy(self.root, abandoned=left.answers)
         assert left.answers >= len(self.staged)
 
-        assert len(self.staged) <= store.adopt_leftovers() <= left.answers  # some were cut short
+        assert len(self.staged) <= store.adopt_abandoned() <= left.answers  # some were cut short
         store.commit()
         assert self._agree(sound_answers(self.root), self.answers | self.staged, has_adopted=True)
         assert_tidy(self.root)

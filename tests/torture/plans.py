@@ -103,7 +103,7 @@ def temporaries(root: Path) -> list[Path]:
     return list(root.rglob("*.tmp"))
 
 
-def assert_tidy(root: Path, *, leftovers: int = 0) -> None:
+def assert_tidy(root: Path, *, abandoned: int = 0) -> None:
     """Nothing is left in the state folder but what stays, and that many answers of dead sessions."""
     state = root / ".cortex-replay"
     assert {path.name for path in state.iterdir()} - {".gitignore"} == {"lock", "journal", "staging"}
@@ -114,4 +114,4 @@ def assert_tidy(root: Path, *, leftovers: int = 0) -> None:
         assert staged, f"{session} holds nothing and should be gone"
         assert all(path.suffix in (".add", ".replace") for path in staged)
         found += len(staged)
-    assert found == leftovers
+    assert found == abandoned

@@ -139,7 +139,7 @@ class Attempt:
         store = Store.open(root)  # the next writer clears up what this one could not
         perform(store, Op("add", "d next", "7"))
         store.commit()
-        assert_tidy(root, leftovers=store.leftovers().answers)
+        assert_tidy(root, abandoned=store.abandoned().answers)
 
 
 def count_descriptors() -> int:

@@ -37,9 +37,9 @@ def test_a_child_can_adopt_what_others_left(store: Store) -> None:
         Store.open(store.root).add(fixture("a new", "5"))
 
     in_fork(die_with_an_answer)
-    assert store.leftovers().answers == 1
+    assert store.abandoned().answers == 1
 
-    assert in_fork(store.adopt_leftovers) == ["1"]
+    assert in_fork(store.adopt_abandoned) == ["1"]
 
 
 @pytest.mark.parametrize("act", [Store.commit, Store.discard], ids=["commits", "discards"])

@@ -180,7 +180,7 @@ def read_all(root: Path) -> None:
         assert request is not None
         assert adapter.sync.complete(request).text == text
     assert CliRunner().invoke(main, ["verify", "--store", str(root), "--strict"]).exit_code == 0
-    Store.open(root).leftovers()
+    Store.open(root).abandoned()
 
 
 @pytest.mark.parametrize("kind", ["fresh", "written to", "cut short"])

@@ -123,7 +123,7 @@ def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way
         store.add(fixture("d next", "next"))
         store.commit()
         assert sound_answers(judge.root) == before | {"d next": "next"}
-        assert_tidy(judge.root, leftovers=store.leftovers().answers)
+        assert_tidy(judge.root, abandoned=store.abandoned().answers)
 
 
 @pytest.mark.parametrize("left_out", SYNCS)
