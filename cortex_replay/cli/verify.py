@@ -19,8 +19,8 @@ from cortex_replay.store.index import Row
 from cortex_replay.store.merge import IndexComparison, compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
 from cortex_replay.store.staged import check_staged
+from cortex_replay.store.staging import Abandoned, abandoned_in
 from cortex_replay.store.state import state_problem
-from cortex_replay.store.writer import Abandoned, StoreWriter
 
 __all__ = ["verify_command"]
 
@@ -85,7 +85,7 @@ def verify_command(
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
-    left = StoreWriter(source, report.layout).abandoned()
+    left = abandoned_in(source)
     if mended := mend_driver(root):
         output.talk(output.escaped(mended))
     if as_json:

@@ -62,7 +62,7 @@ class FixtureMaker:
         """
         self._door.learn()
         answer, in_answer = redacted_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
-        stored, rules = self._store.normalised(request)
+        stored, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(stored)
         meta = self.meta(in_answer, in_request, rules)
         if noted := _noted(request, stored):

@@ -72,7 +72,7 @@ def _about_nearest(store: Store, request: LlmRequest, redactor: Redactor) -> Ite
     if len(store) == 0:
         yield "Nothing is recorded in this store yet."
         return
-    asked = store.normalised(request)[0]
+    asked = store.normalise(request)[0]
     nearest = nearest_fixture(store, asked, plain=redactor.json(asked.to_dict())[0])
     if nearest is None:
         yield f"None of its {len(store)} recordings holds a request that could be compared."

@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from cortex_replay.disk import PRIVATE
@@ -30,11 +30,11 @@ from cortex_replay.store.journal import (
 )
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import EXCHANGES_FOLDER, INDEX_NAME
-from cortex_replay.store.staging import Session
-from cortex_replay.store.state import State, foreign_journal, is_foreign
+from cortex_replay.store.staging import Session, Staging
+from cortex_replay.store.state import State, foreign_journal, is_foreign, lock_state
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["LockedStore", "refusal_of", "staged_kind"]
+__all__ = ["LockedStore", "lock_store", "refusal_of", "staged_kind"]
 
 
 class LockedStore:
@@ -48,8 +48,16 @@ class LockedStore:
         self._marker = user_marker()
 
     def open_session(self) -> Session:
-        """A folder of our own in staging."""
+        """A folder of our own in staging, in place of those of the dead that had nothing to lose."""
+        self.clean_staging()
         return Session.create(self.state, self._marker)
+
+    def clean_staging(self) -> None:
+        """Remove the folders of runs that died with nothing to lose."""
+        staging = Staging.of(self.state, self._marker)
+        if staging is not None:
+            with staging:
+                staging.clean()
 
     def read_index(self) -> bytes | None:
         """The index, or ``None`` if there is none. What cannot be read is not absent."""
@@ -175,7 +183,7 @@ class LockedStore:
             present = [path for path in unlisted if is_fixture_path(path, self._layout) and files.has(path)]
             if not present:
                 return
-            session = self.open_session()
+            session = Session.create(self.state, self._marker)
             try:
                 for path in present:
                     kind = staged_kind(path, self._layout, path in journal.overwriting)
@@ -192,6 +200,13 @@ class LockedStore:
                 files.remove(path)
             files.sync_folders(paths)  # gone for good before the journal stops excusing them
             files.remove_empty_folders(paths)
+
+
+@contextmanager
+def lock_store(source: DirectorySource, layout: Layout) -> Iterator[LockedStore]:
+    """A store that nobody else changes meanwhile."""
+    with lock_state(source) as state:
+        yield LockedStore(state, source, layout)
 
 
 def refusal_of(finding: Finding) -> FixtureIntegrityFailed | StoreIo:

@@ -75,7 +75,7 @@ class RekeyPlan:
 
 def plan_rekey(
     source: DirectorySource,
-    normalised: Callable[[LlmRequest], tuple[LlmRequest, Sequence[str]]],
+    normalise: Callable[[LlmRequest], tuple[LlmRequest, Sequence[str]]],
     *,
     accept_changed: bool = False,
     progress: Progress | None = None,
@@ -84,7 +84,7 @@ def plan_rekey(
 
     Args:
         source: Where the store is.
-        normalised: The request that is hashed and stored for a request now, and the rules that made it.
+        normalise: The request that is hashed and stored for a request now, and the rules that made it.
         accept_changed: Whether files whose bytes are not the listed ones may be taken as they are.
         progress: Called now and then with the number of files checked so far, and of all.
 
@@ -106,7 +106,7 @@ def plan_rekey(
         is_known = request is not None and not fixture.is_request_redacted
         new = old
         if request is not None and is_known:
-            request, rules = normalised(request)
+            request, rules = normalise(request)
             new = FixtureKey(request.model, request.prompt_hash())
             if rules:
                 fixture = replace(fixture, meta={**(fixture.meta or {}), "normalisers": list(rules)})

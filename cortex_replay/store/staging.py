@@ -17,7 +17,10 @@ from typing import Final, Self
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.marks import Marker
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.journal import STATE_FOLDER
+from cortex_replay.store.marks import Marker, known_marker
+from cortex_replay.store.state import WAYLAID, state_problem, translate_errors
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
 try:
@@ -25,7 +28,7 @@ try:
 except ImportError:  # Windows, where nothing is staged
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "kind_of"]
+__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "abandoned_in", "kind_of"]
 
 _STAGING: Final = "staging"
 _OWNER: Final = "owner"
@@ -124,7 +127,7 @@ class Staging:
             return None
 
     def abandoned(self) -> Abandoned:
-        """What dead sessions hold; takes no lock and changes nothing."""
+        """What dead sessions hold."""
         marked = self._sessions()
         counts = [len(names) for name in marked if (names := self._answers_of_dead(name))]
         unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
@@ -189,6 +192,26 @@ class Staging:
         with suppress(OSError), self._folder.folder(name) as folder:
             return _is_owned(folder)
         return False
+
+
+def abandoned_in(source: DirectorySource) -> Abandoned:
+    """What runs that died abandoned in a store; takes no lock and changes nothing."""
+    if state_problem(source):
+        return Abandoned(unmarked=1)
+    with translate_errors(), Folder.at(source.root) as root:
+        try:
+            with root.folder(STATE_FOLDER) as state:
+                staging = Staging.of(state, known_marker())
+        except FileNotFoundError:
+            return Abandoned()
+        except OSError as error:
+            if error.errno not in WAYLAID:
+                raise
+            return Abandoned(unmarked=1)
+        if staging is None:
+            return Abandoned()
+        with staging:
+            return staging.abandoned()
 
 
 def kind_of(name: str) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "is_foreign",
     "lock_state",
     "open_root",
+    "open_run",
     "open_state",
     "state_problem",
     "translate_errors",
@@ -101,6 +102,16 @@ def open_state(source: DirectorySource) -> Iterator[State]:
                 # It ignores itself, so that nobody can commit it by accident.
                 folder.create(".gitignore", b"*\n", mode=PRIVATE)
             yield State(root, folder)
+
+
+def open_run(source: DirectorySource, name: str) -> Folder:
+    """A folder in which the processes of one run meet."""
+    with (
+        translate_errors(),
+        open_state(source) as state,
+        state.folder.make_folder("runs", PRIVATE_FOLDER) as runs,
+    ):
+        return runs.make_folder(name, PRIVATE_FOLDER)
 
 
 @contextmanager

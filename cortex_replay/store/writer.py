@@ -1,11 +1,11 @@
-"""Changing a store: what is staged, and the commit of all of it.
+"""Changing a store: the commit of all that is staged, and the way back from one that fails.
 
 What holds at every instant, also after ``kill -9`` and after a loss of power: a reader opens the
 set from before the commit or the set from after it, and what was committed is never lost.
 
-* Staged fixtures wait in a folder of this process (:mod:`.staging`), outside ``fixtures/`` and outside git.
+* Staged fixtures wait in a folder of this process (:mod:`.pending`, :mod:`.staging`).
 * A commit is made under ``flock`` (:mod:`.state`), in steps that are durable one after the other. One that
-  was cut short is brought to one of its two ends by whoever takes the lock next (:mod:`.locked`).
+  was cut short is brought to one of its two ends by whoever takes the lock next (:mod:`.lock`).
 * Nothing is taken over, moved or removed because a file says so that this user did not write
   (:mod:`.marks`).
 """
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cortex_replay.disk import PRIVATE_FOLDER, Folder, absolute_path
+from cortex_replay.disk import Folder, absolute_path
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
@@ -31,28 +31,23 @@ from cortex_replay.store.changes import (
     Remove,
     essence_of,
     essence_of_exchange,
-    new_exchange_row,
-    new_row,
     plan_changes,
 )
 from cortex_replay.store.check import read_exchange, read_fixture
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture import Fixture, FixtureError
+from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import FixtureRow, Index, Row, render_index
-from cortex_replay.store.journal import STATE_FOLDER, Journal
-from cortex_replay.store.lock import LockedStore, refusal_of, staged_kind
-from cortex_replay.store.marks import known_marker, user_marker
+from cortex_replay.store.journal import Journal
+from cortex_replay.store.lock import LockedStore, lock_store, refusal_of
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
-from cortex_replay.store.staging import Abandoned, Session, StagedAnswer, Staging, kind_of
-from cortex_replay.store.state import WAYLAID, lock_state, open_state, state_problem, translate_errors
+from cortex_replay.store.pending import PendingChanges
+from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["Abandoned", "CommitSummary", "StoreWriter", "create_store"]
+__all__ = ["CommitSummary", "StoreWriter", "create_store"]
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
-_FIXTURE_MODE: Final = 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,43 +91,64 @@ class StoreWriter:
     def __init__(self, source: DirectorySource, layout: Layout) -> None:
         self._source = source
         self._layout = layout
+        self._start()
+
+    def _start(self) -> None:
         self._pid = os.getpid()
-        self._session: Session | None = None
+        self._pending = PendingChanges(self._source, self._layout)
         self._retreat: _Retreat | None = None
-        self._doubtful: set[str] = set()
-        """Staged files whose last ``fsync`` is not known to have succeeded."""
-        self._wanted: list[tuple[Add | Remove, str]] = []
+
+    def _start_anew_after_fork(self) -> None:
+        """What was staged before a fork is the parent's, in a folder of the parent's."""
+        if self._pid != os.getpid():
+            self._start()
 
     def stage(self, change: Add | Remove, data: bytes = b"") -> None:
         """Remember a change, and put the bytes of a new fixture where they survive this process."""
         self._start_anew_after_fork()
         with translate_errors():
-            staged = ""
-            if isinstance(change, Add):
-                if self._session is None:
-                    with self._locked() as store:
-                        self._session = self._open_session(store)
-                kind = staged_kind(change.row.path, self._layout, change.overwrite)
-                staged = self._session.write(data, kind)
-            self._wanted.append((change, staged))
+            self._pending.stage(change, data)
+
+    def adopt_abandoned(self) -> int:
+        """Stage what dead sessions hold, and clean up after them."""
+        self._start_anew_after_fork()
+        with translate_errors(), lock_store(self._source, self._layout) as store:
+            store.recover()
+            store.clean_staging()
+            return self._pending.adopt(store)
+
+    def discard(self) -> None:
+        """Forget the staged changes and remove their files."""
+        self._start_anew_after_fork()
+        if self._retreat is not None:
+            # If the disk still refuses, the next writer undoes it and keeps the answers, abandoned.
+            with suppress(OSError, StoreIo), lock_store(self._source, self._layout) as store:
+                self._resume_retreat(store, self._retreat)
+            self._retreat = None
+        self._pending.discard()
+
+    def abandon(self) -> None:
+        """Leave what is staged to whoever adopts it, as if this process had died."""
+        self._start_anew_after_fork()
+        self._pending.abandon()
 
     @pause_gc()
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
         self._start_anew_after_fork()
-        if not self._wanted:
+        if not self._pending:
             self.discard()
             return CommitSummary(self._present_index()[0])
         with translate_errors():
             if self._retreat is not None:
-                with self._locked() as store:
+                with lock_store(self._source, self._layout) as store:
                     self._resume_retreat(store, self._retreat)
-            self._sync_staged()  # before the lock, so that nobody waits for our disk
-            with self._locked() as store:
+            self._pending.sync()  # before the lock, so that nobody waits for our disk
+            with lock_store(self._source, self._layout) as store:
                 store.recover()
-                self._clean_staging(store)
+                store.clean_staging()
                 index, index_bytes = self._present_index()
-                changes = plan_changes(index, [change for change, _ in self._wanted], self._essence)
+                changes = plan_changes(index, self._pending.changes, self._essence)
                 if not changes.is_empty:
                     self._apply(store, changes, index_bytes)
             self.discard()
@@ -142,39 +158,6 @@ class StoreWriter:
             [row.path for row in changes.removed],
             len(changes.dropped),
         )
-
-    def _sync_staged(self) -> None:
-        """Make every staged file durable, with the permissions that it will have in its place.
-
-        A file whose ``fsync`` failed is written anew at the next attempt: the system may have dropped
-        its pages and would call a second ``fsync`` of it a success.
-        """
-        mode = self._fixture_mode()
-        for position, (change, staged) in enumerate(self._wanted):
-            if not isinstance(change, Add) or self._session is None:
-                continue
-            if staged in self._doubtful:
-                staged = self._write_anew(self._session, change, staged)  # noqa: PLW2901
-                self._wanted[position] = (change, staged)
-            self._doubtful.add(staged)
-            self._session.folder.sync_file(staged, mode)
-            self._doubtful.discard(staged)
-
-    def _fixture_mode(self) -> int:
-        """Who may read the index may read the answers."""
-        try:
-            return (self._source.root / INDEX_NAME).lstat().st_mode & 0o666 | 0o600
-        except OSError:
-            return _FIXTURE_MODE
-
-    def _write_anew(self, session: Session, change: Add, staged: str) -> str:
-        data = session.folder.read(staged)
-        if blake3_hex(data) != change.row.blake3:
-            raise StoreIo("the disk lost a staged answer; record it again")
-        name = session.write(data, kind_of(staged))
-        session.folder.unlink(staged)
-        self._doubtful.discard(staged)
-        return name
 
     def put_index(self, index: Index, expected: bytes | None, mended: Mapping[str, bytes]) -> None:
         """Put another index in place over the same files, some of them with their bytes put right.
@@ -187,7 +170,7 @@ class StoreWriter:
         Raises:
             StoreIo: The index is another one by now, or the disk refused.
         """
-        with translate_errors(), self._locked() as store:
+        with translate_errors(), lock_store(self._source, self._layout) as store:
             store.recover()
             if store.read_index() != expected:
                 raise StoreIo("the store changed in the meantime; look again and then repeat the command")
@@ -196,7 +179,7 @@ class StoreWriter:
             vouched = set(_DIGEST.findall(expected or b""))
             # Of files that nobody vouched for, nobody has promised yet that they are durable.
             store.sync_files(row.path for row in index.rows if row.blake3.encode() not in vouched)
-            new_index = _within_bounds(render_index(index).encode())
+            new_index = _index_bytes(index)
             if new_index == expected:
                 return
             journal = store.open_journal(
@@ -205,101 +188,9 @@ class StoreWriter:
             store.put_index(new_index)
             store.close_journal(journal)
 
-    def discard(self) -> None:
-        """Forget the staged changes and remove their files."""
-        self._start_anew_after_fork()
-        if self._retreat is not None:
-            # If the disk still refuses, the next writer undoes it and keeps the answers, abandoned.
-            with suppress(OSError, StoreIo), self._locked() as store:
-                self._resume_retreat(store, self._retreat)
-            self._retreat = None
-        self._doubtful.clear()
-        self._wanted.clear()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def abandon(self) -> None:
-        """Leave what is staged to whoever adopts it, as if this process had died."""
-        self._start_anew_after_fork()
-        self._doubtful.clear()
-        self._wanted.clear()
-        if self._session is not None:
-            self._session.abandon()
-            self._session = None
-
-    def _start_anew_after_fork(self) -> None:
-        """What was staged before a fork is the parent's, in a folder of the parent's."""
-        if self._pid != os.getpid():
-            self._pid, self._session, self._wanted, self._retreat = os.getpid(), None, [], None
-            self._doubtful = set()
-
-    def open_run(self, name: str) -> Folder:
-        """A folder in which the processes of one run meet."""
-        with (
-            translate_errors(),
-            open_state(self._source) as state,
-            state.folder.make_folder("runs", PRIVATE_FOLDER) as runs,
-        ):
-            return runs.make_folder(name, PRIVATE_FOLDER)
-
-    def abandoned(self) -> Abandoned:
-        """What dead sessions hold; takes no lock and changes nothing."""
-        if state_problem(self._source):
-            return Abandoned(unmarked=1)
-        with translate_errors(), Folder.at(self._source.root) as root:
-            try:
-                with root.folder(STATE_FOLDER) as state:
-                    staging = Staging.of(state, known_marker())
-            except FileNotFoundError:
-                return Abandoned()
-            except OSError as error:
-                if error.errno not in WAYLAID:
-                    raise
-                return Abandoned(unmarked=1)
-            if staging is None:
-                return Abandoned()
-            with staging:
-                return staging.abandoned()
-
-    def adopt_abandoned(self) -> int:
-        """Stage what dead sessions hold, and clean up after them."""
-        self._start_anew_after_fork()
-        adopted = 0
-        with translate_errors(), self._locked() as store:
-            store.recover()
-            self._clean_staging(store)
-            staging = Staging.of(store.state, user_marker())
-            if staging is None:
-                return 0
-            with staging:
-                dead = staging.dead()
-                if dead and self._session is None:
-                    self._session = self._open_session(store)
-                for session in dead:
-                    adopted += sum(self._adopt(answer) for answer in staging.answers(session))
-                    staging.remove(session)
-        return adopted
-
-    def _adopt(self, answer: StagedAnswer) -> bool:
-        data = answer.data
-        row: Row
-        try:
-            if answer.kind.endswith("-exchange"):
-                exchange = parse_exchange(data)
-                row, essence = new_exchange_row(self._layout, exchange, data), essence_of_exchange(exchange)
-            else:
-                fixture = trust.trust_fixture(FixtureRow("a staged answer", blake3_hex(data)), data)
-                row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
-        except (Untrusted, FixtureError):
-            return False  # of another version, perhaps
-        # Whatever was committed since then has been seen by somebody; this has not.
-        self.stage(Add(row, essence, answer.kind.startswith("replace"), keep_existing=True), data)
-        return True
-
     def _apply(self, store: LockedStore, changes: Changes, old_index: bytes) -> None:
-        new_index = _within_bounds(render_index(changes.index).encode())
-        names = {change.row.path: name for change, name in self._wanted if isinstance(change, Add)}
+        new_index = _index_bytes(changes.index)
+        names = self._pending.names
         staged = {change.row.path: names[change.row.path] for change in changes.added}
         journal = store.open_journal(
             Journal(
@@ -311,8 +202,8 @@ class StoreWriter:
             )
         )
         try:
-            if self._session is not None:
-                store.place_files(self._session, staged)
+            if self._pending.session is not None:
+                store.place_files(self._pending.session, staged)
             store.put_index(new_index)
         except BaseException:
             # The old set, at once if the disk lets us, else when the next writer comes.
@@ -326,7 +217,7 @@ class StoreWriter:
 
     def _resume_retreat(self, store: LockedStore, retreat: _Retreat) -> None:
         """Take a failed commit back, or see that another writer has done so."""
-        session = self._session
+        session = self._pending.session
         if store.journal() == retreat.journal:
             store.take_back(retreat.journal, session, retreat.staged, retreat.old_index)
         self._retreat = None
@@ -334,7 +225,7 @@ class StoreWriter:
             return
         gone = {name for name in retreat.staged.values() if not session.folder.has_file(name)}
         if gone:  # the other writer cannot know that we live, and left them to whoever adopts them
-            self._wanted = [(change, name) for change, name in self._wanted if name not in gone]
+            self._pending.forget(gone)
             raise StoreIo("another writer undid the commit that failed; adopt_abandoned() has its answers")
 
     def _present_index(self) -> tuple[Index, bytes]:
@@ -353,41 +244,26 @@ class StoreWriter:
         """An index by ``crtx-llm`` has no keys; the first commit gives it some."""
         if all(row.prompt_hash is not None for row in index.fixtures):
             return index
-        rows = [FixtureRow(row.path, row.blake3, *self._recorded(row).key) for row in index.fixtures]
+        rows = [FixtureRow(row.path, row.blake3, *self._read(row).key) for row in index.fixtures]
         return Index(rows, index.exchanges, index.header)
 
     def _essence(self, row: Row) -> Essence:
         if isinstance(row, FixtureRow):
-            return essence_of(self._recorded(row))
+            return essence_of(self._read(row))
         try:
             return essence_of_exchange(read_exchange(self._source, row))
         except Untrusted as error:
             raise refusal_of(error.finding) from None
 
-    def _recorded(self, row: FixtureRow) -> Fixture:
+    def _read(self, row: FixtureRow) -> Fixture:
         try:
             return read_fixture(self._source, row)[0]
         except Untrusted as error:
             raise refusal_of(error.finding) from None
 
-    @contextmanager
-    def _locked(self) -> Iterator[LockedStore]:
-        with lock_state(self._source) as state:
-            yield LockedStore(state, self._source, self._layout)
 
-    def _open_session(self, store: LockedStore) -> Session:
-        self._clean_staging(store)
-        return store.open_session()
-
-    def _clean_staging(self, store: LockedStore) -> None:
-        """Remove the folders of runs that died with nothing to lose."""
-        staging = Staging.of(store.state, user_marker())
-        if staging is not None:
-            with staging:
-                staging.clean()
-
-
-def _within_bounds(index: bytes) -> bytes:
-    if len(index) > trust.MAX_INDEX_BYTES:
+def _index_bytes(index: Index) -> bytes:
+    data = render_index(index).encode()
+    if len(data) > trust.MAX_INDEX_BYTES:
         raise StoreIo(f"the index would be larger than {trust.MAX_INDEX_BYTES} bytes, which no reader takes")
-    return index
+    return data

@@ -385,7 +385,7 @@ def test_a_store_with_further_rules_is_the_same_store(tmp_path: Path) -> None:
     assert seen.key(asked[0]) == seen.key(asked[1])
     assert store.key(asked[0]) != store.key(asked[1])
 
-    request, names = seen.normalised(asked[0])
+    request, names = seen.normalise(asked[0])
     seen.add(fixture_of(request, Answer("found"), meta={"normalisers": list(names)}))
     seen.commit()
     assert (len(store), len(seen)) == (2, 2)
@@ -395,7 +395,7 @@ def test_a_store_with_further_rules_is_the_same_store(tmp_path: Path) -> None:
     assert Store.open(store.root).with_normalisers(["builtin:uuid"]).get(*seen.key(asked[0])).meta == {
         "normalisers": ["uuid"]
     }
-    assert seen.with_normalisers({"n": "x+"}).normalised(but(asked[0], messages="xxx"))[1] == [
+    assert seen.with_normalisers({"n": "x+"}).normalise(but(asked[0], messages="xxx"))[1] == [
         "uuid",
         "n",
     ]

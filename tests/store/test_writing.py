@@ -203,7 +203,7 @@ def test_a_failure_is_an_answer_too(store: Store) -> None:
 def test_a_staged_failure_outlives_its_process(store: Store) -> None:
     key = store.key(ask("q"))
     store.add_exchange(Exchange.failure(key, 2, FAILURE))
-    store._writer._session.abandon()  # type: ignore[union-attr]
+    store.abandon()
 
     heir = Store.open(store.root)
     assert heir.abandoned().answers == 1

@@ -1,0 +1,155 @@
+"""The changes of one open store that wait for a commit: in memory, and their answers in staging.
+
+An answer is written where it survives this process, outside ``fixtures/`` and outside git. What a dead
+process staged can be adopted: it is checked like any other answer, and then waits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from cortex_replay.errors import StoreIo
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.store.changes import (
+    Add,
+    Remove,
+    essence_of,
+    essence_of_exchange,
+    new_exchange_row,
+    new_row,
+)
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import parse_exchange
+from cortex_replay.store.fixture import FixtureError
+from cortex_replay.store.index import FixtureRow, Row
+from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
+from cortex_replay.store.marks import user_marker
+from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.staging import Session, StagedAnswer, Staging, kind_of
+from cortex_replay.store.trust import Layout, Untrusted, trust_fixture
+
+__all__ = ["PendingChanges"]
+
+_FIXTURE_MODE: Final = 0o644
+
+
+class PendingChanges:
+    """What was staged and not committed. Makes nothing on disk before the first answer."""
+
+    def __init__(self, source: DirectorySource, layout: Layout) -> None:
+        self.session: Session | None = None
+        """Where the answers wait."""
+        self._source = source
+        self._layout = layout
+        self._staged: list[tuple[Add | Remove, str]] = []
+        """Each change, and the name of its answer in staging."""
+        self._doubtful: set[str] = set()
+        """Staged files whose last ``fsync`` is not known to have succeeded."""
+
+    def __bool__(self) -> bool:
+        return bool(self._staged)
+
+    @property
+    def changes(self) -> list[Add | Remove]:
+        """The changes in the order in which they were staged."""
+        return [change for change, _ in self._staged]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """By path, what each answer is called in staging."""
+        return {change.row.path: name for change, name in self._staged if isinstance(change, Add)}
+
+    def stage(self, change: Add | Remove, data: bytes = b"") -> None:
+        """Remember a change, and write its answer."""
+        name = ""
+        if isinstance(change, Add):
+            if self.session is None:
+                with lock_store(self._source, self._layout) as store:
+                    self.session = store.open_session()
+            name = self.session.write(data, staged_kind(change.row.path, self._layout, change.overwrite))
+        self._staged.append((change, name))
+
+    def adopt(self, store: LockedStore) -> int:
+        """Stage what dead sessions hold, and remove them; gives the number of answers."""
+        adopted = 0
+        staging = Staging.of(store.state, user_marker())
+        if staging is None:
+            return 0
+        with staging:
+            dead = staging.dead()
+            if dead and self.session is None:
+                self.session = store.open_session()
+            for session in dead:
+                adopted += sum(self._adopt(answer) for answer in staging.answers(session))
+                staging.remove(session)
+        return adopted
+
+    def _adopt(self, answer: StagedAnswer) -> bool:
+        data = answer.data
+        row: Row
+        try:
+            if answer.kind.endswith("-exchange"):
+                exchange = parse_exchange(data)
+                row, essence = new_exchange_row(self._layout, exchange, data), essence_of_exchange(exchange)
+            else:
+                fixture = trust_fixture(FixtureRow("a staged answer", blake3_hex(data)), data)
+                row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
+        except (Untrusted, FixtureError):
+            return False  # of another version, perhaps
+        # Whatever was committed since then has been seen by somebody; this has not.
+        self.stage(Add(row, essence, answer.kind.startswith("replace"), keep_existing=True), data)
+        return True
+
+    def sync(self) -> None:
+        """Make every staged file durable, with the permissions that it will have in its place.
+
+        A file whose ``fsync`` failed is written anew at the next attempt: the system may have dropped
+        its pages and would call a second ``fsync`` of it a success.
+        """
+        mode = self._fixture_mode()
+        for position, (change, name) in enumerate(self._staged):
+            if not isinstance(change, Add) or self.session is None:
+                continue
+            if name in self._doubtful:
+                name = self._write_anew(self.session, change, name)  # noqa: PLW2901
+                self._staged[position] = (change, name)
+            self._doubtful.add(name)
+            self.session.folder.sync_file(name, mode)
+            self._doubtful.discard(name)
+
+    def _fixture_mode(self) -> int:
+        """Who may read the index may read the answers."""
+        try:
+            return (self._source.root / INDEX_NAME).lstat().st_mode & 0o666 | 0o600
+        except OSError:
+            return _FIXTURE_MODE
+
+    def _write_anew(self, session: Session, change: Add, name: str) -> str:
+        data = session.folder.read(name)
+        if blake3_hex(data) != change.row.blake3:
+            raise StoreIo("the disk lost a staged answer; record it again")
+        new_name = session.write(data, kind_of(name))
+        session.folder.unlink(name)
+        self._doubtful.discard(name)
+        return new_name
+
+    def forget(self, names: Collection[str]) -> None:
+        """Forget the answers of these names."""
+        self._staged = [(change, name) for change, name in self._staged if name not in names]
+
+    def discard(self) -> None:
+        """Forget all changes and remove their answers."""
+        if session := self._release():
+            session.close()
+
+    def abandon(self) -> None:
+        """Forget all changes and leave their answers to whoever adopts them."""
+        if session := self._release():
+            session.abandon()
+
+    def _release(self) -> Session | None:
+        session, self.session = self.session, None
+        self._staged.clear()
+        self._doubtful.clear()
+        return session

@@ -1,0 +1,280 @@
+"""A store that is open to be read: every lookup, and nothing that changes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, cast
+
+from cortex_replay.config.key_rules import KeyRules, key_rules_for
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
+from cortex_replay.store.check import (
+    CheckReport,
+    Progress,
+    check_listing,
+    check_store,
+    read_exchange,
+    read_fixture,
+)
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture
+from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted
+from cortex_replay.types import LlmRequest
+
+__all__ = ["StoreReader", "StoredFixture", "Verify"]
+
+Verify = Literal["full", "on-read"]
+
+
+class StoredFixture(NamedTuple):
+    """A fixture's place in the store."""
+
+    model: str
+    prompt_hash: str
+    path: str
+    blake3: str
+
+
+class StoreReader:
+    """A trusted set of fixtures.
+
+    It is a class because trust is a property of the set: a fixture is only handed out by a store
+    whose index and listing were whole when it was opened, and only from bytes whose hash is the
+    index's. With ``verify="full"`` those bytes are read at opening and kept, so nothing that
+    happens on disk later can change an answer.
+    """
+
+    def __init__(self, source: DirectorySource, report: CheckReport) -> None:
+        self.root: Path = source.root
+        """Where ``INDEX.toml`` stands."""
+        self.layout: Layout = report.layout
+        """Where the files stand."""
+        self._source = source
+        self._contents = {row.path: data for row, data in report.kept.values()}
+        self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
+        self._parsed: dict[FixtureKey, Fixture] = {}
+        self._failures = _failures_by_key(report.index)
+        self._opaque = _opaque_by_key(report.index)
+        self._exchanges: dict[ExchangeRow, Exchange] = {}
+        self._key_rules: KeyRules | None = None
+
+    @classmethod
+    @pause_gc()
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        verify: Verify = "full",
+        progress: Progress | None = None,
+    ) -> Self:
+        """Open the store whose ``INDEX.toml`` stands in ``path``.
+
+        Args:
+            path: The store's root, in either layout.
+            verify: ``"full"`` checks everything now. ``"on-read"`` checks the index and the
+                listing now and each file when it is first served; it is as strict for what is
+                served, and opens a large store much faster. An index without keys, as ``crtx-llm``
+                writes it, can only be opened in full.
+            progress: Called now and then with the number of files checked so far, and of all.
+
+        Raises:
+            FixtureIntegrityFailed: The store is not what its index says.
+            StoreIo: There is no such folder.
+        """
+        if verify not in ("full", "on-read"):
+            raise ValueError(f'verify is "full" or "on-read", not {verify!r}')
+        source = DirectorySource(Path(path))
+        report = check_listing(source) if verify == "on-read" else None
+        if report is None or (report.is_trusted and not report.has_keys):
+            report = check_store(source, keep=True, progress=progress)
+        if not report.is_trusted:
+            raise FixtureIntegrityFailed(report.findings)
+        store = cls(source, report)
+        if verify == "full":
+            for key in store._failures:  # there are few; from here on the disk has no say
+                store.failures(str(key[0]), str(key[1]))
+        return store
+
+    def key(self, request: LlmRequest) -> FixtureKey:
+        """What ``request`` is looked up by. Every lookup goes through here."""
+        return FixtureKey(request.model, self.normalise(request)[0].prompt_hash())
+
+    def normalise(self, request: LlmRequest) -> tuple[LlmRequest, Sequence[str]]:
+        """The request that is hashed and stored, and the names of the rules that changed it.
+
+        The rules are configured where the store is, not where the program runs, so that recording and
+        replay agree.
+        """
+        return self.key_rules.apply(request)
+
+    @property
+    def key_rules(self) -> KeyRules:
+        """What happens to a request before it is hashed."""
+        if self._key_rules is None:
+            self._key_rules = key_rules_for(self.root)
+        return self._key_rules
+
+    def get(self, model: str, prompt_hash: str) -> Fixture:
+        """The trusted fixture of a key.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        key = FixtureKey(model, prompt_hash)
+        fixture = self._parsed.get(key)
+        if fixture is None:
+            fixture = self._parsed[key] = self._read(key)[0]
+        return fixture
+
+    def content(self, model: str, prompt_hash: str) -> bytes:
+        """The trusted bytes of a key's file, exactly as they are stored.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        return self._read(FixtureKey(model, prompt_hash))[1]
+
+    def scan(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
+        """Every key and its file as it is on disk, **unchecked**: to look for something, never to be shown.
+
+        What is not there, or cannot be read, is left out. The model ``first`` comes first.
+        """
+        by_path = {row.path: key for key, row in self._rows.items() if key[0] == first}
+        by_path |= {row.path: key for key, row in self._rows.items() if key[0] != first}
+        kept = [path for path in by_path if path in self._contents]
+        for path in kept:
+            yield by_path.pop(path), self._contents[path]
+        for path, data in self._source.read_many(by_path, MAX_FIXTURE_BYTES):
+            if not isinstance(data, Finding):
+                yield by_path[path], data
+
+    def path(self, model: str, prompt_hash: str) -> str:
+        """Where the fixture of a key stands, below the root.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+        """
+        row = self._rows.get(FixtureKey(model, prompt_hash))
+        if row is None:
+            raise NoFixture(model, prompt_hash)
+        return row.path
+
+    def list(self) -> list[StoredFixture]:
+        """Every fixture's key and place, sorted by path."""
+        return sorted(
+            (StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()),
+            key=lambda stored: stored.path,
+        )
+
+    def has_failures(self, model: str, prompt_hash: str) -> bool:
+        """Whether an answer to a key was a failure."""
+        return (model, prompt_hash) in self._failures
+
+    def failures(self, model: str, prompt_hash: str) -> dict[int, Exchange]:
+        """The recorded failures of a key: which answer each was, counted from 1.
+
+        Raises:
+            FixtureIntegrityFailed: A file is no longer what the index vouches for.
+        """
+        found = [self._read_exchange(row) for row in self._failures.get((model, prompt_hash), ())]
+        if None in found:  # somebody committed another one in its place
+            return self.failures(model, prompt_hash)
+        return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
+
+    def exchange(self, key: str) -> Exchange | None:
+        """The trusted opaque exchange of a key, if there is one.
+
+        Raises:
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        row = self._opaque.get(key)
+        if row is None:
+            return None
+        found = self._read_exchange(row)
+        return self.exchange(key) if found is None else found
+
+    def exchange_keys(self) -> dict[str, str]:
+        """The keys of all opaque exchanges, and their paths."""
+        return {key: row.path for key, row in self._opaque.items()}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _read(self, key: FixtureKey) -> tuple[Fixture, bytes]:
+        row = self._rows.get(key)
+        if row is None:
+            raise NoFixture(*key)
+        if (data := self._contents.get(row.path)) is not None:
+            return parse_fixture(data), data
+        try:
+            return read_fixture(self._source, row)
+        except Untrusted as error:
+            if error.finding.code != "missing" or not self._has_moved(key, row):
+                raise FixtureIntegrityFailed([error.finding]) from None
+        return self._read(key)
+
+    def _read_exchange(self, row: ExchangeRow) -> Exchange | None:
+        """The trusted exchange of a row; ``None`` if the row is no longer there."""
+        if row not in self._exchanges:
+            try:
+                self._exchanges[row] = read_exchange(self._source, row)
+            except Untrusted as error:
+                if error.finding.code != "missing" or not self._has_gone(row):
+                    raise FixtureIntegrityFailed([error.finding]) from None
+                return None
+        return self._exchanges[row]
+
+    def _has_moved(self, key: FixtureKey, row: FixtureRow) -> bool:
+        """Whether a file is gone because somebody committed another answer, or none, in its place."""
+        self._reload()
+        return self._rows.get(key) != row
+
+    def _has_gone(self, row: ExchangeRow) -> bool:
+        self._reload()
+        if row.key is not None:
+            return self._opaque.get(row.key) != row
+        return row not in self._failures.get((row.model, row.prompt_hash), ())
+
+    def _reload(self) -> None:
+        report = check_listing(self._source)
+        if not report.is_trusted:
+            raise FixtureIntegrityFailed(report.findings)
+        self._follow(report.index)
+
+    def _follow(self, index: Index) -> None:
+        """Follow an index that somebody committed; what was parsed from other files is forgotten."""
+        rows = _rows_by_key(index)
+        self._parsed = {
+            key: value for key, value in self._parsed.items() if rows.get(key) == self._rows.get(key)
+        }
+        self._rows = rows
+        self._failures = _failures_by_key(index)
+        self._opaque = _opaque_by_key(index)
+
+
+def _opaque_by_key(index: Index) -> dict[str, ExchangeRow]:
+    return {row.key: row for row in index.exchanges if row.key is not None}
+
+
+def _failures_by_key(index: Index) -> dict[tuple[str | None, ...], list[ExchangeRow]]:
+    failures: dict[tuple[str | None, ...], list[ExchangeRow]] = {}
+    for row in index.exchanges:
+        if row.n is not None:
+            failures.setdefault((row.model, row.prompt_hash), []).append(row)
+    return failures
+
+
+def _rows_by_key(index: Index) -> dict[FixtureKey, FixtureRow]:
+    """Every row has its key here. A plain pair finds what a :class:`FixtureKey` would."""
+    pairs = cast("Iterable[FixtureKey]", map(itemgetter(2, 3), index.fixtures))
+    return dict(zip(pairs, index.fixtures, strict=True))
