@@ -130,6 +130,7 @@ class StoreWriter:
     def abandon(self) -> None:
         """Leave what is staged to whoever adopts it, as if this process had died."""
         self._start_anew_after_fork()
+        self._retreat = None  # the next writer undoes it
         self._pending.abandon()
 
     @pause_gc()

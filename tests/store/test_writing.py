@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import threading
@@ -26,6 +27,7 @@ from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.journal import parse_journal
+from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.trust import Layout
 from cortex_replay.types import StreamChunk, ToolCall
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
@@ -331,7 +333,7 @@ def test_names_are_plain_whatever_the_model_is_called(model: str, folder: str) -
 
 
 def test_what_a_run_that_died_abandoned(store: Store) -> None:
-    """Are kept, reported, and staged again when asked."""
+    """Is kept, reported, and staged again when asked."""
 
     def record() -> None:
         doomed = Store.open(store.root)
@@ -354,6 +356,31 @@ def test_what_a_run_that_died_abandoned(store: Store) -> None:
     assert texts(store) == ["1", "2"]
     living.commit()
     assert texts(Store.open(store.root)) == ["1", "2", "3"]
+
+
+def test_abandoning_a_commit_that_could_not_be_taken_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next commit undoes it, of whichever store, and keeps its answers."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    store.add(fixture("one", "1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(LockedStore, "put_index", refuse)
+        patch.setattr(LockedStore, "take_back", refuse)
+        with pytest.raises(StoreIo):
+            store.commit()
+
+    store.abandon()
+    store.add(fixture("two", "2"))
+    store.commit()
+
+    assert texts(Store.open(store.root)) == ["2"]
+    assert store.adopt_abandoned() == 1
+    store.commit()
+    assert texts(Store.open(store.root)) == ["1", "2"]
 
 
 def test_discarding(store: Store) -> None:
