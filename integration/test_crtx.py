@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import FixtureIntegrityFailed, LlmRequest, ReplayAdapter, Store
-from cortex_replay.store.fixture import Fixture, render_fixture
+from cortex_replay.store.fixture import Fixture
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.store import Verify
 from integration.peer import Crtx, said_here
 from integration.samples import plain_fixtures, unrecorded_requests

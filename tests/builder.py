@@ -11,7 +11,8 @@ from cortex_replay import LlmRequest, Store, blake3_hex
 from cortex_replay.errors import Finding
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, render_fixture
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, render_index
 
 MODEL = "test-model"

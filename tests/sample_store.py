@@ -9,7 +9,8 @@ import shutil
 from pathlib import Path
 
 from cortex_replay import LlmRequest, StreamChunk, TokenUsage, ToolCall, ToolCallDelta, blake3_hex
-from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk, render_fixture
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.index import FixtureRow, Index, render_index
 
 MODEL = "sample-model-1"

@@ -18,7 +18,7 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.check import Progress, check_listing
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import FixtureError, read_document
+from cortex_replay.store.fixture_json import FixtureError, read_document
 from cortex_replay.store.index import Row
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted, check_bytes
 

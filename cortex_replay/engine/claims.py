@@ -22,7 +22,7 @@ from cortex_replay.errors import StoreIo, Timeout
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
-from cortex_replay.store.fixture import FixtureError, parse_fixture, render_fixture
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
 
 try:
     import fcntl

@@ -19,7 +19,7 @@ from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import (
+from cortex_replay.store.fixture_json import (
     FixtureError,
     parse_fixture,
     read_document,

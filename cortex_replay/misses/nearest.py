@@ -15,7 +15,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
-from cortex_replay.store.fixture import render_document
+from cortex_replay.store.fixture_json import render_document
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest

@@ -12,7 +12,8 @@ from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trust
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal, trust_journal

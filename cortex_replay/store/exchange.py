@@ -12,7 +12,8 @@ from typing import Any, Final, cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.store.fixture import FixtureError, FixtureKey, read_document, render_document
+from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.store.fixture_json import FixtureError, read_document, render_document
 
 __all__ = ["Exchange", "parse_exchange", "render_exchange"]
 

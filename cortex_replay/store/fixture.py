@@ -1,58 +1,23 @@
-"""One fixture: what a call answered, as a value, as JSON, and back.
-
-Reading is tolerant where ``crtx-llm`` is (unknown fields, null for absent) and strict everywhere
-else; `docs/store-format.md` describes each field. Nothing here decides about trust.
-"""
+"""One fixture: what a call answered, as a value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
-
-import orjson
+from typing import NamedTuple
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.types import (
-    REQUEST_FIELDS,
     LlmRequest,
     LlmResponse,
     StreamChunk,
     TokenUsage,
     ToolCall,
-    ToolCallDelta,
 )
 
-__all__ = [
-    "Answer",
-    "Fixture",
-    "FixtureError",
-    "FixtureKey",
-    "TimedChunk",
-    "parse_fixture",
-    "read_document",
-    "render_document",
-    "render_fixture",
-]
-
-_CALL: Final = ("id", "name", "arguments")
-_PIECE: Final = ("index", "id", "name", "arguments")
-_COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
-
-
-class FixtureError(ValueError):
-    """The JSON is not a fixture; the message names the field and never quotes content.
-
-    ``code`` is that of the finding it becomes.
-    """
-
-    def __init__(self, reason: str, code: str = "fixture-invalid") -> None:
-        super().__init__(reason)
-        self.code = code
+__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk"]
 
 
 class FixtureKey(NamedTuple):
@@ -129,10 +94,10 @@ class Fixture:
             answers: A text, a whole :class:`Answer`, or a response as an adapter gave it.
             meta: For people and reports, such as ``recorded_at``.
         """
-        made = tuple(
+        recorded = tuple(
             Answer(answer) if isinstance(answer, str) else _as_answer(answer, request) for answer in answers
         )
-        return cls(FixtureKey(request.model, request.prompt_hash()), made, request, meta)
+        return cls(FixtureKey(request.model, request.prompt_hash()), recorded, request, meta)
 
     @property
     def is_request_redacted(self) -> bool:
@@ -156,207 +121,3 @@ def _as_answer(answer: Answer | LlmResponse, request: LlmRequest) -> Answer:
         answer.tool_calls,
         answer.reasoning,
     )
-
-
-def read_document(data: bytes) -> dict[str, JsonValue]:
-    """The one JSON object that a file of a store is.
-
-    Raises:
-        FixtureError: It is not.
-    """
-    try:
-        document = loads(data)
-    except JsonError as error:
-        raise FixtureError(str(error), "json-malformed") from None
-    return _object(document, "the file")
-
-
-def parse_fixture(data: bytes) -> Fixture:
-    """Read one fixture.
-
-    Raises:
-        FixtureError: The bytes are not JSON, or the JSON is not a fixture.
-    """
-    top = read_document(data)
-    match = _object(top.get("request_match"), "request_match")
-    key = FixtureKey(_str(match, "model", "request_match"), _str(match, "prompt_hash", "request_match"))
-    if not is_digest(key.prompt_hash):
-        raise FixtureError("request_match.prompt_hash: expected 64 lower-case hex digits", "hash-spelling")
-    answers = [_answer(top, "")]
-    answers += [_answer(_object(item, at), f"{at}.") for item, at in _located(top.get("then"), "then")]
-    return Fixture(
-        key, tuple(answers), _request(top.get("request"), key), _optional_object(top.get("meta"), "meta")
-    )
-
-
-def render_fixture(fixture: Fixture) -> bytes:
-    """The bytes of a fixture, in the one form in which this project writes it."""
-    first, *then = fixture.answers
-    document: dict[str, Any] = {"request_match": fixture.key._asdict()}
-    if fixture.request is not None:
-        document["request"] = fixture.request.to_dict()
-    document |= _rendered_answer(first)
-    if then:
-        document["then"] = [
-            _rendered_answer(answer) | ({} if answer.meta is None else {"meta": answer.meta})
-            for answer in then
-        ]
-    if fixture.meta is not None:
-        document["meta"] = fixture.meta
-    return render_document(document)
-
-
-def render_document(document: dict[str, Any]) -> bytes:
-    """A file of a store as it is written: so that a person can review it in a diff."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def _rendered_answer(answer: Answer) -> dict[str, Any]:
-    response: dict[str, Any] = {"text": answer.text}
-    if answer.parsed_json is not None:
-        response["parsed_json"] = answer.parsed_json
-    if answer.model is not None:
-        response["model"] = answer.model
-    if answer.usage is not None:
-        response["usage"] = answer.usage.to_dict()
-    if answer.finish_reason is not None:
-        response["finish_reason"] = answer.finish_reason
-    if answer.tool_calls:
-        response["tool_calls"] = [call.to_dict() for call in answer.tool_calls]
-    if answer.reasoning is not None:
-        response["reasoning"] = answer.reasoning
-    rendered: dict[str, Any] = {"response": response}
-    if answer.wire is not None:
-        rendered["wire"] = answer.wire
-    elif answer.stream:
-        rendered["stream"] = [_rendered_chunk(timed) for timed in answer.stream]
-    return rendered
-
-
-def _rendered_chunk(timed: TimedChunk) -> dict[str, Any]:
-    rendered: dict[str, Any] = {"at_ms": timed.at_ms, "delta": timed.chunk.delta}
-    if timed.chunk.finish_reason is not None:
-        rendered["finish_reason"] = timed.chunk.finish_reason
-    if timed.chunk.tool_calls:
-        rendered["tool_calls"] = [piece.to_dict() for piece in timed.chunk.tool_calls]
-    if timed.chunk.reasoning is not None:
-        rendered["reasoning"] = timed.chunk.reasoning
-    return rendered
-
-
-def _request(value: JsonValue, key: FixtureKey) -> LlmRequest | None:
-    if value is None:
-        return None
-    request = _object(value, "request")
-    if not request.keys() <= REQUEST_FIELDS:
-        raise FixtureError("request: has a field that is no part of the key")
-    try:
-        return LlmRequest.from_dict({"model": key.model, **request})
-    except InvalidRequest as error:
-        raise FixtureError(f"request: {error.field}: {error.reason}") from None
-
-
-def _answer(holder: Mapping[str, JsonValue], where: str) -> Answer:
-    response = _object(holder.get("response"), f"{where}response")
-    inside = f"{where}response"
-    return Answer(
-        text=_str(response, "text", inside),
-        parsed_json=response.get("parsed_json"),
-        model=_optional_str(response, "model", inside),
-        usage=_usage(response.get("usage"), f"{inside}.usage"),
-        finish_reason=_optional_str(response, "finish_reason", inside),
-        tool_calls=_tool_calls(response.get("tool_calls"), f"{inside}.tool_calls"),
-        reasoning=_optional_str(response, "reasoning", inside),
-        stream=_stream(holder.get("stream"), f"{where}stream"),
-        wire=_optional_object(holder.get("wire"), f"{where}wire"),
-        meta=_optional_object(holder.get("meta"), f"{where}meta") if where else None,
-    )
-
-
-def _usage(value: JsonValue, where: str) -> TokenUsage | None:
-    if value is None:
-        return None
-    return _made(TokenUsage, _known(value, _COUNTS, where), where)
-
-
-def _tool_calls(value: JsonValue, where: str) -> tuple[ToolCall, ...]:
-    if value is None:
-        return ()
-    return tuple(_made(ToolCall, _known(item, _CALL, at), at) for item, at in _located(value, where))
-
-
-def _stream(value: JsonValue, where: str) -> tuple[TimedChunk, ...]:
-    if value is None:
-        return ()
-    chunks = []
-    for item, at in _located(value, where):
-        chunk = _object(item, at)
-        at_ms = chunk.get("at_ms")
-        if not isinstance(at_ms, int | float) or isinstance(at_ms, bool) or at_ms < 0:
-            raise FixtureError(f"{at}.at_ms: expected a time in milliseconds")
-        pieces = tuple(
-            _made(ToolCallDelta, _known(piece, _PIECE, piece_at), piece_at)
-            for piece, piece_at in _located(chunk.get("tool_calls"), f"{at}.tool_calls")
-        )
-        chunks.append(
-            TimedChunk(
-                at_ms,
-                StreamChunk(
-                    _str(chunk, "delta", at),
-                    _optional_str(chunk, "finish_reason", at),
-                    pieces,
-                    _optional_str(chunk, "reasoning", at),
-                ),
-            )
-        )
-    return tuple(chunks)
-
-
-_T = TypeVar("_T")
-
-
-def _made(kind: Callable[..., _T], values: Mapping[str, JsonValue], where: str) -> _T:
-    try:
-        return kind(**values)
-    except InvalidRequest as error:
-        raise FixtureError(f"{where}.{error.field}: {error.reason}") from None
-    except TypeError:
-        raise FixtureError(f"{where}: lacks a field") from None
-
-
-def _object(value: JsonValue, where: str) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise FixtureError(f"{where}: expected an object")
-    return value
-
-
-def _known(value: JsonValue, names: tuple[str, ...], where: str) -> dict[str, JsonValue]:
-    """The fields we know; null counts as absent, and what is unknown is ignored."""
-    holder = _object(value, where)
-    return {name: holder[name] for name in names if holder.get(name) is not None}
-
-
-def _optional_object(value: JsonValue, where: str) -> dict[str, JsonValue] | None:
-    return None if value is None else _object(value, where)
-
-
-def _located(value: JsonValue, where: str) -> list[tuple[JsonValue, str]]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise FixtureError(f"{where}: expected a list")
-    return [(item, f"{where}[{i}]") for i, item in enumerate(value)]
-
-
-def _str(holder: Mapping[str, JsonValue], name: str, where: str) -> str:
-    value = holder.get(name)
-    if not isinstance(value, str):
-        raise FixtureError(f"{where}.{name}: expected text")
-    return value
-
-
-def _optional_str(holder: Mapping[str, JsonValue], name: str, where: str) -> str | None:
-    value = holder.get(name)
-    if value is not None and not isinstance(value, str):
-        raise FixtureError(f"{where}.{name}: expected text")
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.fixture import FixtureError, parse_fixture
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.index import Row
 
 __all__ = [

@@ -21,7 +21,7 @@ from cortex_replay.store.changes import (
 )
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture import FixtureError
+from cortex_replay.store.fixture_json import FixtureError
 from cortex_replay.store.index import FixtureRow, Row
 from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
 from cortex_replay.store.marks import user_marker

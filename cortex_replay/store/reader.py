@@ -20,7 +20,8 @@ from cortex_replay.store.check import (
 )
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import Fixture, FixtureKey, parse_fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
+from cortex_replay.store.fixture_json import parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted

@@ -18,7 +18,7 @@ from cortex_replay.store import trust
 from cortex_replay.store.check import Progress
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture import FixtureError
+from cortex_replay.store.fixture_json import FixtureError
 from cortex_replay.store.index import (
     ExchangeRow,
     FixtureRow,

@@ -20,7 +20,8 @@ from cortex_replay.store.changes import (
 from cortex_replay.store.check import Progress, check_store, read_exchange
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
-from cortex_replay.store.fixture import Fixture, FixtureError, FixtureKey, parse_fixture, render_fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
 from cortex_replay.store.index import ExchangeRow
 from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter

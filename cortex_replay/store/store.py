@@ -23,7 +23,8 @@ from cortex_replay.store.changes import (
 from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
-from cortex_replay.store.fixture import Fixture, FixtureKey, render_fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, abandoned_in

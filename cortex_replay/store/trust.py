@@ -21,17 +21,19 @@ is parsed and served.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Final
 
-from cortex_replay.canonical import KEY_VERSION, JsonValue, compact
-from cortex_replay.errors import Finding, LlmError, ResponseParse
+from cortex_replay.canonical import KEY_VERSION
+from cortex_replay.errors import Finding
 from cortex_replay.hashing import are_digests, blake3_hex, is_digest
 from cortex_replay.store import hints
+from cortex_replay.store.answers import answer_problem
 from cortex_replay.store.exchange import Exchange, parse_exchange
-from cortex_replay.store.fixture import Answer, Fixture, FixtureError, FixtureKey, parse_fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.index import (
     FORMAT_VERSION,
     ExchangeRow,
@@ -50,8 +52,6 @@ from cortex_replay.store.paths import (
     path_problem,
     shown,
 )
-from cortex_replay.strict_json import JsonError, loads
-from cortex_replay.types import ToolCall, ToolCallDelta
 
 __all__ = [
     "MAX_FIXTURE_BYTES",
@@ -251,8 +251,7 @@ def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
             reason = f"its stored request hashes to {actual}, not to its key {fixture.key.prompt_hash}"
             raise Untrusted(Finding("request-mismatch", row.path, reason, hints.REKEY))
     for number, answer in enumerate(fixture.answers, start=1):
-        problem = _answer_problem(answer, fixture.key.model)
-        if problem:
+        if problem := answer_problem(answer, fixture.key.model):
             code, reason = problem
             raise Untrusted(Finding(code, row.path, f"answer {number}: {reason}"))
     return fixture
@@ -287,62 +286,3 @@ def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]
 
 def _duplicate_key(path: str, earlier: str) -> Finding:
     return Finding("key-duplicate", shown(path), f"has the key of {shown(earlier)}")
-
-
-def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
-    from cortex_replay.wire.recording import decode_recording  # noqa: PLC0415 - most stores need no codec
-
-    try:
-        decoded = decode_recording(wire, asked_model)
-    except LlmError as error:
-        # By its kind only: the message may be the provider's own words, and those are content.
-        reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__
-        return "wire-undecodable", f"its wire cannot be decoded ({reason})"
-    kept: list[tuple[str, object, object]] = [
-        ("text", answer.text, decoded.text),
-        ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
-        ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
-    ]
-    kept += [
-        (name, getattr(answer, name), getattr(decoded, name))
-        for name in ("model", "usage", "reasoning")
-        if getattr(answer, name) is not None
-    ]
-    if answer.parsed_json is not None and _parsed(decoded.text) != compact(answer.parsed_json):
-        return "wire-mismatch", "the parsed_json of its response is not the text of its wire"
-    for name, stored, on_the_wire in kept:
-        if stored != on_the_wire:
-            return "wire-mismatch", f"the {name} of its response is not what its wire says"
-    return None
-
-
-def _parsed(text: str) -> str | None:
-    try:
-        return compact(loads(text.encode()))
-    except JsonError:
-        return None
-
-
-def _calls(calls: Iterable[ToolCall]) -> list[str]:
-    # As text, because Python takes 1, 1.0 and true for equal.
-    return [compact(call.to_dict()) for call in calls]
-
-
-def _answer_problem(answer: Answer, asked_model: str) -> tuple[str, str] | None:
-    if answer.wire is not None:
-        return _wire_problem(answer.wire, answer, asked_model)
-    if not answer.stream:
-        return None
-    chunks = [timed.chunk for timed in answer.stream]
-    if "".join(chunk.delta for chunk in chunks) != answer.text:
-        return "stream-mismatch", "the deltas of its stream are not its text"
-    pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
-    if _calls(ToolCallDelta.join(pieces)) != _calls(answer.tool_calls):
-        return "stream-mismatch", "the tool calls of its stream are not those of its response"
-    if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
-        return "stream-mismatch", "the reasoning in its stream is not that of its response"
-    if answer.finish_reason is not None and chunks[-1].finish_reason != answer.finish_reason:
-        return "stream-mismatch", "its stream ends for another reason than its response"
-    if any(chunk.finish_reason is not None for chunk in chunks[:-1]):
-        return "stream-mismatch", "a chunk before the last ends its stream"
-    return None

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from cortex_replay import Store
 from cortex_replay.cli.main import main
-from cortex_replay.store.fixture import Answer, render_fixture
+from cortex_replay.store.fixture import Answer
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.journal import Journal, render_journal
 from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of

@@ -20,7 +20,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.render import reply_of_wire
 from cortex_replay.store import FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
-from cortex_replay.store.fixture import FixtureError
+from cortex_replay.store.fixture_json import FixtureError
 from tests.gateway.conftest import gateway_over
 
 ASKED: dict[str, JsonValue] = {

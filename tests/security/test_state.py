@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from cortex_replay import Answer, Store, StoreIo, blake3_hex
 from cortex_replay.cli.main import main
 from cortex_replay.engine.claims import FileClaims
-from cortex_replay.store.fixture import render_fixture
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.journal import Journal, parse_journal, render_journal
 from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of

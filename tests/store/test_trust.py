@@ -16,7 +16,8 @@ from cortex_replay import (
     TokenUsage,
     blake3_hex,
 )
-from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk, render_fixture
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Final
 
 from cortex_replay import Store, StoreIo, blake3_hex
-from cortex_replay.store.fixture import render_fixture
+from cortex_replay.store.fixture_json import render_fixture
 from tests.torture.faults import Fault, FaultySystem
 from tests.torture.plans import BASE, Op, fixture, perform, sound_answers
 from tests.torture.shim import CHANGING, Hook, IndexSyncFails, Killer, hooked, in_child

@@ -1,0 +1,73 @@
+"""T9 and T10 of :mod:`.trust`: an answer says the same in each form in which it is stored. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.errors import LlmError, ResponseParse
+from cortex_replay.store.fixture import Answer
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types import ToolCall, ToolCallDelta
+
+__all__ = ["answer_problem"]
+
+
+def answer_problem(answer: Answer, asked_model: str) -> tuple[str, str] | None:
+    """Why an answer to a request for a model is not trusted: the code of a finding, and the reason."""
+    if answer.wire is not None:
+        return _wire_problem(answer.wire, answer, asked_model)
+    if not answer.stream:
+        return None
+    chunks = [timed.chunk for timed in answer.stream]
+    if "".join(chunk.delta for chunk in chunks) != answer.text:
+        return "stream-mismatch", "the deltas of its stream are not its text"
+    pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
+    if _calls(ToolCallDelta.join(pieces)) != _calls(answer.tool_calls):
+        return "stream-mismatch", "the tool calls of its stream are not those of its response"
+    if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
+        return "stream-mismatch", "the reasoning in its stream is not that of its response"
+    if answer.finish_reason is not None and chunks[-1].finish_reason != answer.finish_reason:
+        return "stream-mismatch", "its stream ends for another reason than its response"
+    if any(chunk.finish_reason is not None for chunk in chunks[:-1]):
+        return "stream-mismatch", "a chunk before the last ends its stream"
+    return None
+
+
+def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: str) -> tuple[str, str] | None:
+    from cortex_replay.wire.recording import decode_recording  # noqa: PLC0415 - most stores need no codec
+
+    try:
+        decoded = decode_recording(wire, asked_model)
+    except LlmError as error:
+        # By its kind only: the message may be the provider's own words, and those are content.
+        reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__
+        return "wire-undecodable", f"its wire cannot be decoded ({reason})"
+    kept: list[tuple[str, object, object]] = [
+        ("text", answer.text, decoded.text),
+        ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
+        ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
+    ]
+    kept += [
+        (name, getattr(answer, name), getattr(decoded, name))
+        for name in ("model", "usage", "reasoning")
+        if getattr(answer, name) is not None
+    ]
+    if answer.parsed_json is not None and _canonical(decoded.text) != compact(answer.parsed_json):
+        return "wire-mismatch", "the parsed_json of its response is not the text of its wire"
+    for name, stored, on_the_wire in kept:
+        if stored != on_the_wire:
+            return "wire-mismatch", f"the {name} of its response is not what its wire says"
+    return None
+
+
+def _canonical(text: str) -> str | None:
+    try:
+        return compact(loads(text.encode()))
+    except JsonError:
+        return None
+
+
+def _calls(calls: Iterable[ToolCall]) -> list[str]:
+    # As text, because Python takes 1, 1.0 and true for equal.
+    return [compact(call.to_dict()) for call in calls]
