@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue
@@ -19,13 +19,7 @@ from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture_json import (
-    FixtureError,
-    parse_fixture,
-    read_document,
-    render_document,
-    render_fixture,
-)
+from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
 
 __all__ = ["StoreDoor", "clean_wire", "redaction_entries"]
 
@@ -55,12 +49,12 @@ class StoreDoor:
             RecordingRefused: A secret could not be cut out of it. Nothing was written.
         """
         self.learn()
-        fixture = self._clean_fixture(fixture)
+        clean = self._clean_fixture(fixture)
         if overwrite:
-            self._store.replace(fixture)
+            self._store.replace(clean)
         else:
-            self._store.add(fixture, keep_existing=True)
-        return fixture
+            self._store.add(clean, keep_existing=True)
+        return clean.fixture
 
     def stage_exchange(self, exchange: Exchange, *, overwrite: bool) -> Exchange:
         """Stage an exchange; gives it as it is stored.
@@ -105,20 +99,20 @@ class StoreDoor:
         }
         self._refuse(read)
 
-    def _clean_fixture(self, fixture: Fixture) -> Fixture:
-        document = read_document(render_fixture(fixture))
+    def _clean_fixture(self, fixture: Fixture) -> RenderedFixture:
+        rendered = RenderedFixture.of(fixture)
+        document = read_document(rendered.data)
         key = document.pop(_KEY)
         self._refuse({_KEY: key})
         clean, hits = self._redactor.document(document)
         if clean is document:  # nothing was found
-            return fixture
+            return rendered
         self._refuse(clean)
         assert isinstance(clean, dict)  # noqa: S101 - as it was
         where = "recording" if clean.get("request") == document.get("request") else "request"
-        written: dict[str, Any] = {_KEY: key, **clean}
-        noted = _noted(clean.get("meta"), redaction_entries(where, hits))
+        meta = _noted(clean.get("meta"), redaction_entries(where, hits))
         try:
-            return parse_fixture(render_document({**written, "meta": noted}))
+            return RenderedFixture.of(fixture_in({_KEY: key, **clean, "meta": meta}))
         except FixtureError as error:
             raise RecordingRefused([f"a place that it cannot be cut out of ({error})"]) from None
 

@@ -24,7 +24,7 @@ from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
-from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.fixture_json import RenderedFixture
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, abandoned_in
@@ -82,7 +82,7 @@ class Store(StoreReader):
         """
         return _NormalisedView.of(self, self.key_rules.with_normalisers(further))
 
-    def add(self, fixture: Fixture, *, keep_existing: bool = False) -> str:
+    def add(self, fixture: Fixture | RenderedFixture, *, keep_existing: bool = False) -> str:
         """Stage a new fixture; gives the path it will have.
 
         The same answers again, or fewer of them, are a no-op when they are committed, and more of them
@@ -95,7 +95,7 @@ class Store(StoreReader):
         """
         return self._stage(fixture, overwrite=False, keep_existing=keep_existing)
 
-    def replace(self, fixture: Fixture) -> str:
+    def replace(self, fixture: Fixture | RenderedFixture) -> str:
         """Stage a fixture that takes the place of whatever its key has; gives its path.
 
         If that says the same already (text, parsed JSON, tool calls, finish reason), the stored file
@@ -190,9 +190,13 @@ class Store(StoreReader):
         self._writer = StoreWriter(self._source, self.layout)
         self._writing = threading.Lock()
 
-    def _stage(self, fixture: Fixture, *, overwrite: bool, keep_existing: bool = False) -> str:
-        data = render_fixture(fixture)
-        row = new_row(self.layout, fixture.key, data)
+    def _stage(
+        self, fixture: Fixture | RenderedFixture, *, overwrite: bool, keep_existing: bool = False
+    ) -> str:
+        if isinstance(fixture, Fixture):
+            fixture = RenderedFixture.of(fixture)
+        data = fixture.data
+        row = new_row(self.layout, fixture.fixture.key, data)
         try:
             # Whatever is written must be readable, by the same rules.
             essence = essence_of(trust_fixture(row, data))
