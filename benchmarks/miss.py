@@ -12,7 +12,7 @@ from benchmarks.data import usual_fixtures, write_store
 from benchmarks.measure import cpu_of, say, smallest
 from benchmarks.table import Goal, Row
 from cortex_replay import LlmRequest, Store
-from cortex_replay.misses.explanation import explained
+from cortex_replay.misses.explanation import explain_miss
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.fixture import Fixture
 
@@ -67,7 +67,7 @@ def _explained(root: Path, asked: LlmRequest, recorded: LlmRequest) -> float:
     key = store.key(asked)
     redactor = Redactor()
     texts: list[str] = []
-    taken = cpu_of(lambda: texts.append(explained(store, asked, key, _HOW, redactor)))
+    taken = cpu_of(lambda: texts.append(explain_miss(store, asked, key, _HOW, redactor)))
     if store.path(*store.key(recorded)) not in texts[0]:
         raise RuntimeError("another recording was found")
     return taken

@@ -19,7 +19,7 @@ from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.store.git import find_top
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.merge_driver import install_driver
-from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, shown
+from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 from cortex_replay.types import LlmRequest
 
 __all__ = ["init_command"]
@@ -161,7 +161,7 @@ def _project(root: Path) -> tuple[Path, str]:
     top = find_top(existing.resolve()) or existing.resolve()
     below = os.path.relpath(root.absolute().resolve(), top)
     if UNPRINTABLE.search(below):
-        raise InvalidRequest("store", f"{shown(below)} holds a character that cannot be printed; rename it")
+        raise InvalidRequest("store", f"{escape(below)} holds a character that cannot be printed; rename it")
     return top, below.replace(os.sep, "/")
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from cortex_replay import disk
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.journal import STATE_FOLDER
-from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, shown
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, escape
 
 __all__ = ["NewFile", "add_lines", "new_file", "refuse_unsafe_store", "render_hooks"]
 
@@ -57,10 +57,10 @@ def refuse_unsafe_store(root: Path) -> None:
     _refuse_link_to(existing)
     if existing == root.absolute():
         if os.path.lexists(root / INDEX_NAME):
-            raise StoreIo(f"{shown(str(root / INDEX_NAME))} is there already; nothing was written")
+            raise StoreIo(f"{escape(str(root / INDEX_NAME))} is there already; nothing was written")
         if (root / NESTED_FOLDER).is_dir() and any((root / NESTED_FOLDER).iterdir()):
             raise StoreIo(
-                f"{shown(str(root / NESTED_FOLDER))} holds files that no index lists; nothing was written. "
+                f"{escape(str(root / NESTED_FOLDER))} holds files that no index lists; nothing was written. "
                 "Look at them, then remove them, or name another store"
             )
         for name in (NESTED_FOLDER, STATE_FOLDER):
@@ -75,7 +75,7 @@ def new_file(path: Path, text: str) -> NewFile:
         StoreIo: It is.
     """
     if os.path.lexists(path):
-        raise StoreIo(f"{shown(str(path))} is there already; nothing was written")
+        raise StoreIo(f"{escape(str(path))} is there already; nothing was written")
     return NewFile(path, text.encode())
 
 
@@ -90,7 +90,7 @@ def add_lines(path: Path, lines: Iterable[str]) -> NewFile | None:
         facts = path.lstat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_BYTES:
             what = "a plain file" if not stat.S_ISREG(facts.st_mode) else f"smaller than {_MAX_BYTES} bytes"
-            raise StoreIo(f"{shown(str(path))} is not {what}, so no lines can be added; nothing was written")
+            raise StoreIo(f"{escape(str(path))} is not {what}, so no lines can be added; nothing was written")
         with disk.Folder.reach(path.parent) as folder:
             present, mode = folder.read(path.name), stat.S_IMODE(facts.st_mode)
     known = present.splitlines()
@@ -126,7 +126,7 @@ def _refuse_link_to(folder: Path) -> None:
         if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
             raise
         raise StoreIo(
-            f"{shown(str(folder))} is no folder, or one behind a link; nothing was written"
+            f"{escape(str(folder))} is no folder, or one behind a link; nothing was written"
         ) from None
 
 
@@ -136,4 +136,4 @@ def _refuse_links_below(folder: Path) -> None:
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             if (path := Path(place, name)).is_symlink():
-                raise StoreIo(f"{shown(str(path))} is a link; nothing was written")
+                raise StoreIo(f"{escape(str(path))} is a link; nothing was written")

@@ -11,7 +11,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.index import Index, render_index
-from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicted
+from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicts
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["merge_driver_command"]
@@ -43,7 +43,7 @@ def merge_driver_command(ctx: click.Context, base: Path, ours: Path, theirs: Pat
     """
     indexes = [_read(path) for path in (base, ours, theirs)]
     merged, conflicts = merge_indexes(*indexes)
-    text = render_conflicted(merged, conflicts) if conflicts else render_index(merged)
+    text = render_conflicts(merged, conflicts) if conflicts else render_index(merged)
     disk.write_file(ours, text.encode())
     for conflict in conflicts:
         _show(conflict, name)

@@ -10,7 +10,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
 from cortex_replay.store import Store
-from cortex_replay.store.prune import PrunePlan, Wanted, parse_age, plan_prune, read_unused
+from cortex_replay.store.prune import PruneCriteria, PrunePlan, parse_age, plan_prune, read_unused
 
 __all__ = ["prune_command"]
 
@@ -61,7 +61,7 @@ def prune_command(
 ) -> None:
     """Remove fixtures: print the plan, then act. The index goes first, the files after it."""
     try:
-        wanted = Wanted(
+        criteria = PruneCriteria(
             read_unused(report.read_bytes() for report in reports) if reports else None,
             model,
             pattern,
@@ -69,11 +69,11 @@ def prune_command(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if wanted.is_empty:
+    if criteria.is_empty:
         raise click.UsageError("say what is to go: --unused-from, --model, --path or --older-than")
     with output.progress_bar("reading") as progress:
         opened = Store.open(the_store(ctx, store), progress=progress)
-    plan = plan_prune(opened, wanted)
+    plan = plan_prune(opened, criteria)
     with output.even_if_nobody_reads():
         if as_json:
             output.print_json(_as_json(plan, dry_run=dry_run))

@@ -15,11 +15,11 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import index_at
+from cortex_replay.store.git_staging import check_staged
 from cortex_replay.store.index import Row
 from cortex_replay.store.merge import IndexComparison, compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
-from cortex_replay.store.staged import check_staged
-from cortex_replay.store.staging import Abandoned, abandoned_in
+from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import state_problem
 
 __all__ = ["verify_command"]
@@ -85,7 +85,7 @@ def verify_command(
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
     since = compare_indexes(index_at(root, base), report.index) if base else None
-    left = abandoned_in(source)
+    left = find_abandoned(source)
     if mended := mend_driver(root):
         output.talk(output.escaped(mended))
     if as_json:

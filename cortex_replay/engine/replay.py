@@ -123,10 +123,10 @@ class ReplayAdapter(LlmAdapter):
     def _missed(self, key: FixtureKey, request: LlmRequest, *, exhausted: bool) -> NoFixture:
         if not self._explains:
             return NoFixture(*key, exhausted)
-        from cortex_replay.misses.explanation import explained  # noqa: PLC0415 - most replays miss nothing
+        from cortex_replay.misses.explanation import explain_miss  # noqa: PLC0415 - most replays miss nothing
 
         try:
-            explanation = explained(self._store, request, key, HOW_TO_RECORD)
+            explanation = explain_miss(self._store, request, key, HOW_TO_RECORD)
         except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
             explanation = ""
         return NoFixture(*key, exhausted, explanation)

@@ -19,7 +19,7 @@ import orjson
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.types import LlmRequest
 
-__all__ = ["MISSING", "Difference", "Hunk", "differences", "hunks", "plain_form", "visible"]
+__all__ = ["MISSING", "Difference", "Hunk", "differences", "escape_text", "hunks", "plain_form"]
 
 MISSING: Final = object()
 """What stands for a part that one of the two does not have; ``None`` is a value."""
@@ -50,9 +50,9 @@ class Difference:
     def __str__(self) -> str:
         before, after = self.recorded, self.asked
         if isinstance(before, str) and isinstance(after, str) and max(len(before), len(after)) > _SHORT:
-            return f"{visible(self.part)}: {_word_diff(before, after)}"
-        show = ascii if _look_alike(before, after) else _shown
-        return f"{visible(self.part)}: {show(before)} → {show(after)}"
+            return f"{escape_text(self.part)}: {_word_diff(before, after)}"
+        show = ascii if _are_lookalikes(before, after) else _quote
+        return f"{escape_text(self.part)}: {show(before)} → {show(after)}"
 
 
 class Hunk(NamedTuple):
@@ -73,26 +73,26 @@ def differences(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterat
     """Every part in which two plain forms differ; parameters come last."""
     for name in dict.fromkeys([*_FIRST, *recorded, *asked]):
         before, after = recorded.get(name), asked.get(name)
-        if _same(before, after):
+        if _are_same(before, after):
             continue
         if name == "tools":
-            yield from _in_tools(before or [], after or [])
+            yield from _tool_differences(before or [], after or [])
         elif name == "messages":
-            yield from _in_messages(before or [], after or [])
+            yield from _conversation_differences(before or [], after or [])
         else:
-            yield from _within(name, _or_missing(before), _or_missing(after))
+            yield from _value_differences(name, _or_missing(before), _or_missing(after))
 
 
 def _or_missing(value: object) -> object:
     return MISSING if value is None else value  # a parameter that is null was not given
 
 
-def _in_tools(before: list[Any], after: list[Any]) -> Iterator[Difference]:
+def _tool_differences(before: list[Any], after: list[Any]) -> Iterator[Difference]:
     old, new = _by_name(before), _by_name(after)
     for name, (_, tool) in new.items():
         there = old.get(name, (0, MISSING))[1]
-        if not _same(there, tool):
-            yield from _within(f"tool {name}", there, tool, joint=", ")
+        if not _are_same(there, tool):
+            yield from _value_differences(f"tool {name}", there, tool, joint=", ")
     for name, (_, tool) in old.items():
         if name not in new:
             yield Difference(f"tool {name}", tool, MISSING)
@@ -112,13 +112,13 @@ def _by_name(tools: list[Any]) -> dict[str, tuple[int, object]]:
     return named
 
 
-def _in_messages(before: list[Any], after: list[Any]) -> Iterator[Difference]:
+def _conversation_differences(before: list[Any], after: list[Any]) -> Iterator[Difference]:
     for kind, i1, i2, j1, j2 in _opcodes(list(map(compact, before)), list(map(compact, after))):
         if kind == "equal":
             continue
         both = min(i2 - i1, j2 - j1)
         for i, j in zip(range(i1, i1 + both), range(j1, j1 + both), strict=True):
-            yield from _in_message(_message(j, after[j]), before[i], after[j])
+            yield from _message_differences(_message(j, after[j]), before[i], after[j])
         for i in range(i1 + both, i2):
             yield Difference(_message(i, before[i]), _only_text(before[i]), MISSING)
         for j in range(j1 + both, j2):
@@ -134,13 +134,13 @@ def _only_text(message: Mapping[str, Any]) -> object:
     return message["content"] if len(message) == 2 else message
 
 
-def _in_message(where: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Difference]:
+def _message_differences(where: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Difference]:
     is_said_twice = all(_texts(message) == message["content"] for message in (before, after))
     for name in dict.fromkeys([*before, *after]):
         one, other = before.get(name, MISSING), after.get(name, MISSING)
-        if _same(one, other) or (name == "content" and is_said_twice):
+        if _are_same(one, other) or (name == "content" and is_said_twice):
             continue
-        yield from _within(where if name == "content" else f"{where}, {name}", one, other)
+        yield from _value_differences(where if name == "content" else f"{where}, {name}", one, other)
 
 
 def _texts(message: Mapping[str, Any]) -> str | None:
@@ -149,47 +149,47 @@ def _texts(message: Mapping[str, Any]) -> str | None:
     return "".join(text for text in texts if isinstance(text, str)) if any(texts) else None
 
 
-def _within(where: str, before: object, after: object, joint: str = ".") -> Iterator[Difference]:
+def _value_differences(where: str, before: object, after: object, joint: str = ".") -> Iterator[Difference]:
     if isinstance(before, list) and isinstance(after, list):
         for i in range(max(len(before), len(after))):
             one = before[i] if i < len(before) else MISSING
             other = after[i] if i < len(after) else MISSING
-            if not _same(one, other):
-                yield from _within(f"{where}[{i}]", one, other)
+            if not _are_same(one, other):
+                yield from _value_differences(f"{where}[{i}]", one, other)
     elif isinstance(before, dict) and isinstance(after, dict):
         for name in dict.fromkeys([*before, *after]):
             one, other = before.get(name, MISSING), after.get(name, MISSING)
-            if not _same(one, other):
-                yield from _within(f"{where}{joint}{name}", one, other)
+            if not _are_same(one, other):
+                yield from _value_differences(f"{where}{joint}{name}", one, other)
     else:
         yield Difference(where, before, after)
 
 
-def _same(before: Any, after: Any) -> bool:
+def _are_same(before: Any, after: Any) -> bool:
     """As the key sees it."""
     if before is MISSING or after is MISSING:
         return before is after
     return compact(before) == compact(after)
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     if value is MISSING:
         return "nothing"
     if isinstance(value, str):
         text = value if len(value) <= _SHORT else f"{value[: _SHORT - 1]}…"
         return repr(text)
-    text = visible(orjson.dumps(value).decode())
+    text = escape_text(orjson.dumps(value).decode())
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
-def _look_alike(before: object, after: object) -> bool:
+def _are_lookalikes(before: object, after: object) -> bool:
     """Whether two texts differ in what nobody sees: an accent of its own, or not."""
     if not isinstance(before, str) or not isinstance(after, str):
         return False
     return unicodedata.normalize("NFC", before) == unicodedata.normalize("NFC", after)
 
 
-def visible(text: str) -> str:
+def escape_text(text: str) -> str:
     """A text on one line, with every character that a terminal would obey spelled out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -201,23 +201,23 @@ def _word_diff(before: str, after: str) -> str:
     """
     found = hunks(before, after)
     first = found[0].start
-    begin = _left(before, first)
-    pieces = ["… " if begin else "", visible(before[begin:first])]
+    begin = _context_start(before, first)
+    pieces = ["… " if begin else "", escape_text(before[begin:first])]
     at = first
     for hunk in found[:_MOST_HUNKS]:
         between = before[at : hunk.start]
         if len(between) > 2 * _CONTEXT:
             between = f"{between[:_CONTEXT]} … {between[-_CONTEXT:]}"
-        pieces += [visible(between), _marked(hunk)]
+        pieces += [escape_text(between), _mark_hunk(hunk)]
         at = hunk.end
-    end = _right(before, at)
-    pieces += [visible(before[at:end]), " …" if end < len(before) else ""]
+    end = _context_end(before, at)
+    pieces += [escape_text(before[at:end]), " …" if end < len(before) else ""]
     more = len(found) - _MOST_HUNKS
     return "".join([*pieces, f" (and {more} more)" if more > 0 else ""])
 
 
-def _marked(hunk: Hunk) -> str:
-    spell = ascii if _look_alike(hunk.before, hunk.after) else visible
+def _mark_hunk(hunk: Hunk) -> str:
+    spell = ascii if _are_lookalikes(hunk.before, hunk.after) else escape_text
     old, new = spell(_cut(hunk.before)), spell(_cut(hunk.after))
     return (f"[-{old}-]" if hunk.before else "") + (f"{{+{new}+}}" if hunk.after else "")
 
@@ -226,14 +226,14 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-def _left(text: str, at: int) -> int:
+def _context_start(text: str, at: int) -> int:
     """Where the context before a place begins, at a word if there is one."""
     begin = max(0, at - _CONTEXT)
     space = text.find(" ", begin, at) + 1
     return space if begin and space else begin
 
 
-def _right(text: str, at: int) -> int:
+def _context_end(text: str, at: int) -> int:
     end = min(len(text), at + _CONTEXT)
     space = text.rfind(" ", at + 1, end)
     return space if end < len(text) and space > 0 else end

@@ -11,21 +11,31 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.misses.differences import differences, plain_form, visible
+from cortex_replay.misses.differences import differences, escape_text, plain_form
 from cortex_replay.misses.nearest import nearest_fixture
-from cortex_replay.misses.suggestions import KINDS, suggested_normalisers, toml_line
+from cortex_replay.misses.suggestions import KINDS, suggest_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
-__all__ = ["explained", "explained_exhaustion", "redactor_of"]
+__all__ = [
+    "MISS_STATUS",
+    "explain_exhaustion",
+    "explain_miss",
+    "explain_opaque_miss",
+    "explain_other_way",
+    "store_redactor",
+]
+
+MISS_STATUS: Final = 424
+"""Of a miss over HTTP: a status that no SDK tries again, and that no provider uses for something else."""
 
 _MOST_DIFFERENCES: Final = 10
 
 
-def explained(
+def explain_miss(
     store: Store, request: LlmRequest, key: FixtureKey, how_to_record: str, redactor: Redactor | None = None
 ) -> str:
     """Why a request has no answer, in at most about 25 lines.
@@ -37,25 +47,36 @@ def explained(
         how_to_record: The command, or the words, for the last line.
         redactor: What cuts secrets out; by default those of the environment and of the store's configuration.
     """
-    if key in store or store.has_failures(*key):
-        return explained_exhaustion(key, how_to_record)
-    redactor = redactor_of(store) if redactor is None else redactor
-    return "\n".join(
-        [
-            f"cortex-replay: nothing is recorded for {_named(key)}.",
-            *_about_nearest(store, request, redactor),
-            f"To record it: {how_to_record}",
-        ]
-    )
+    try:
+        if key in store or store.has_failures(*key):
+            return explain_exhaustion(key, how_to_record)
+        redactor = store_redactor(store) if redactor is None else redactor
+        about = list(_nearest_lines(store, request, redactor))
+    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
+        about = []
+    what = f"cortex-replay: nothing is recorded for {_key_name(key)}."
+    return "\n".join([what, *about, f"To record it: {how_to_record}"])
 
 
-def explained_exhaustion(key: FixtureKey, how_to_record: str) -> str:
+def explain_exhaustion(key: FixtureKey, how_to_record: str) -> str:
     """Every answer of a key was given."""
-    what = f"every answer that is recorded for {_named(key)} was given already."
+    what = f"every answer that is recorded for {_key_name(key)} was given already."
     return f"cortex-replay: {what}\nTo record another: {how_to_record}"
 
 
-def redactor_of(store: Store) -> Redactor:
+def explain_other_way(key: FixtureKey, how_to_record: str) -> str:
+    """A request for several answers at once, asked in another way than it was recorded in."""
+    what = f"{_key_name(key)} asks for several answers at once, and was recorded"
+    return f"cortex-replay: {what} streamed or not, or over another API.\nTo record it: {how_to_record}"
+
+
+def explain_opaque_miss(request: dict[str, JsonValue], key: str, how_to_record: str) -> str:
+    """A call that is recorded as it is, and was not."""
+    what = f"{request['method']} {request['path']} of {request['upstream']}"
+    return f"cortex-replay: nothing is recorded for {what} ({key[:16]}).\nTo record it: {how_to_record}"
+
+
+def store_redactor(store: Store) -> Redactor:
     """Cuts out what the environment and the store's configuration know to be secret."""
     try:
         settings = load_settings(store.root, {}).settings
@@ -64,11 +85,11 @@ def redactor_of(store: Store) -> Redactor:
     return redactor_for(settings, os.environ)
 
 
-def _named(key: FixtureKey) -> str:
-    return f"{visible(key.model)} {key.prompt_hash[:16]}"
+def _key_name(key: FixtureKey) -> str:
+    return f"{escape_text(key.model)} {key.prompt_hash[:16]}"
 
 
-def _about_nearest(store: Store, request: LlmRequest, redactor: Redactor) -> Iterator[str]:
+def _nearest_lines(store: Store, request: LlmRequest, redactor: Redactor) -> Iterator[str]:
     if len(store) == 0:
         yield "Nothing is recorded in this store yet."
         return
@@ -78,10 +99,10 @@ def _about_nearest(store: Store, request: LlmRequest, redactor: Redactor) -> Ite
         yield f"None of its {len(store)} recordings holds a request that could be compared."
         return
     # Redacted as a whole, before anything is cut: no rule knows a secret by a piece of it.
-    before, has_secrets = _without_secrets(plain_form(nearest.request), redactor)
-    after, has_more = _without_secrets(plain_form(asked), redactor)
+    before, has_secrets = _redact(plain_form(nearest.request), redactor)
+    after, has_more = _redact(plain_form(asked), redactor)
     found = list(differences(before, after))
-    yield f"Nearest: {visible(nearest.path)}. It differs in" + (
+    yield f"Nearest: {escape_text(nearest.path)}. It differs in" + (
         ":" if found else " what was cut out as secret."
     )
     for difference in found[:_MOST_DIFFERENCES]:
@@ -90,28 +111,28 @@ def _about_nearest(store: Store, request: LlmRequest, redactor: Redactor) -> Ite
         yield f"  and {len(found) - _MOST_DIFFERENCES} more"
     # With a secret in it, no word of a text is quoted in a pattern.
     counters = not (has_secrets or has_more)
-    yield from _suggestion(
-        store, suggested_normalisers(store.key_rules, nearest.request, asked, counters=counters)
+    yield from _suggestion_lines(
+        store, suggest_normalisers(store.key_rules, nearest.request, asked, counters=counters)
     )
 
 
-def _without_secrets(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:
+def _redact(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:
     """A plain form without its secrets, and whether it had any; names in objects are looked at, too."""
     values, hits = redactor.json(plain)
     if redactor.text(compact(values))[1]:
-        return cast("dict[str, JsonValue]", _with_harmless_names(values, redactor)), True
+        return cast("dict[str, JsonValue]", _redact_names(values, redactor)), True
     return cast("dict[str, JsonValue]", values), bool(hits)
 
 
-def _with_harmless_names(value: JsonValue, redactor: Redactor) -> JsonValue:
+def _redact_names(value: JsonValue, redactor: Redactor) -> JsonValue:
     if isinstance(value, list):
-        return [_with_harmless_names(item, redactor) for item in value]
+        return [_redact_names(item, redactor) for item in value]
     if isinstance(value, dict):
-        return {redactor.text(name)[0]: _with_harmless_names(item, redactor) for name, item in value.items()}
+        return {redactor.text(name)[0]: _redact_names(item, redactor) for name, item in value.items()}
     return value
 
 
-def _suggestion(store: Store, further: dict[str, str]) -> Iterator[str]:
+def _suggestion_lines(store: Store, further: dict[str, str]) -> Iterator[str]:
     lines = [toml_line(name, pattern) for name, pattern in further.items()]
     if not lines:
         return
@@ -123,7 +144,7 @@ def _suggestion(store: Store, further: dict[str, str]) -> Iterator[str]:
     kinds = list(dict.fromkeys(KINDS[name.rstrip("-23456789")] for name in further))
     root = shown_path(store.root)
     rekey = "cortex-replay rekey" + ("" if root == "." else f" --store {shlex.quote(root)}")
-    yield f"It looks like {' and '.join(kinds)}. If that says nothing, put into {visible(where)}:"
+    yield f"It looks like {' and '.join(kinds)}. If that says nothing, put into {escape_text(where)}:"
     yield f"  [{prefix}normalisers]"
     yield from (f"  {line}" for line in lines)
-    yield f"and run: {visible(rekey)}"
+    yield f"and run: {escape_text(rekey)}"

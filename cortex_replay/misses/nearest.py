@@ -70,46 +70,46 @@ def nearest_fixture(
         plain: Its plain form, where that is to be another one: without its secrets.
         within_s: How long files may be read, for a disk that is slow; those of the same model come first.
     """
-    written = _written(asked.to_dict() if plain is None else plain)
-    found = _found(_Ends(written), _regions(store, asked.model, within_s))
+    written = _request_bytes(asked.to_dict() if plain is None else plain)
+    found = _candidates(_Ends(written), _regions(store, asked.model, within_s))
     if found and max(found).likeness < _CLEAR:
         lines = _Lines(written)
         found = [one._replace(likeness=lines.likeness(one.written)) for one in found]
     weighed = [
         one._replace(likeness=one.likeness + _SAME_MODEL * (one.key[0] == asked.model))
-        for one in _weighed(written, found)
+        for one in _weigh(written, found)
     ]
     words = Counter(written.split())
     best: tuple[float, float, Nearest] | None = None
-    for one, request in _trusted(store, nlargest(_MOST_CHECKED, weighed)):
+    for one, request in _check(store, nlargest(_MOST_CHECKED, weighed)):
         exact = _overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
         if best is None or (exact, one.likeness) > best[:2]:
             best = exact, one.likeness, Nearest(store.path(*one.key), request)
     return None if best is None else best[2]
 
 
-def _found(ends: _Ends, regions: Iterable[tuple[tuple[str, str], bytes]]) -> list[_Candidate]:
+def _candidates(ends: _Ends, regions: Iterable[tuple[tuple[str, str], bytes]]) -> list[_Candidate]:
     found: list[_Candidate] = []
     held = 0
     for key, region in regions:
         found.append(_Candidate(ends.likeness(region), key, region))
         held += len(region)
         if held > _MOST_HELD:
-            found = _best(found)[: len(found) // 4]
+            found = _rank(found)[: len(found) // 4]
             held = sum(len(one.written) for one in found)
     return found
 
 
-def _best(found: Iterable[_Candidate]) -> list[_Candidate]:
+def _rank(found: Iterable[_Candidate]) -> list[_Candidate]:
     return sorted(found, key=itemgetter(0), reverse=True)
 
 
-def _weighed(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
+def _weigh(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
     """The best, with a likeness that also counts the words in common."""
     words = _words(written)
     room = _MOST_WEIGHED
     highest = 0.0
-    for i, one in enumerate(_best(found)):
+    for i, one in enumerate(_rank(found)):
         if i >= _MOST_CHECKED and (room < 0 or one.likeness < highest - _CLEAR):
             return
         others = _words(one.written)
@@ -144,10 +144,10 @@ def _region(data: bytes) -> bytes | None:
     except orjson.JSONDecodeError:
         return None
     request = document.get("request") if isinstance(document, dict) else None
-    return None if request is None else _written(request)
+    return None if request is None else _request_bytes(request)
 
 
-def _written(request: JsonValue) -> bytes:
+def _request_bytes(request: JsonValue) -> bytes:
     """A request as it stands in a file."""
     return _region(render_document({"request_match": {}, "request": request, "response": 0})) or b""
 
@@ -216,7 +216,7 @@ def _overlap(words: Counter[bytes], written: bytes) -> float:
     return 2 * (words & others).total() / (words.total() + others.total())
 
 
-def _trusted(store: Store, candidates: Iterable[_Candidate]) -> list[tuple[_Candidate, LlmRequest]]:
+def _check(store: Store, candidates: Iterable[_Candidate]) -> list[tuple[_Candidate, LlmRequest]]:
     """Those that can be shown, with what was asked: from bytes that the index vouches for."""
     found = []
     for one in candidates:
@@ -225,5 +225,5 @@ def _trusted(store: Store, candidates: Iterable[_Candidate]) -> list[tuple[_Cand
         except LlmError:  # what is wrong with it is not the matter here
             continue
         if request is not None:
-            found.append((one._replace(written=_written(request.to_dict())), request))
+            found.append((one._replace(written=_request_bytes(request.to_dict())), request))
     return found

@@ -17,7 +17,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, hunks, plain_form
 from cortex_replay.types import LlmRequest
 
-__all__ = ["KINDS", "suggested_normalisers", "toml_line"]
+__all__ = ["KINDS", "suggest_normalisers", "toml_line"]
 
 KINDS: Final[Mapping[str, str]] = {
     "time": "a time",
@@ -37,7 +37,7 @@ _TELLING: Final = re.compile(r"[0-9/\\]")
 _BEFORE_COUNTER: Final = re.compile(r"[A-Za-z][A-Za-z_]{0,30}[ :=#(/-]{1,3}\Z|#\Z")
 
 
-def suggested_normalisers(
+def suggest_normalisers(
     rules: KeyRules, recorded: LlmRequest, asked: LlmRequest, *, counters: bool = True
 ) -> dict[str, str]:
     """The fewest further rules under which both requests have one key: names and patterns.
@@ -56,7 +56,7 @@ def suggested_normalisers(
     taken = {*rules.normalisers, *rules.redact_key}
     built_in = {_free_name(_NAMES.get(name, name), taken): f"{PREFIX}{name}" for name in BUILT_IN}
     wanted = built_in
-    if not _are_one(rules, wanted, recorded, asked):
+    if not _have_one_key(rules, wanted, recorded, asked):
         if not counters:
             return {}
         try:
@@ -64,11 +64,11 @@ def suggested_normalisers(
         except InvalidRequest:
             return {}
         wanted = wanted | dict(_counters(with_all.apply(recorded)[0], with_all.apply(asked)[0], taken))
-        if len(wanted) == len(built_in) or not _are_one(rules, wanted, recorded, asked):
+        if len(wanted) == len(built_in) or not _have_one_key(rules, wanted, recorded, asked):
             return {}
     for name in reversed(wanted):
         fewer = {other: pattern for other, pattern in wanted.items() if other != name}
-        if _are_one(rules, fewer, recorded, asked):
+        if _have_one_key(rules, fewer, recorded, asked):
             wanted = fewer
     return wanted
 
@@ -80,7 +80,7 @@ def toml_line(name: str, pattern: str) -> str:
     return f"{name} = '{pattern}'" if "'" not in pattern else f"{name} = {json.dumps(pattern)}"
 
 
-def _are_one(rules: KeyRules, further: Mapping[str, str], one: LlmRequest, other: LlmRequest) -> bool:
+def _have_one_key(rules: KeyRules, further: Mapping[str, str], one: LlmRequest, other: LlmRequest) -> bool:
     try:
         more = rules.with_normalisers(further)
     except InvalidRequest:  # it does not agree with the rules that are there

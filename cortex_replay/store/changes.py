@@ -82,13 +82,15 @@ class Changes:
         return not self.added and not self.removed
 
 
-def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callable[[Row], Essence]) -> Changes:
+def plan_changes(
+    index: Index, wanted: Iterable[Add | Remove], read_essence: Callable[[Row], Essence]
+) -> Changes:
     """What ``wanted`` comes to, one after the other, on top of ``index``.
 
     Args:
         index: What is committed now, by whomever. Every row has its key.
         wanted: The changes in the order they were asked for.
-        recorded: What the trusted file of a committed row says; asked only where a key is taken.
+        read_essence: What the trusted file of a committed row says; asked only where a key is taken.
 
     Raises:
         FixtureConflict: A key has another answer already, and the change does not overwrite.
@@ -109,10 +111,10 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
         row = after.get(change.key)
         if row is not None:
             is_committed = row.path not in added
-            there = recorded(row) if is_committed else added[row.path].essence
+            there = read_essence(row) if is_committed else added[row.path].essence
             # Whatever times, ids and usage say, a committed file stays untouched. Of what is only staged, the
             # last word counts: it may know more.
-            if _is_said_already(change, there) and (is_committed or there != change.essence):
+            if _is_known(change, there) and (is_committed or there != change.essence):
                 continue
             if not change.overwrite and change.essence[: len(there)] != there:
                 if not change.keep_existing:
@@ -136,7 +138,7 @@ def plan_changes(index: Index, wanted: Iterable[Add | Remove], recorded: Callabl
     )
 
 
-def _is_said_already(change: Add, there: Essence) -> bool:
+def _is_known(change: Add, there: Essence) -> bool:
     """Whether what is there says all that the change does; an overwriting one wants nothing beside it."""
     return there == change.essence or (
         not change.overwrite and there[: len(change.essence)] == change.essence

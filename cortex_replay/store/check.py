@@ -73,7 +73,7 @@ class _Moment:
         return cls(source.read(INDEX_NAME, trust.MAX_INDEX_BYTES), source.read_journal())
 
 
-def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
+def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
     """The report of a look during which nobody committed. Readers take no lock.
 
     Raises:
@@ -91,7 +91,7 @@ def _settled(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckRep
 @pause_gc()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
-    return _settled(source, lambda moment: _look_at_listing(source, moment))
+    return _look_until_stable(source, lambda moment: _look_at_listing(source, moment))
 
 
 @pause_gc()
@@ -106,7 +106,7 @@ def check_store(
         keep: Whether to keep each trusted fixture's bytes in the report.
         progress: Called now and then with the number of files checked so far, and of all.
     """
-    return _settled(
+    return _look_until_stable(
         source,
         lambda moment: _look_at_everything(source, moment, content=content, keep=keep, progress=progress),
     )
@@ -181,11 +181,11 @@ class _Examination:
             raise Untrusted(read)
         self.report.bytes_checked += len(read)
         if not self.content:
-            _confirmed(self.source, row, read, trust.check_bytes)
+            _confirm(self.source, row, read, trust.check_bytes)
         elif isinstance(row, ExchangeRow):
-            _confirmed(self.source, row, read, trust.trust_exchange)
+            _confirm(self.source, row, read, trust.trust_exchange)
         else:
-            fixture, data = _confirmed(self.source, row, read, trust.trust_fixture)
+            fixture, data = _confirm(self.source, row, read, trust.trust_fixture)
             if not self.has_keys:
                 self.found.append((row, fixture))
             if fixture.is_request_redacted:
@@ -218,9 +218,7 @@ def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
     return trust.trust_exchange(row, data)
 
 
-def _confirmed(
-    source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]
-) -> tuple[_T, bytes]:
+def _confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
     """The judgement on a file, and the bytes it holds for.
 
     Only a difference of bytes is looked at twice: the first look may have been a short read.

@@ -17,7 +17,7 @@ from typing import Final
 from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.store.journal import JOURNAL_NAME, MAX_JOURNAL_BYTES, STATE_FOLDER
-from cortex_replay.store.paths import is_fixture_name, shown
+from cortex_replay.store.paths import escape, is_fixture_name
 from cortex_replay.store.source import Listing
 
 __all__ = ["DirectorySource"]
@@ -58,7 +58,7 @@ class DirectorySource:
         except FileNotFoundError:
             pass  # then each listed file is missing, and is reported as such
         except OSError as error:
-            listing.findings.append(_unreadable(folder, error))
+            listing.findings.append(_finding_of(folder, error))
         return listing
 
     def read(self, path: str, max_bytes: int) -> bytes | Finding:
@@ -68,7 +68,7 @@ class DirectorySource:
             with self._folder(folder) as opened:
                 return _read_to_the_end(opened.open_file(name), path, max_bytes)
         except (OSError, UnicodeError) as error:
-            return _unreadable(path, error)
+            return _finding_of(path, error)
 
     def read_journal(self) -> bytes:
         """The journal; nothing where there is none, or where the state folder is not this user's."""
@@ -101,7 +101,7 @@ class DirectorySource:
                     finally:
                         os.close(descriptor)
                 except (OSError, UnicodeError) as error:
-                    yield path, _unreadable(path, error)
+                    yield path, _finding_of(path, error)
                     continue
                 yield path, data if len(data) < _FIRST_READ else self.read(path, max_bytes)
         finally:
@@ -124,21 +124,23 @@ def _walk(folder: Folder, prefix: str, listing: Listing, depth: int) -> None:
                 files.add(path)
             elif is_fixture_name(entry.name):
                 findings.append(
-                    Finding("unlisted", shown(path), "its name is not UTF-8, so nothing can list it")
+                    Finding("unlisted", escape(path), "its name is not UTF-8, so nothing can list it")
                 )
         elif not entry.is_dir(follow_symlinks=False):
             kind = "a link" if entry.is_symlink() else "neither a file nor a folder"
-            findings.append(Finding("not-a-file", shown(path), f"is {kind}; only plain files may stand here"))
+            findings.append(
+                Finding("not-a-file", escape(path), f"is {kind}; only plain files may stand here")
+            )
         elif is_fixture_name(entry.name):
-            findings.append(Finding("not-a-file", shown(path), "is a folder with the name of a fixture"))
+            findings.append(Finding("not-a-file", escape(path), "is a folder with the name of a fixture"))
         elif depth == _MAX_FOLDER_DEPTH:
-            findings.append(Finding("not-a-file", shown(path), f"folders are nested deeper than {depth}"))
+            findings.append(Finding("not-a-file", escape(path), f"folders are nested deeper than {depth}"))
         else:
             try:
                 with folder.folder(entry.name) as child:
                     _walk(child, f"{path}/", listing, depth + 1)
             except OSError as error:
-                findings.append(_unreadable(path, error))
+                findings.append(_finding_of(path, error))
 
 
 def _is_text(name: str) -> bool:
@@ -153,9 +155,9 @@ def _read_to_the_end(descriptor: int, path: str, max_bytes: int) -> bytes | Find
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return Finding("not-a-file", shown(path), "is not a plain file")
+            return Finding("not-a-file", escape(path), "is not a plain file")
         if status.st_size > max_bytes:
-            return Finding("too-large", shown(path), f"larger than {max_bytes} bytes")
+            return Finding("too-large", escape(path), f"larger than {max_bytes} bytes")
         blocks = []
         left = max_bytes + 1  # it may grow while it is read
         while left > 0 and (block := os.read(descriptor, min(left, 2**20))):
@@ -166,16 +168,16 @@ def _read_to_the_end(descriptor: int, path: str, max_bytes: int) -> bytes | Find
         os.close(descriptor)
 
 
-def _unreadable(path: str, error: OSError | UnicodeError) -> Finding:
+def _finding_of(path: str, error: OSError | UnicodeError) -> Finding:
     if isinstance(error, UnicodeError):  # a locale that cannot spell it
-        return Finding("unreadable", shown(path), "has a name that the locale's encoding cannot spell")
+        return Finding("unreadable", escape(path), "has a name that the locale's encoding cannot spell")
     if error.errno == errno.ENOENT:
-        return Finding("missing", shown(path), "is not there")
+        return Finding("missing", escape(path), "is not there")
     if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
         return Finding(
-            "not-a-file", shown(path), "is a link, a folder or a special file, or stands below one"
+            "not-a-file", escape(path), "is a link, a folder or a special file, or stands below one"
         )
-    return Finding("unreadable", shown(path), f"cannot be read: {_reason(error)}")
+    return Finding("unreadable", escape(path), f"cannot be read: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:

@@ -16,11 +16,11 @@ from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.store import Store
 from cortex_replay.store.trust import Layout
 
-__all__ = ["Exported", "export_crtx"]
+__all__ = ["ExportSummary", "export_crtx"]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportSummary:
     """What was written, and what ``crtx-llm`` will not see of it."""
 
     fixtures: int
@@ -28,7 +28,7 @@ class Exported:
     """Fixtures of which it gives the first answer only."""
 
 
-def export_crtx(store: Store, target: Path) -> Exported:
+def export_crtx(store: Store, target: Path) -> ExportSummary:
     """Write every fixture into a new flat folder, with an index of paths and hashes.
 
     The files are copied byte for byte; ``crtx-llm`` ignores the fields it does not know.
@@ -51,7 +51,7 @@ def export_crtx(store: Store, target: Path) -> Exported:
         raise StoreIo(f"the export cannot be written: {error.strerror or error} ({target})") from error
 
 
-def _write(store: Store, folder: Folder) -> Exported:
+def _write(store: Store, folder: Folder) -> ExportSummary:
     blocks: list[str] = []
     several = 0
     written: list[str] = []
@@ -71,4 +71,4 @@ def _write(store: Store, folder: Folder) -> Exported:
             for name in written:
                 folder.unlink(name)
         raise
-    return Exported(len(blocks), several)
+    return ExportSummary(len(blocks), several)

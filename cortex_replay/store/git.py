@@ -10,7 +10,7 @@ from typing import Final
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.git_process import Blobs, GitProcess, TooLarge
 from cortex_replay.store.index import Index
-from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, shown
+from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
 __all__ = ["Repository", "find_top", "index_at"]
@@ -34,7 +34,7 @@ class Repository:
         else:
             top = find_top(root.resolve())
             if top is None:
-                raise StoreIo(f"{shown(str(root))}: not a git repository, nor is any folder above it")
+                raise StoreIo(f"{escape(str(root))}: not a git repository, nor is any folder above it")
             self.top = top
             index = told.get("GIT_INDEX_FILE")
             told = {}
@@ -47,7 +47,7 @@ class Repository:
             prefix = PurePosixPath(root.resolve().relative_to(self.top).as_posix())
         except ValueError:
             raise StoreIo(
-                f"the store {shown(str(root))} is not in the git repository {shown(str(self.top))}"
+                f"the store {escape(str(root))} is not in the git repository {escape(str(self.top))}"
             ) from None
         self.prefix = "" if prefix == PurePosixPath() else f"{prefix}/"
         """What stands before a store's path in git's name for it."""
@@ -97,7 +97,7 @@ def find_top(start: Path) -> Path | None:
             continue
         if inside != entry and (inside.is_relative_to(folder) or _is_in_work_tree_above(folder, inside)):
             raise StoreIo(
-                f"{shown(str(entry))} leads to {shown(str(inside))}, a part of the work tree; "
+                f"{escape(str(entry))} leads to {escape(str(inside))}, a part of the work tree; "
                 "no clone has such a link, so whoever packed this may have planted it"
             )
         if stat.S_ISREG(mode) or inside.is_file() or _is_repository(inside):
@@ -125,7 +125,7 @@ def _target(file: Path) -> Path:
         first = opened.read(2**14)
     named = first.removeprefix(b"gitdir: ").rstrip(b"\r\n")
     if named == first.rstrip(b"\r\n") or b"\0" in named:
-        raise StoreIo(f"{shown(str(file))} does not say where its repository is")
+        raise StoreIo(f"{escape(str(file))} does not say where its repository is")
     return Path(os.path.realpath(file.parent / os.fsdecode(named)))
 
 
@@ -136,7 +136,7 @@ def index_at(root: Path, reference: str) -> Index:
         StoreIo: There is no such commit, or what it has is no index.
     """
     if reference.startswith("-") or UNPRINTABLE.search(reference):
-        raise StoreIo(f"{shown(reference)} names no commit")
+        raise StoreIo(f"{escape(reference)} names no commit")
     repository = Repository(root)
     commit = repository.run("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1))
     if not commit.strip():

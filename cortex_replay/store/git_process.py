@@ -91,18 +91,18 @@ class GitProcess:
             for helper in helpers:
                 helper.start()
             watchdog.expect()
-            said = process.stdout.read(MAX_OUTPUT + 1)
-            if len(said) > MAX_OUTPUT:
+            output = process.stdout.read(MAX_OUTPUT + 1)
+            if len(output) > MAX_OUTPUT:
                 process.kill()
             for helper in helpers:
                 helper.join()
             status = process.wait()
-        if len(said) > MAX_OUTPUT:
+        if len(output) > MAX_OUTPUT:
             raise StoreIo(f"git {arguments[0]} printed more than {MAX_OUTPUT} bytes")
         watchdog.complain()
         if status not in accept:
             raise StoreIo(f"git: {b''.join(words).decode(errors='replace').strip()}")
-        return said
+        return output
 
     def blobs(self) -> Blobs:
         """A reader of many blobs; to be closed."""
@@ -142,7 +142,7 @@ class Blobs:
 
     def __init__(self, git: GitProcess) -> None:
         self._git = git
-        self._running: _Running | None = None
+        self._batch: _BatchProcess | None = None
 
     def read(self, name: str, max_bytes: int) -> bytes | TooLarge | None:
         """The content of a blob; ``None`` where git has none.
@@ -150,17 +150,17 @@ class Blobs:
         Raises:
             StoreIo: Git cannot be run, or was silent for too long.
         """
-        running = self._running = self._running or _Running(self._git)
-        answer = running.ask(name, max_bytes)
+        batch = self._batch = self._batch or _BatchProcess(self._git)
+        answer = batch.ask(name, max_bytes)
         if isinstance(answer, TooLarge):
             self.close()
         return answer
 
     def close(self) -> None:
         """End the process."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        if self._batch is not None:
+            self._batch.close()
+            self._batch = None
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +169,7 @@ class Blobs:
         self.close()
 
 
-class _Running:
+class _BatchProcess:
     """One ``git cat-file --batch``."""
 
     def __init__(self, git: GitProcess) -> None:

@@ -45,7 +45,7 @@ _CRLF: Final = (
 _RESTORE: Final = "restore it from version control, or rebuild it: `cortex-replay index --accept-changed`"
 
 
-def _common(data: bytes) -> str | None:
+def _common_hint(data: bytes) -> str | None:
     if data.startswith(b"version https://git-lfs"):
         return _LFS
     if data.startswith(b"<<<<<<< ") or b"\n<<<<<<< " in data:
@@ -55,7 +55,7 @@ def _common(data: bytes) -> str | None:
 
 def for_index(data: bytes) -> str:
     """Why an index may be outside the grammar."""
-    if hint := _common(data):
+    if hint := _common_hint(data):
         return hint
     if data.startswith(b"\xef\xbb\xbf"):
         return "it starts with a byte order mark, which an editor put there: save it as plain UTF-8"
@@ -66,7 +66,7 @@ def for_index(data: bytes) -> str:
 
 def for_mismatch(row: Row, data: bytes) -> str | None:
     """Why a file may have other bytes than its row says."""
-    if hint := _common(data):
+    if hint := _common_hint(data):
         return hint
     if b"\r\n" in data and blake3_hex(data.replace(b"\r\n", b"\n")) == row.blake3:
         return _CRLF

@@ -91,7 +91,7 @@ _ANY_PAIR = re.compile(r"[A-Za-z0-9_.\"' \t-]+=")
 _EMPTY_TABLE = re.compile(r"[ \t]*fixture[ \t]*=[ \t]*\[[ \t]*\][ \t]*")
 _COMMENT = re.compile(r"[ \t]*(?:#[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?")
-_ESCAPED: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_CHARACTERS: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _TABLES: Final = {"[[fixture]]": "fixture", "[[exchange]]": "exchange"}
 
 
@@ -206,7 +206,7 @@ class _Parser:
         name, text, integer, boolean = pair.groups()
         value: Scalar
         if text is not None:
-            value = self._unescaped(text, position) if "\\" in text else text
+            value = self._unescape(text, position) if "\\" in text else text
         elif integer is not None:
             value = int(integer) if len(integer) <= 20 else 2**63
             if not -(2**63) <= value < 2**63:
@@ -229,11 +229,11 @@ class _Parser:
             self._fail(position, "`fixture = []` after other rows")
         self.fixture_is_closed = True
 
-    def _unescaped(self, text: str, position: int) -> str:
+    def _unescape(self, text: str, position: int) -> str:
         def character(match: re.Match[str]) -> str:
             short, four, eight = match.groups()
             if short:
-                return _ESCAPED[short]
+                return _CHARACTERS[short]
             code = int(four or eight or "-1", 16)
             if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
                 self._fail(position, "an escape that names no character")
@@ -253,12 +253,12 @@ def render_index(index: Index) -> str:
     """The text of an index: header, then the rows of each table sorted by path."""
     header = {"format": FORMAT_VERSION, "key": KEY_VERSION, **index.header}
     blocks = [tomli_w.dumps(header)]
-    blocks += [_rendered("fixture", row) for row in sorted(index.fixtures, key=itemgetter(0))]
-    blocks += [_rendered("exchange", row) for row in sorted(index.exchanges, key=itemgetter(0))]
+    blocks += [_render_row("fixture", row) for row in sorted(index.fixtures, key=itemgetter(0))]
+    blocks += [_render_row("exchange", row) for row in sorted(index.exchanges, key=itemgetter(0))]
     return "\n".join(blocks)
 
 
-def _rendered(table: str, row: Row) -> str:
+def _render_row(table: str, row: Row) -> str:
     """One row as a table; a whole list would be written inline where it is short."""
     values = "".join(value for value in row if value)
     if values.isascii() and values.isprintable() and '"' not in values and "\\" not in values:

@@ -31,7 +31,7 @@ from cortex_replay.store.journal import (
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import EXCHANGES_FOLDER, INDEX_NAME
 from cortex_replay.store.staging import Session, Staging
-from cortex_replay.store.state import State, foreign_journal, is_foreign, lock_state
+from cortex_replay.store.state import State, describe_foreign_journal, is_foreign, lock_state
 from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["LockedStore", "lock_store", "refusal_of", "staged_kind"]
@@ -103,7 +103,7 @@ class LockedStore:
         except FileNotFoundError:
             return Journal()
         if is_foreign(journal, self._marker):
-            raise StoreIo(foreign_journal(self.state.path))
+            raise StoreIo(describe_foreign_journal(self.state.path))
         return journal if journal.is_marked_by(self._marker) else Journal()
 
     def open_journal(self, journal: Journal) -> Journal:
@@ -123,11 +123,11 @@ class LockedStore:
     def finish(self, journal: Journal) -> None:
         """The index of this commit is in place: what it dropped may go."""
         if journal.removed:
-            listed = self._listed()
+            listed = self._listed_paths()
             self._clear([path for path in journal.removed if path not in listed])
         self.close_journal(journal)
 
-    def _listed(self) -> set[str]:
+    def _listed_paths(self) -> set[str]:
         data = self._source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)
         if isinstance(data, Finding):
             raise refusal_of(data)

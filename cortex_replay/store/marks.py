@@ -64,7 +64,7 @@ def user_marker() -> Marker:
     try:
         if place is None:
             raise OSError(errno.ENOENT, "there is no home folder")
-        key = _made_key(place)
+        key = _make_key(place)
     except OSError as error:
         if error.errno in _PASSING:
             raise
@@ -102,7 +102,7 @@ def _state_home() -> Path | None:
     return home / ".local" / "state" if home.is_absolute() else None
 
 
-def _made_key(place: Path) -> bytes:
+def _make_key(place: Path) -> bytes:
     with Folder.make_at(place) as above, above.make_folder(_FOLDER, PRIVATE_FOLDER) as folder:
         try:
             return _read_key(folder)

@@ -19,8 +19,8 @@ __all__ = [
     "IndexComparison",
     "compare_indexes",
     "merge_indexes",
-    "read_conflicted",
-    "render_conflicted",
+    "read_both_sides",
+    "render_conflicts",
     "sides_of_conflict",
 ]
 
@@ -74,7 +74,7 @@ def merge_indexes(base: Index, ours: Index, theirs: Index) -> tuple[Index, list[
     return _index_of(merged, ours), conflicts
 
 
-def render_conflicted(merged: Index, conflicts: list[Conflict]) -> str:
+def render_conflicts(merged: Index, conflicts: list[Conflict]) -> str:
     """An index that no reader takes: what could be merged, then both sides of what could not."""
     text = render_index(merged)
     for conflict in conflicts:
@@ -88,10 +88,10 @@ def render_rows(rows: list[Row]) -> str:
     return render_index(_index_of(rows, Index())).partition("\n\n")[2]
 
 
-def read_conflicted(text: str) -> Index | None:
+def read_both_sides(text: str) -> Index | None:
     """The rows of both sides of an index with conflict markers, or ``None`` if there are none.
 
-    Whoever wrote the markers, git or :func:`render_conflicted`; a row that both sides have is
+    Whoever wrote the markers, git or :func:`render_conflicts`; a row that both sides have is
     there once.
     """
     sides = sides_of_conflict(text)

@@ -27,7 +27,7 @@ from typing import Final
 from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.git import Repository, find_top
-from cortex_replay.store.paths import shown
+from cortex_replay.store.paths import escape
 
 __all__ = ["install_driver", "mend_driver"]
 
@@ -120,7 +120,7 @@ def _change(repository: Repository, *arguments: str) -> None:
     _refuse_another_clone(repository)
     config = _common_folder(repository) / "config"
     if config.is_symlink():
-        raise StoreIo(f"{shown(str(config))} is a link; git would write to where it leads")
+        raise StoreIo(f"{escape(str(config))} is a link; git would write to where it leads")
     repository.run("config", "--local", *arguments)
 
 
@@ -142,7 +142,7 @@ def _refuse_another_clone(repository: Repository) -> None:
             knows_us = (folder / named).resolve() == entry
     if not knows_us:
         raise StoreIo(
-            f"{shown(str(entry))} leads to {shown(str(common))}, which belongs to another work tree; "
+            f"{escape(str(entry))} leads to {escape(str(common))}, which belongs to another work tree; "
             "whoever packed this may have planted it"
         )
 
@@ -173,7 +173,7 @@ def _find_start() -> _Start:
                 }
                 return _Start((str(python), *flags, str(_START.resolve())), tuple(sorted(places)))
     raise StoreIo(
-        f"{shown(str(python))} does not find this cortex-replay when it starts isolated (-I); "
+        f"{escape(str(python))} does not find this cortex-replay when it starts isolated (-I); "
         f"install it there with pip, then run: cortex-replay init --driver-only. {_WITHOUT}"
     )
 
@@ -191,7 +191,7 @@ def _line(start: _Start, repository: Repository) -> str:
         tracked = [place for place in places if place == "." or around.tracks(place)]
         if tracked:
             raise StoreIo(
-                f"git tracks {shown(str(top / tracked[0]))}, and the driver would run what a branch holds "
+                f"git tracks {escape(str(top / tracked[0]))}, and the driver would run what a branch holds "
                 "there. Install cortex-replay elsewhere, then run: cortex-replay init --driver-only. "
                 f"{_WITHOUT}"
             )

@@ -14,10 +14,10 @@ __all__ = [
     "NESTED_FOLDER",
     "UNPRINTABLE",
     "are_plain_paths",
-    "folded",
+    "escape",
+    "fold_path",
     "is_fixture_name",
     "path_problem",
-    "shown",
 ]
 
 INDEX_NAME: Final = "INDEX.toml"
@@ -53,7 +53,7 @@ def path_problem(path: str) -> str | None:
 def are_plain_paths(paths: Sequence[str]) -> bool:
     """Whether all paths are plainly harmless and differ by more than letter case.
 
-    ``False`` says nothing: then :func:`path_problem` and :func:`folded` decide one by one.
+    ``False`` says nothing: then :func:`path_problem` and :func:`fold_path` decide one by one.
     """
     joined = "\n".join(paths)
     if not joined.isascii() or joined.count("\n") != len(paths) - 1:
@@ -68,7 +68,7 @@ def are_plain_paths(paths: Sequence[str]) -> bool:
     )
 
 
-def folded(path: str) -> str:
+def fold_path(path: str) -> str:
     """The form under which two paths are the same file on some file system."""
     if path.isascii():
         return path.lower()
@@ -80,6 +80,6 @@ def is_fixture_name(name: str) -> bool:
     return name.endswith(".json") or name[-5:].lower() == ".json"
 
 
-def shown(path: str) -> str:
+def escape(path: str) -> str:
     """A path as it may be printed: what is not text is escaped."""
     return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), path)

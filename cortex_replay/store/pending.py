@@ -77,7 +77,7 @@ class PendingChanges:
         if staging is None:
             return 0
         with staging:
-            dead = staging.dead()
+            dead = staging.dead_sessions()
             if dead and self.session is None:
                 self.session = store.open_session()
             for session in dead:

@@ -13,14 +13,14 @@ from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["PrunePlan", "Wanted", "parse_age", "plan_prune", "read_unused"]
+__all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused"]
 
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
 _UNIT_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PruneCriteria:
     """Which fixtures are to go: those that fit every criterion that is given."""
 
     unused: frozenset[FixtureKey] | None = None
@@ -30,7 +30,7 @@ class Wanted:
 
     @property
     def is_empty(self) -> bool:
-        return self == Wanted()
+        return self == PruneCriteria()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,21 @@ class PrunePlan:
         store.commit()
 
 
-def plan_prune(store: Store, wanted: Wanted) -> PrunePlan:
-    """What ``wanted`` comes to in this store."""
+def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
+    """What fits the criteria in this store."""
     going: list[StoredFixture] = []
     size = undated = 0
     stored = store.list()
     for item in stored:
         fits = (
-            (wanted.unused is None or FixtureKey(item.model, item.prompt_hash) in wanted.unused)
-            and (wanted.model is None or fnmatchcase(item.model, wanted.model))
-            and (wanted.pattern is None or fnmatchcase(item.path, wanted.pattern))
+            (criteria.unused is None or FixtureKey(item.model, item.prompt_hash) in criteria.unused)
+            and (criteria.model is None or fnmatchcase(item.model, criteria.model))
+            and (criteria.pattern is None or fnmatchcase(item.path, criteria.pattern))
         )
-        if fits and wanted.recorded_before is not None:
+        if fits and criteria.recorded_before is not None:
             recorded = _recorded_at(store, item)
             undated += recorded is None
-            fits = recorded is not None and recorded < wanted.recorded_before
+            fits = recorded is not None and recorded < criteria.recorded_before
         if fits:
             going.append(item)
             size += len(store.content(item.model, item.prompt_hash))

@@ -58,7 +58,7 @@ class StoreReader:
         self._source = source
         self._contents = {row.path: data for row, data in report.kept.values()}
         self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
-        self._parsed: dict[FixtureKey, Fixture] = {}
+        self._fixtures: dict[FixtureKey, Fixture] = {}
         self._failures = _failures_by_key(report.index)
         self._opaque = _opaque_by_key(report.index)
         self._exchanges: dict[ExchangeRow, Exchange] = {}
@@ -128,9 +128,9 @@ class StoreReader:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
         key = FixtureKey(model, prompt_hash)
-        fixture = self._parsed.get(key)
+        fixture = self._fixtures.get(key)
         if fixture is None:
-            fixture = self._parsed[key] = self._read(key)[0]
+            fixture = self._fixtures[key] = self._read(key)[0]
         return fixture
 
     def content(self, model: str, prompt_hash: str) -> bytes:
@@ -255,8 +255,8 @@ class StoreReader:
     def _follow(self, index: Index) -> None:
         """Follow an index that somebody committed; what was parsed from other files is forgotten."""
         rows = _rows_by_key(index)
-        self._parsed = {
-            key: value for key, value in self._parsed.items() if rows.get(key) == self._rows.get(key)
+        self._fixtures = {
+            key: value for key, value in self._fixtures.items() if rows.get(key) == self._rows.get(key)
         }
         self._rows = rows
         self._failures = _failures_by_key(index)

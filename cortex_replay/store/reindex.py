@@ -29,7 +29,7 @@ from cortex_replay.store.index import (
     render_index,
 )
 from cortex_replay.store.journal import trust_journal
-from cortex_replay.store.merge import read_conflicted, sides_of_conflict
+from cortex_replay.store.merge import read_both_sides, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
@@ -140,7 +140,7 @@ def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
     try:
         # Line ends that git or an editor changed say nothing about what was trusted.
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
-        merged = read_conflicted(text)
+        merged = read_both_sides(text)
         plan.has_conflict = merged is not None
         return parse_index(text) if merged is None else merged
     except (UnicodeDecodeError, IndexSyntaxError) as error:

@@ -27,11 +27,11 @@ from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
 
-__all__ = ["RekeyPlan", "Rekeying", "plan_rekey"]
+__all__ = ["KeyChange", "RekeyPlan", "plan_rekey"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rekeying:
+class KeyChange:
     """One fixture that moves to another key."""
 
     path: str
@@ -45,7 +45,7 @@ class RekeyPlan:
     """Which fixtures get another key, which keep theirs, and which cannot be told."""
 
     layout: Layout
-    moving: list[Rekeying] = field(default_factory=list)
+    moving: list[KeyChange] = field(default_factory=list)
     unchanged: int = 0
     without_request: list[str] = field(default_factory=list)
     """The fixture does not hold its request, or a secret was cut out of it."""
@@ -101,7 +101,7 @@ def plan_rekey(
     taken: dict[FixtureKey, tuple[str, Fixture]] = {}
     contents = source.read_many([row.path for row in report.index.fixtures], trust.MAX_FIXTURE_BYTES)
     for row, (path, data) in zip(report.index.fixtures, contents, strict=True):
-        fixture = _parsed(path, data)
+        fixture = _parse(path, data)
         old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
         request = fixture.request
         is_known = request is not None and not fixture.is_request_redacted
@@ -119,7 +119,7 @@ def plan_rekey(
         elif new == old == fixture.key and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
             plan.unchanged += 1
         else:
-            plan.moving.append(Rekeying(path, old, replace(fixture, key=new, request=request)))
+            plan.moving.append(KeyChange(path, old, replace(fixture, key=new, request=request)))
     _move_failures(plan, source, report.index.exchanges)
     return plan
 
@@ -137,7 +137,7 @@ def _move_failures(plan: RekeyPlan, source: DirectorySource, rows: Sequence[Exch
             plan.failures.append(failure)
 
 
-def _parsed(path: str, data: bytes | Finding) -> Fixture:
+def _parse(path: str, data: bytes | Finding) -> Fixture:
     if isinstance(data, Finding):
         raise FixtureIntegrityFailed([data])
     try:

@@ -20,7 +20,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.marks import Marker, known_marker
-from cortex_replay.store.state import WAYLAID, state_problem, translate_errors
+from cortex_replay.store.state import OBSTACLES, state_problem, translate_errors
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
 try:
@@ -28,7 +28,7 @@ try:
 except ImportError:  # Windows, where nothing is staged
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "abandoned_in", "kind_of"]
+__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "find_abandoned", "kind_of"]
 
 _STAGING: Final = "staging"
 _OWNER: Final = "owner"
@@ -65,7 +65,7 @@ class Session:
         self._marker = marker
         self._count = 0
         # A store that is dropped without a commit leaves its answers to whoever adopts them.
-        self.abandon = weakref.finalize(self, _let_go, owner, folder, staging)
+        self.abandon = weakref.finalize(self, _release, owner, folder, staging)
 
     @classmethod
     def create(cls, state: Folder, marker: Marker) -> Session:
@@ -91,21 +91,21 @@ class Session:
 
     def write(self, data: bytes, kind: str) -> str:
         """Put an answer where it survives this process; gives its name."""
-        name = self._next(kind, data)
+        name = self._next_name(kind, data)
         self.folder.create(name, data, mode=PRIVATE)
         return name
 
     def take(self, folder: Folder, name: str, kind: str) -> None:
         """Move a file here that a commit had put in its place."""
         data = folder.read(name, MAX_FIXTURE_BYTES + 1)
-        folder.rename(name, self.folder, self._next(kind, data))
+        folder.rename(name, self.folder, self._next_name(kind, data))
 
     def close(self) -> None:
         """Remove everything; nothing of it is wanted any more."""
         _remove(self._staging, self.name)
         self.abandon()
 
-    def _next(self, kind: str, data: bytes) -> str:
+    def _next_name(self, kind: str, data: bytes) -> str:
         self._count += 1
         mark = self._marker.mark("answer", self.name, f"{self._count}", kind, blake3_hex(data))
         return f"{self._count}.{mark}.{kind}"
@@ -131,7 +131,7 @@ class Staging:
         marked = self._sessions()
         counts = [len(names) for name in marked if (names := self._answers_of_dead(name))]
         unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
-        return Abandoned(len(counts), sum(counts), sum(not self._lives(name) for name in unmarked))
+        return Abandoned(len(counts), sum(counts), sum(not self._is_alive(name) for name in unmarked))
 
     def clean(self) -> None:
         """Remove the folders of runs that died with nothing to lose."""
@@ -139,14 +139,14 @@ class Staging:
             if self._answers_of_dead(name) == []:
                 _remove(self._folder, name)
 
-    def dead(self) -> list[str]:
+    def dead_sessions(self) -> list[str]:
         """The sessions that nobody will commit any more."""
         return [name for name in self._sessions() if self._answers_of_dead(name) is not None]
 
     def answers(self, session: str) -> Iterator[StagedAnswer]:
         """What a session has staged: whole, and with the mark of this user."""
         with self._folder.folder(session) as folder:
-            for name in _staged_in(folder):
+            for name in _answer_names(folder):
                 number, mark, kind = name.split(".")
                 try:
                     data = folder.read(name, MAX_FIXTURE_BYTES + 1)
@@ -184,17 +184,17 @@ class Staging:
         """The names of the answers in a session; ``None`` if its process lives."""
         try:
             with self._folder.folder(session) as folder:
-                return None if _is_owned(folder) else _staged_in(folder)
+                return None if _is_owned(folder) else _answer_names(folder)
         except FileNotFoundError:
             return []
 
-    def _lives(self, name: str) -> bool:
+    def _is_alive(self, name: str) -> bool:
         with suppress(OSError), self._folder.folder(name) as folder:
             return _is_owned(folder)
         return False
 
 
-def abandoned_in(source: DirectorySource) -> Abandoned:
+def find_abandoned(source: DirectorySource) -> Abandoned:
     """What runs that died abandoned in a store; takes no lock and changes nothing."""
     if state_problem(source):
         return Abandoned(unmarked=1)
@@ -205,7 +205,7 @@ def abandoned_in(source: DirectorySource) -> Abandoned:
         except FileNotFoundError:
             return Abandoned()
         except OSError as error:
-            if error.errno not in WAYLAID:
+            if error.errno not in OBSTACLES:
                 raise
             return Abandoned(unmarked=1)
         if staging is None:
@@ -230,7 +230,7 @@ def _new_folder(staging: Folder, marker: Marker) -> tuple[str, Folder]:
             number += 1
 
 
-def _staged_in(folder: Folder) -> list[str]:
+def _answer_names(folder: Folder) -> list[str]:
     found = [entry.name for entry in folder.entries() if _STAGED.fullmatch(entry.name)]
     return sorted(found, key=lambda name: int(name.partition(".")[0]))
 
@@ -257,7 +257,7 @@ def _remove(staging: Folder, name: str) -> None:
         staging.remove_tree(name)
 
 
-def _let_go(owner: int, folder: Folder, staging: Folder) -> None:
+def _release(owner: int, folder: Folder, staging: Folder) -> None:
     os.close(owner)
     folder.close()
     staging.close()

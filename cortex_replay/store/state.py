@@ -27,9 +27,9 @@ except ImportError:  # Windows: reading works, writing says that it does not
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "WAYLAID",
+    "OBSTACLES",
     "State",
-    "foreign_journal",
+    "describe_foreign_journal",
     "is_foreign",
     "lock_state",
     "open_root",
@@ -39,7 +39,7 @@ __all__ = [
     "translate_errors",
 ]
 
-WAYLAID: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO)
+OBSTACLES: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO)
 """What the system says when something else is there than should be."""
 _TRACKED: dict[str, bool] = {}
 
@@ -60,7 +60,7 @@ def translate_errors() -> Iterator[None]:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         advice = ""
-        if error.errno in WAYLAID:
+        if error.errno in OBSTACLES:
             advice = ". A link or something else is in the way: look at it, then remove it"
         raise StoreIo(f"the store cannot be written: {error.strerror or error}{where}{advice}") from error
 
@@ -75,7 +75,7 @@ def open_root(source: DirectorySource) -> Iterator[Folder]:
     try:
         root = Folder.reach(source.path, anchor=source.anchor)
     except OSError as error:
-        if error.errno not in WAYLAID:
+        if error.errno not in OBSTACLES:
             raise
         raise StoreIo(
             f"the store {source.path} is behind a link, so it can be read but not written; "
@@ -136,7 +136,7 @@ def state_problem(source: DirectorySource) -> str | None:
     except OSError:
         return None
     if problem is None and is_foreign(parse_journal(source.read_journal()), known_marker()):
-        return foreign_journal(f"{source.root}{os.sep}{STATE_FOLDER}")
+        return describe_foreign_journal(f"{source.root}{os.sep}{STATE_FOLDER}")
     return problem
 
 
@@ -145,7 +145,7 @@ def is_foreign(journal: Journal, marker: Marker | None) -> bool:
     return journal.is_open and not journal.is_marked_by(marker)
 
 
-def foreign_journal(folder: str) -> str:
+def describe_foreign_journal(folder: str) -> str:
     """What there is to say of such a journal in a state folder."""
     return (
         f"{folder}{os.sep}{JOURNAL_NAME} tells of a commit that was cut short, but not of one of yours on "

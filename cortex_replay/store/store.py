@@ -27,7 +27,7 @@ from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import RenderedFixture
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
-from cortex_replay.store.staging import Abandoned, abandoned_in
+from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import open_run
 from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
 from cortex_replay.store.writer import CommitSummary, StoreWriter, create_store
@@ -168,7 +168,7 @@ class Store(StoreReader):
 
     def abandoned(self) -> Abandoned:
         """What runs that died before they committed abandoned."""
-        return abandoned_in(self._source)
+        return find_abandoned(self._source)
 
     def adopt_abandoned(self) -> int:
         """Stage what runs that died had staged, as if it were added here; gives the number."""

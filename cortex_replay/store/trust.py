@@ -47,10 +47,10 @@ from cortex_replay.store.paths import (
     INDEX_NAME,
     NESTED_FOLDER,
     are_plain_paths,
-    folded,
+    escape,
+    fold_path,
     is_fixture_name,
     path_problem,
-    shown,
 )
 
 __all__ = [
@@ -144,22 +144,22 @@ def trust_rows(index: Index, layout: Layout) -> list[Finding]:
     for row in index.rows:
         path, key = row.path, row[2:]
         if problem := path_problem(path):
-            findings.append(Finding("path-unsafe", shown(path), f"this path {problem}"))
+            findings.append(Finding("path-unsafe", escape(path), f"this path {problem}"))
         elif path == reserved:
             reason = "this name is kept for the schema and can never be a fixture"
             findings.append(Finding("path-reserved", path, reason))
-        fold = folded(path)
+        fold = fold_path(path)
         if fold in paths:
-            other = shown(paths[fold])
+            other = escape(paths[fold])
             reason = "is listed twice" if paths[fold] == path else f"is {other} on some file systems"
-            findings.append(Finding("path-duplicate", shown(path), reason))
+            findings.append(Finding("path-duplicate", escape(path), reason))
         paths[fold] = path
         if not is_digest(row.blake3):
             reason = "its blake3 in the index is not 64 lower-case hex digits"
-            findings.append(Finding("hash-spelling", shown(path), reason))
+            findings.append(Finding("hash-spelling", escape(path), reason))
         if set(key) != {None}:
             if problem := _key_problem(row):
-                findings.append(Finding("key-spelling", shown(path), problem))
+                findings.append(Finding("key-spelling", escape(path), problem))
             # The tables cannot collide: only in one of them is there an `n` or a `key`.
             if key in keys:
                 findings.append(_duplicate_key(path, keys[key]))
@@ -213,7 +213,7 @@ def compare_listing(
         path for path in files - listed - moving if is_fixture_name(path) and path != layout.schema_path
     )
     return [Finding("missing", path, "is listed but not there", hints.MISSING) for path in missing] + [
-        Finding("unlisted", shown(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
+        Finding("unlisted", escape(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
     ]
 
 
@@ -285,4 +285,4 @@ def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]
 
 
 def _duplicate_key(path: str, earlier: str) -> Finding:
-    return Finding("key-duplicate", shown(path), f"has the key of {shown(earlier)}")
+    return Finding("key-duplicate", escape(path), f"has the key of {escape(earlier)}")

@@ -149,7 +149,7 @@ class StoreWriter:
                 store.recover()
                 store.clean_staging()
                 index, index_bytes = self._present_index()
-                changes = plan_changes(index, self._pending.changes, self._essence)
+                changes = plan_changes(index, self._pending.changes, self._read_essence)
                 if not changes.is_empty:
                     self._apply(store, changes, index_bytes)
             self.discard()
@@ -239,24 +239,24 @@ class StoreWriter:
             raise FixtureIntegrityFailed([error.finding]) from None
         if findings := trust.trust_rows(index, self._layout):
             raise FixtureIntegrityFailed(findings)
-        return self._with_keys(index), data
+        return self._add_keys(index), data
 
-    def _with_keys(self, index: Index) -> Index:
+    def _add_keys(self, index: Index) -> Index:
         """An index by ``crtx-llm`` has no keys; the first commit gives it some."""
         if all(row.prompt_hash is not None for row in index.fixtures):
             return index
-        rows = [FixtureRow(row.path, row.blake3, *self._read(row).key) for row in index.fixtures]
+        rows = [FixtureRow(row.path, row.blake3, *self._read_fixture(row).key) for row in index.fixtures]
         return Index(rows, index.exchanges, index.header)
 
-    def _essence(self, row: Row) -> Essence:
+    def _read_essence(self, row: Row) -> Essence:
         if isinstance(row, FixtureRow):
-            return essence_of(self._read(row))
+            return essence_of(self._read_fixture(row))
         try:
             return essence_of_exchange(read_exchange(self._source, row))
         except Untrusted as error:
             raise refusal_of(error.finding) from None
 
-    def _read(self, row: FixtureRow) -> Fixture:
+    def _read_fixture(self, row: FixtureRow) -> Fixture:
         try:
             return read_fixture(self._source, row)[0]
         except Untrusted as error:

@@ -21,12 +21,12 @@ import pytest
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.budget import Meter
-from cortex_replay.engine.http.misses import explained_miss
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.misses.differences import differences, plain_form
+from cortex_replay.misses.explanation import explain_miss
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run.environment import command_environment
 from tests.adapters.dialects import DIALECTS
@@ -136,7 +136,7 @@ def test_a_long_secret_is_not_shown_by_a_piece_of_it(tmp_path: Path) -> None:
     recorded = store.get(item.model, item.prompt_hash).request
     assert recorded is not None
     asked = LlmRequest(recorded.model, recorded.system, f"The password is {secret}.", 0.0, 5)
-    text = explained_miss(store, asked, store.key(asked), "how", Redactor([secret]))
+    text = explain_miss(store, asked, store.key(asked), "how", Redactor([secret]))
 
     assert not any(secret[i : i + 8] in text for i in range(len(secret) - 8))
     assert "REDACTED" in text

@@ -16,8 +16,8 @@ import pytest
 from cortex_replay import LlmMessage, LlmRequest, NoFixture, ReplayAdapter, Store
 from cortex_replay.config import KeyRules
 from cortex_replay.misses.differences import differences, plain_form
-from cortex_replay.misses.explanation import explained
-from cortex_replay.misses.suggestions import suggested_normalisers, toml_line
+from cortex_replay.misses.explanation import explain_miss
+from cortex_replay.misses.suggestions import suggest_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.fixture import Answer
 from tests.builder import StoreBuilder, fixture_of
@@ -42,7 +42,7 @@ def told(root: Path, recorded: LlmRequest, asked: LlmRequest, redactor: Redactor
     """The lines of the explanation, but for the first two and the last, which are looked at here."""
     store = store_of(root, recorded)
     key = store.key(asked)
-    first, second, *lines, last = explained(store, asked, key, HOW, redactor).split("\n")
+    first, second, *lines, last = explain_miss(store, asked, key, HOW, redactor).split("\n")
 
     assert first == f"cortex-replay: nothing is recorded for {asked.model} {key.prompt_hash[:16]}."
     assert second == f"Nearest: {store.list()[0].path}. It differs in:"
@@ -268,7 +268,7 @@ def test_several_normalisers_at_once(tmp_path: Path) -> None:
 )
 def test_what_would_not_help_is_not_suggested(one: dict[str, Any], other: dict[str, Any]) -> None:
     """Tools are not normalised, and a number alone is no counter."""
-    assert suggested_normalisers(KeyRules(), but(PLAIN, **one), but(PLAIN, **other)) == {}
+    assert suggest_normalisers(KeyRules(), but(PLAIN, **one), but(PLAIN, **other)) == {}
 
 
 def test_a_pattern_with_a_quote() -> None:
@@ -310,7 +310,7 @@ def test_the_environment_s_secrets_are_known(tmp_path: Path, monkeypatch: pytest
 def test_two_requests_that_differ_in_a_secret_only(tmp_path: Path) -> None:
     store = store_of(tmp_path, but(PLAIN, messages="It is [REDACTED:known-value]."))
     asked = but(PLAIN, messages="It is correct-horse-battery.")
-    text = explained(store, asked, store.key(asked), HOW, Redactor(["correct-horse-battery"]))
+    text = explain_miss(store, asked, store.key(asked), HOW, Redactor(["correct-horse-battery"]))
 
     assert ". It differs in what was cut out as secret.\n" in text
 
@@ -319,7 +319,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "store")
 
     assert (
-        explained(store, PLAIN, store.key(PLAIN), HOW).split("\n")[1]
+        explain_miss(store, PLAIN, store.key(PLAIN), HOW).split("\n")[1]
         == "Nothing is recorded in this store yet."
     )
 
@@ -331,7 +331,7 @@ def test_a_store_whose_fixtures_hold_no_request(tmp_path: Path) -> None:
     store = Store.open(builder.write())
     asked = but(PLAIN, system="x")
 
-    assert "None of its 1 recordings holds a request" in explained(store, asked, store.key(asked), HOW)
+    assert "None of its 1 recordings holds a request" in explain_miss(store, asked, store.key(asked), HOW)
 
 
 def test_answers_that_are_used_up(tmp_path: Path) -> None:
@@ -406,3 +406,19 @@ def test_the_guide_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     (block,) = re.findall(r"```python\n(.*?)```", (root / "docs/misses.md").read_text(), re.DOTALL)
     exec(compile(block, "misses.md", "exec"), {})
+
+
+def test_a_miss_that_cannot_be_explained_is_still_a_miss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key and how to record it are told, whatever stands in the way of the rest."""
+    store = store_of(tmp_path, PLAIN)
+    asked = but(PLAIN, messages="Hi!")
+    monkeypatch.setattr("cortex_replay.misses.explanation.nearest_fixture", lambda *_, **__: 1 / 0)
+
+    text = explain_miss(store, asked, store.key(asked), HOW, Redactor([]))
+
+    assert text == (
+        f"cortex-replay: nothing is recorded for {asked.model} {asked.prompt_hash()[:16]}.\n"
+        f"To record it: {HOW}"
+    )

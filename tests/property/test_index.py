@@ -15,11 +15,11 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
-    _rendered,
+    _render_row,
     parse_index,
     render_index,
 )
-from cortex_replay.store.paths import folded, path_problem
+from cortex_replay.store.paths import fold_path, path_problem
 from cortex_replay.store.trust import Layout, Untrusted, trust_index, trust_rows
 from tests.property.strategies import IS_TORTURE, digests, effort, texts
 
@@ -118,7 +118,7 @@ def test_a_row_is_written_as_tomli_w_writes_it(row: FixtureRow | ExchangeRow) ->
     table = "fixture" if isinstance(row, FixtureRow) else "exchange"
     values = {name: value for name, value in row._asdict().items() if value is not None}
 
-    assert _rendered(table, row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
+    assert _render_row(table, row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=16).map("".join))
@@ -184,7 +184,7 @@ def test_no_unsound_row_passes(rows: list[FixtureRow]) -> None:
     """The look at whole columns passes nothing that the look at each row would refuse."""
     if trust_rows(Index(rows), Layout.FLAT) == []:
         assert all(path_problem(row.path) is None for row in rows)
-        assert len({folded(row.path) for row in rows}) == len(rows)
+        assert len({fold_path(row.path) for row in rows}) == len(rows)
         keys = [(row.model, row.prompt_hash) for row in rows if row.model is not None]
         assert len(set(keys)) == len(keys)
         assert all(len(row.blake3) == 64 for row in rows)

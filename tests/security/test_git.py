@@ -19,7 +19,7 @@ from cortex_replay.cli.main import main
 from cortex_replay.store import git_process
 from cortex_replay.store.fixture import Answer
 from cortex_replay.store.git import Repository
-from cortex_replay.store.staged import check_staged
+from cortex_replay.store.git_staging import check_staged
 from tests.builder import StoreBuilder, ask, fixture_of
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]

@@ -304,6 +304,7 @@ from cortex_replay.redact.settings import redactor_for
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.store import Store
 from cortex_replay.misses.explanation import redactor_of
+from cortex_replay.misses.explanation import store_redactor
 from cortex_replay.interception.block import engine_for
 from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.testing import EchoAdapter
@@ -311,8 +312,8 @@ from cortex_replay.testing import EchoAdapter
 settings = load_settings(Path(), os.environ).settings
 store = Store.open_or_create(Path("store"))
 redactors = {
-    "gateway": redactor_for(settings, os.environ),
-    "misses": redactor_of(store),
+    "gateway": redactor_for(settings),
+    "misses": store_redactor(store),
     "intercept": engine_for(store, "replay", settings, "").redactor,
     "recorder": RecordingAdapter(EchoAdapter(), store)._fixtures._redactor,
     "an engine of one's own": Engine(store, "replay", Upstreams(settings, {})).redactor,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_replay.store.paths import are_plain_paths, folded, is_fixture_name, path_problem
+from cortex_replay.store.paths import are_plain_paths, fold_path, is_fixture_name, path_problem
 
 GOOD = [
     "a.json",
@@ -60,7 +60,7 @@ def test_the_look_at_many_paths_never_passes_a_bad_one(path: str) -> None:
     for paths in ([path], ["a.json", path], [path, "a.json"], ["a.json", path, "b.json"]):
         if are_plain_paths(paths):
             assert path_problem(path) is None
-            assert len({folded(other) for other in paths}) == len(paths)
+            assert len({fold_path(other) for other in paths}) == len(paths)
 
 
 def test_the_look_at_many_paths_passes_ours() -> None:
@@ -75,7 +75,7 @@ def test_the_look_at_many_paths_passes_ours() -> None:
 )
 def test_names_that_are_one_file_somewhere(one: str, other: str) -> None:
     """By letter case or by Unicode form."""
-    assert folded(one) == folded(other)
+    assert fold_path(one) == fold_path(other)
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,6 @@ from cortex_replay.engine.budget import Meter
 from cortex_replay.engine.claims import Claims
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.http.call import Call, Reply
-from cortex_replay.engine.http.misses import (
-    MISS_STATUS,
-    explained_exhaustion,
-    explained_miss,
-    explained_opaque_miss,
-    explained_other_way,
-)
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.recording import OpaqueRecorder, WireRecorder
@@ -34,6 +27,13 @@ from cortex_replay.engine.outcomes import Outcome, failure_of, recorded_outcome
 from cortex_replay.engine.scope import RecordingScope, claims_of
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
+from cortex_replay.misses.explanation import (
+    MISS_STATUS,
+    explain_exhaustion,
+    explain_miss,
+    explain_opaque_miss,
+    explain_other_way,
+)
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.printable import defuse_commands, escape_controls
 from cortex_replay.redact.process import learn_secret
@@ -228,7 +228,7 @@ class Engine:
                 yield await self._missed(call, protocol, key, is_exhausted=True)
                 return
             if isinstance(outcome, Answer) and not _can_serve(outcome, lifted, protocol):
-                explained = self._clean(explained_other_way(key, self.how_to_record))
+                explained = self._clean(explain_other_way(key, self.how_to_record))
                 self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)
                 yield error_reply(protocol, MISS_STATUS, explained, "no_fixture")
                 return
@@ -267,7 +267,7 @@ class Engine:
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
-            explained = self._clean(explained_opaque_miss(request, key, self.how_to_record))
+            explained = self._clean(explain_opaque_miss(request, key, self.how_to_record))
             self.ledger.missed(f"{call.method} {call.route.path}", explained)
             self._observed(call, None)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
@@ -296,11 +296,11 @@ class Engine:
 
     async def _missed(self, call: Call, protocol: str, key: FixtureKey, *, is_exhausted: bool) -> Reply:
         if is_exhausted:
-            explained = explained_exhaustion(key, self.how_to_record)
+            explained = explain_exhaustion(key, self.how_to_record)
         else:
             request = _request_in(protocol, call.body)
             explained = await asyncio.to_thread(
-                explained_miss, self.store, request, key, self.how_to_record, self.redactor
+                explain_miss, self.store, request, key, self.how_to_record, self.redactor
             )
         explained = self._clean(explained)
         self.ledger.missed(f"{key.model} {key.prompt_hash[:16]}", explained)

@@ -10,7 +10,7 @@ import pytest
 
 from cortex_replay import StoreIo
 from cortex_replay.errors import Finding
-from cortex_replay.store.staged import check_staged
+from cortex_replay.store.git_staging import check_staged
 from tests.builder import StoreBuilder
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]

@@ -20,7 +20,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import Repository
 from cortex_replay.store.git_process import Blobs, TooLarge
 from cortex_replay.store.index import Row
-from cortex_replay.store.paths import INDEX_NAME, path_problem, shown
+from cortex_replay.store.paths import INDEX_NAME, escape, path_problem
 from cortex_replay.store.source import Listing
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
@@ -40,7 +40,7 @@ def check_staged(root: Path) -> CheckReport:
         StoreIo: ``root`` is not in a git repository, or git cannot be run.
     """
     working = DirectorySource(root)
-    staged = _StagedSource(working.root)
+    staged = _GitStaging(working.root)
     report = check_store(staged)
     known = {finding.path for finding in report.findings}
     listed = {row.path for row in _working_rows(working) if path_problem(row.path) is None}
@@ -50,8 +50,8 @@ def check_staged(root: Path) -> CheckReport:
         for finding in report.findings
         if finding.code in _LACKING and path_problem(finding.path) is None
     ]
-    ignored = staged.ignored(lacking)
-    report.findings = [_explained(finding, staged, ignored) for finding in report.findings]
+    ignored = staged.ignore_rules(lacking)
+    report.findings = [_explain(finding, staged, ignored) for finding in report.findings]
     return report
 
 
@@ -62,7 +62,7 @@ def _working_rows(working: DirectorySource) -> Iterable[Row]:
     return ()
 
 
-def _explained(finding: Finding, staged: _StagedSource, ignored: dict[str, str]) -> Finding:
+def _explain(finding: Finding, staged: _GitStaging, ignored: dict[str, str]) -> Finding:
     if finding.path in staged.tracked or finding.code not in _LACKING:
         return finding
     what = "" if finding.path == INDEX_NAME else "is listed, but "
@@ -78,7 +78,7 @@ def _explained(finding: Finding, staged: _StagedSource, ignored: dict[str, str])
     return replace(finding, code="untracked", reason=reason, hint=hint)
 
 
-class _StagedSource:
+class _GitStaging:
     """Git's own index (the staging area), read as a store."""
 
     def __init__(self, root: Path) -> None:
@@ -108,7 +108,7 @@ class _StagedSource:
         """Whether the file is there to be added."""
         return (self._repository.top / self.name_in_repository(path)).exists()
 
-    def ignored(self, paths: Iterable[str]) -> dict[str, str]:
+    def ignore_rules(self, paths: Iterable[str]) -> dict[str, str]:
         """Those of ``paths`` that an ignore rule hides, with the rule; git may know of none."""
         asked = "".join(f"{self._prefix}{path}\0" for path in paths).encode(errors="surrogateescape")
         # 1 says that none is ignored, 128 that one of them stands beyond a link or a submodule.
@@ -134,10 +134,10 @@ class _StagedSource:
                 continue
             if path in self._unmerged:
                 listing.findings.append(
-                    Finding("not-a-file", shown(path), "has an unresolved merge conflict")
+                    Finding("not-a-file", escape(path), "has an unresolved merge conflict")
                 )
             elif not mode.startswith(_FILE_MODE):
-                listing.findings.append(Finding("not-a-file", shown(path), "is a link or a submodule"))
+                listing.findings.append(Finding("not-a-file", escape(path), "is a link or a submodule"))
             else:
                 listing.files.add(path)
         return listing
@@ -156,11 +156,11 @@ class _StagedSource:
             for path in paths:
                 mode, blob = self._entries.get(path, ("", ""))
                 if not mode:
-                    yield path, Finding("missing", shown(path), "is listed but not staged")
+                    yield path, Finding("missing", escape(path), "is listed but not staged")
                 elif path in self._unmerged:
-                    yield path, Finding("not-a-file", shown(path), "has an unresolved merge conflict")
+                    yield path, Finding("not-a-file", escape(path), "has an unresolved merge conflict")
                 elif not mode.startswith(_FILE_MODE):
-                    yield path, Finding("not-a-file", shown(path), "is a link or a submodule")
+                    yield path, Finding("not-a-file", escape(path), "is a link or a submodule")
                 else:
                     yield path, _content(blobs, blob, path, max_bytes)
 
@@ -168,7 +168,7 @@ class _StagedSource:
 def _content(blobs: Blobs, blob: str, path: str, max_bytes: int) -> bytes | Finding:
     data = blobs.read(blob, max_bytes)
     if data is None:
-        return Finding("unreadable", shown(path), "git has no content for what is staged")
+        return Finding("unreadable", escape(path), "git has no content for what is staged")
     if isinstance(data, TooLarge):
-        return Finding("too-large", shown(path), f"larger than {max_bytes} bytes")
+        return Finding("too-large", escape(path), f"larger than {max_bytes} bytes")
     return data
