@@ -22,7 +22,7 @@ from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.run.adapters import adapter_for
 from cortex_replay.store import Store
-from cortex_replay.store.tracked import is_tracked
+from cortex_replay.store.git import is_tracked
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc

@@ -17,7 +17,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.paths import EXCHANGES_FOLDER
-from cortex_replay.store.trust import Layout
+from cortex_replay.store.trust import Layout, trust_exchange, trust_fixture
 
 __all__ = [
     "Add",
@@ -28,8 +28,8 @@ __all__ = [
     "essence_of_answer",
     "essence_of_exchange",
     "fixture_path",
-    "new_exchange_row",
-    "new_row",
+    "new_exchange",
+    "new_fixture",
     "plan_changes",
 ]
 
@@ -170,18 +170,28 @@ def essence_of_exchange(exchange: Exchange) -> Essence:
     return (blake3(compact(body).encode()).digest(),)
 
 
-def new_row(layout: Layout, key: FixtureKey, data: bytes) -> FixtureRow:
-    """The row of a fixture that is about to be written."""
+def new_fixture(
+    layout: Layout, key: FixtureKey, data: bytes, *, overwrite: bool = False, keep_existing: bool = False
+) -> Add:
+    """The addition of a fixture that is written as ``data``.
+
+    Raises:
+        Untrusted: Nobody could read it back: whatever is written is trusted by the same rules.
+    """
     digest = blake3_hex(data)
-    return FixtureRow(fixture_path(layout, key, digest), digest, *key)
+    row = FixtureRow(fixture_path(layout, key, digest), digest, *key)
+    return Add(row, essence_of(trust_fixture(row, data)), overwrite, keep_existing)
 
 
-def new_exchange_row(layout: Layout, exchange: Exchange, data: bytes) -> ExchangeRow:
-    """The row of an exchange that is about to be written."""
+def new_exchange(
+    layout: Layout, exchange: Exchange, data: bytes, *, overwrite: bool = False, keep_existing: bool = False
+) -> Add:
+    """The addition of an exchange; see :func:`new_fixture`."""
     digest = blake3_hex(data)
     folder = f"{layout.folder}/{EXCHANGES_FOLDER}".removeprefix("/")
     of_what = exchange.key[:16] if exchange.key else f"{exchange.row_key[1] or ''}"[:16] + f"-{exchange.n}"
-    return ExchangeRow(f"{folder}/{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
+    row = ExchangeRow(f"{folder}/{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
+    return Add(row, essence_of_exchange(trust_exchange(row, data)), overwrite, keep_existing)
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:

@@ -21,7 +21,15 @@ from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["CheckReport", "Progress", "check_listing", "check_store", "read_exchange", "read_fixture"]
+__all__ = [
+    "CheckReport",
+    "Progress",
+    "check_listing",
+    "check_store",
+    "read_exchange",
+    "read_fixture",
+    "read_index",
+]
 
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", FixtureRow, ExchangeRow, Row)
@@ -194,15 +202,23 @@ class _Examination:
                 self.report.kept[fixture.key] = (row, data)
 
 
+def read_index(source: Source) -> tuple[Index, bytes]:
+    """Read and parse the index.
+
+    Raises:
+        Untrusted: It is not there, or it is none.
+    """
+    data = _read(source, INDEX_NAME, trust.MAX_INDEX_BYTES)
+    return trust.trust_index(data), data
+
+
 def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
     """Read, check and parse the one file of a row.
 
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    data = source.read(row.path, trust.MAX_FIXTURE_BYTES)
-    if isinstance(data, Finding):
-        raise Untrusted(data)
+    data = _read(source, row.path)
     return trust.trust_fixture(row, data), data
 
 
@@ -212,10 +228,14 @@ def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    data = source.read(row.path, trust.MAX_FIXTURE_BYTES)
+    return trust.trust_exchange(row, _read(source, row.path))
+
+
+def _read(source: Source, path: str, max_bytes: int = trust.MAX_FIXTURE_BYTES) -> bytes:
+    data = source.read(path, max_bytes)
     if isinstance(data, Finding):
         raise Untrusted(data)
-    return trust.trust_exchange(row, data)
+    return data
 
 
 def _confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
@@ -228,9 +248,7 @@ def _confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, byte
     except Untrusted as error:
         if error.finding.code != "mismatch":
             raise
-    again = source.read(row.path, trust.MAX_FIXTURE_BYTES)
-    if isinstance(again, Finding):
-        raise Untrusted(again)
+    again = _read(source, row.path)
     return judge(row, again), again
 
 

@@ -13,7 +13,7 @@ from cortex_replay.store.index import Index
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
-__all__ = ["Repository", "find_top", "index_at"]
+__all__ = ["Repository", "find_top", "index_at", "is_tracked"]
 
 _PLACE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks. All three may be relative to the folder that a hook starts in."""
@@ -73,6 +73,18 @@ class Repository:
         listed = os.fsdecode(self.run("ls-files", "-z")).lower().split("\0")
         wanted, links = path.lower(), {folder.lower() for folder in above}
         return any(name == wanted or name.startswith(f"{wanted}/") or name in links for name in listed)
+
+
+def is_tracked(root: Path, name: str) -> bool:
+    """Whether git tracks ``name`` in the folder ``root``, anything below it, or something in its way.
+
+    Where there is no repository, or no git, nothing is tracked.
+    """
+    try:
+        repository = Repository(root)
+        return repository.tracks(f"{repository.prefix}{name}")
+    except StoreIo:
+        return False
 
 
 def find_top(start: Path) -> Path | None:

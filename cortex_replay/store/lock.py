@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from cortex_replay.disk import PRIVATE
-from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.errors import StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
+from cortex_replay.store.check import read_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.files import FixtureFiles, is_fixture_path, name_of
 from cortex_replay.store.journal import (
@@ -31,10 +32,10 @@ from cortex_replay.store.journal import (
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import EXCHANGES_FOLDER, INDEX_NAME
 from cortex_replay.store.staging import Session, Staging
-from cortex_replay.store.state import State, describe_foreign_journal, is_foreign, lock_state
+from cortex_replay.store.state import State, describe_foreign_journal, is_foreign, lock_state, refusal_of
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["LockedStore", "lock_store", "refusal_of", "staged_kind"]
+__all__ = ["LockedStore", "lock_store", "staged_kind"]
 
 
 class LockedStore:
@@ -123,18 +124,9 @@ class LockedStore:
     def finish(self, journal: Journal) -> None:
         """The index of this commit is in place: what it dropped may go."""
         if journal.removed:
-            listed = self._listed_paths()
+            listed = {row.path for row in read_index(self._source)[0].rows}
             self._clear([path for path in journal.removed if path not in listed])
         self.close_journal(journal)
-
-    def _listed_paths(self) -> set[str]:
-        data = self._source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)
-        if isinstance(data, Finding):
-            raise refusal_of(data)
-        try:
-            return {row.path for row in trust.trust_index(data).rows}
-        except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
 
     def take_back(
         self, journal: Journal, session: Session | None, staged: Mapping[str, str], old_index: bytes
@@ -207,13 +199,6 @@ def lock_store(source: DirectorySource, layout: Layout) -> Iterator[LockedStore]
     """A store that nobody else changes meanwhile."""
     with lock_state(source) as state:
         yield LockedStore(state, source, layout)
-
-
-def refusal_of(finding: Finding) -> FixtureIntegrityFailed | StoreIo:
-    """What a writer says of a file: a disk that fails is no sign of a changed store."""
-    if finding.code == "unreadable":
-        return StoreIo(f"{finding.path} {finding.reason}")
-    return FixtureIntegrityFailed([finding])
 
 
 def staged_kind(path: str, layout: Layout, overwrite: bool) -> str:

@@ -11,23 +11,15 @@ from typing import Final
 
 from cortex_replay.errors import StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import (
-    Add,
-    Remove,
-    essence_of,
-    essence_of_exchange,
-    new_exchange_row,
-    new_row,
-)
+from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture_json import FixtureError
-from cortex_replay.store.index import FixtureRow, Row
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.staging import Session, StagedAnswer, Staging, kind_of
-from cortex_replay.store.trust import Layout, Untrusted, trust_fixture
+from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["PendingChanges"]
 
@@ -86,19 +78,18 @@ class PendingChanges:
         return adopted
 
     def _adopt(self, answer: StagedAnswer) -> bool:
-        data = answer.data
-        row: Row
+        layout, data, overwrite = self._layout, answer.data, answer.kind.startswith("replace")
         try:
+            # Whatever was committed since then has been seen by somebody, so it stays; this has not.
             if answer.kind.endswith("-exchange"):
                 exchange = parse_exchange(data)
-                row, essence = new_exchange_row(self._layout, exchange, data), essence_of_exchange(exchange)
+                change = new_exchange(layout, exchange, data, overwrite=overwrite, keep_existing=True)
             else:
-                fixture = trust_fixture(FixtureRow("a staged answer", blake3_hex(data)), data)
-                row, essence = new_row(self._layout, fixture.key, data), essence_of(fixture)
+                key = parse_fixture(data).key
+                change = new_fixture(layout, key, data, overwrite=overwrite, keep_existing=True)
         except (Untrusted, FixtureError):
             return False  # of another version, perhaps
-        # Whatever was committed since then has been seen by somebody; this has not.
-        self.stage(Add(row, essence, answer.kind.startswith("replace"), keep_existing=True), data)
+        self.stage(change, data)
         return True
 
     def sync(self) -> None:

@@ -9,13 +9,12 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
 from cortex_replay.store.changes import (
-    Add,
     Essence,
     Remove,
     essence_of,
     essence_of_exchange,
-    new_exchange_row,
-    new_row,
+    new_exchange,
+    new_fixture,
 )
 from cortex_replay.store.check import Progress, check_store, read_exchange
 from cortex_replay.store.directory import DirectorySource
@@ -23,6 +22,7 @@ from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
 from cortex_replay.store.index import ExchangeRow
+from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
@@ -57,17 +57,16 @@ class RekeyPlan:
     def apply(self, source: DirectorySource) -> None:
         """Write the fixtures under their new keys, in one commit."""
         writer = StoreWriter(source, self.layout)
-        for item in self.moving:
-            writer.stage(Remove(item.old))
-        for item in self.moving:
-            data = render_fixture(item.fixture)
-            row = new_row(self.layout, item.fixture.key, data)
-            writer.stage(Add(row, essence_of(item.fixture)), data)
-        for failure in self.failures:
-            data = render_exchange(failure)
-            exchange_row = new_exchange_row(self.layout, failure, data)
-            writer.stage(Add(exchange_row, essence_of_exchange(failure)), data)
         try:
+            for item in self.moving:
+                writer.stage(Remove(item.old))
+            with translate_errors():
+                for item in self.moving:
+                    data = render_fixture(item.fixture)
+                    writer.stage(new_fixture(self.layout, item.fixture.key, data), data)
+                for failure in self.failures:
+                    data = render_exchange(failure)
+                    writer.stage(new_exchange(self.layout, failure, data), data)
             writer.commit()
         except BaseException:
             writer.discard()  # it can be planned again; nobody should adopt half of it

@@ -11,7 +11,7 @@ import os
 import re
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -70,23 +70,15 @@ class Session:
     @classmethod
     def create(cls, state: Folder, marker: Marker) -> Session:
         """A folder of our own; under the lock, so that nobody takes it for a dead one's."""
-        staging = state.make_folder(_STAGING, PRIVATE_FOLDER)
-        try:
+        with ExitStack() as undo:
+            staging = undo.enter_context(state.make_folder(_STAGING, PRIVATE_FOLDER))
             name, folder = _new_folder(staging, marker)
-            try:
-                owner = folder.open_private(_OWNER)
-                try:
-                    fcntl.flock(owner, fcntl.LOCK_EX)
-                except BaseException:
-                    os.close(owner)
-                    raise
-            except BaseException:
-                folder.close()
-                _remove(staging, name)
-                raise
-        except BaseException:
-            staging.close()
-            raise
+            undo.callback(_remove, staging, name)
+            undo.enter_context(folder)
+            owner = folder.open_private(_OWNER)
+            undo.callback(os.close, owner)
+            fcntl.flock(owner, fcntl.LOCK_EX)
+            undo.pop_all()
         return cls(name, folder, staging, owner, marker)
 
     def write(self, data: bytes, kind: str) -> str:

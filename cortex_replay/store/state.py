@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
-from cortex_replay.errors import StoreIo
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.git import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
 from cortex_replay.store.marks import Marker, known_marker
-from cortex_replay.store.tracked import is_tracked
+from cortex_replay.store.trust import Untrusted
 
 try:
     import fcntl
@@ -35,6 +36,7 @@ __all__ = [
     "open_root",
     "open_run",
     "open_state",
+    "refusal_of",
     "state_problem",
     "translate_errors",
 ]
@@ -52,11 +54,20 @@ class State:
     folder: Folder
 
 
+def refusal_of(finding: Finding) -> FixtureIntegrityFailed | StoreIo:
+    """What a writer says of a file: a disk that fails is no sign of a changed store."""
+    if finding.code == "unreadable":
+        return StoreIo(f"{finding.path} {finding.reason}")
+    return FixtureIntegrityFailed([finding])
+
+
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """What the system refuses, in words and as our error."""
+    """What the system refuses, in words and as our error; so is what a rule of trust refuses."""
     try:
         yield
+    except Untrusted as error:
+        raise refusal_of(error.finding) from None
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         advice = ""

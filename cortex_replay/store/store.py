@@ -10,16 +10,9 @@ from typing import Self
 
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
-from cortex_replay.errors import FixtureIntegrityFailed, NoFixture, StoreIo
+from cortex_replay.errors import NoFixture, StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import (
-    Add,
-    Remove,
-    essence_of,
-    essence_of_exchange,
-    new_exchange_row,
-    new_row,
-)
+from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
@@ -28,8 +21,7 @@ from cortex_replay.store.fixture_json import RenderedFixture
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, find_abandoned
-from cortex_replay.store.state import open_run
-from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
+from cortex_replay.store.state import open_run, translate_errors
 from cortex_replay.store.writer import CommitSummary, StoreWriter, create_store
 
 __all__ = ["Store", "StoredFixture", "Verify"]
@@ -80,7 +72,7 @@ class Store(StoreReader):
         Raises:
             InvalidRequest: One is not sound, or does not agree with another.
         """
-        return _NormalisedView.of(self, self.key_rules.with_normalisers(further))
+        return _NormalisedView(self, self.key_rules.with_normalisers(further))
 
     def add(self, fixture: Fixture | RenderedFixture, *, keep_existing: bool = False) -> str:
         """Stage a new fixture; gives the path it will have.
@@ -93,7 +85,7 @@ class Store(StoreReader):
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
             StoreIo: It cannot be written.
         """
-        return self._stage(fixture, overwrite=False, keep_existing=keep_existing)
+        return self._add(fixture, keep_existing=keep_existing)
 
     def replace(self, fixture: Fixture | RenderedFixture) -> str:
         """Stage a fixture that takes the place of whatever its key has; gives its path.
@@ -101,7 +93,7 @@ class Store(StoreReader):
         If that says the same already (text, parsed JSON, tool calls, finish reason), the stored file
         stays as it is, whatever usage, times, ids and the rest say: a diff shows real changes only.
         """
-        return self._stage(fixture, overwrite=True)
+        return self._add(fixture, overwrite=True)
 
     def remove(self, model: str, prompt_hash: str) -> None:
         """Stage the removal of a key.
@@ -120,14 +112,11 @@ class Store(StoreReader):
     ) -> str:
         """Stage an exchange; gives the path it will have. See :meth:`add` for the rest."""
         data = render_exchange(exchange)
-        row = new_exchange_row(self.layout, exchange, data)
-        try:
-            essence = essence_of_exchange(trust_exchange(row, data))
-        except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
-        with self._writing:
-            self._writer.stage(Add(row, essence, overwrite, keep_existing), data)
-        return row.path
+        with translate_errors():
+            change = new_exchange(
+                self.layout, exchange, data, overwrite=overwrite, keep_existing=keep_existing
+            )
+        return self._stage(change, data)
 
     def remove_failure(self, model: str, prompt_hash: str, n: int) -> None:
         """Stage the removal of the failure that was answer ``n`` to a key."""
@@ -190,21 +179,19 @@ class Store(StoreReader):
         self._writer = StoreWriter(self._source, self.layout)
         self._writing = threading.Lock()
 
-    def _stage(
-        self, fixture: Fixture | RenderedFixture, *, overwrite: bool, keep_existing: bool = False
+    def _add(
+        self, fixture: Fixture | RenderedFixture, *, overwrite: bool = False, keep_existing: bool = False
     ) -> str:
-        if isinstance(fixture, Fixture):
-            fixture = RenderedFixture.of(fixture)
-        data = fixture.data
-        row = new_row(self.layout, fixture.fixture.key, data)
-        try:
-            # Whatever is written must be readable, by the same rules.
-            essence = essence_of(trust_fixture(row, data))
-        except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
+        rendered = RenderedFixture.of(fixture) if isinstance(fixture, Fixture) else fixture
+        key, data = rendered.fixture.key, rendered.data
+        with translate_errors():
+            change = new_fixture(self.layout, key, data, overwrite=overwrite, keep_existing=keep_existing)
+        return self._stage(change, data)
+
+    def _stage(self, change: Add, data: bytes) -> str:
         with self._writing:
-            self._writer.stage(Add(row, essence, overwrite, keep_existing), data)
-        return row.path
+            self._writer.stage(change, data)
+        return change.row.path
 
 
 class _NormalisedView(Store):
@@ -212,14 +199,9 @@ class _NormalisedView(Store):
 
     __slots__ = ("_own_rules",)
 
-    _own_rules: KeyRules
-
-    @classmethod
-    def of(cls, store: Store, rules: KeyRules) -> _NormalisedView:
-        seen = cls.__new__(cls)
-        seen.__dict__ = store.__dict__  # the same state, also when either follows a new index
-        seen._own_rules = rules  # noqa: SLF001 - its own
-        return seen
+    def __init__(self, store: Store, rules: KeyRules) -> None:
+        self.__dict__ = store.__dict__  # the same state, also when either follows a new index
+        self._own_rules = rules
 
     @property
     def key_rules(self) -> KeyRules:

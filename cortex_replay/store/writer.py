@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from cortex_replay.disk import Folder, absolute_path
-from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
 from cortex_replay.store.changes import (
@@ -33,13 +33,12 @@ from cortex_replay.store.changes import (
     essence_of_exchange,
     plan_changes,
 )
-from cortex_replay.store.check import read_exchange, read_fixture
+from cortex_replay.store.check import read_exchange, read_fixture, read_index
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import FixtureRow, Index, Row, render_index
 from cortex_replay.store.journal import Journal
-from cortex_replay.store.lock import LockedStore, lock_store, refusal_of
+from cortex_replay.store.lock import LockedStore, lock_store
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 from cortex_replay.store.pending import PendingChanges
 from cortex_replay.store.state import translate_errors
@@ -137,10 +136,10 @@ class StoreWriter:
     def commit(self) -> CommitSummary:
         """Make the staged changes; see :meth:`Store.commit`."""
         self._start_anew_after_fork()
-        if not self._pending:
-            self.discard()
-            return CommitSummary(self._present_index()[0])
         with translate_errors():
+            if not self._pending:
+                self.discard()
+                return CommitSummary(self._read_index()[0])
             if self._retreat is not None:
                 with lock_store(self._source, self._layout) as store:
                     self._resume_retreat(store, self._retreat)
@@ -148,7 +147,7 @@ class StoreWriter:
             with lock_store(self._source, self._layout) as store:
                 store.recover()
                 store.clean_staging()
-                index, index_bytes = self._present_index()
+                index, index_bytes = self._read_index()
                 changes = plan_changes(index, self._pending.changes, self._read_essence)
                 if not changes.is_empty:
                     self._apply(store, changes, index_bytes)
@@ -213,7 +212,7 @@ class StoreWriter:
                 self._resume_retreat(store, self._retreat)
             raise
         # From here on it is committed. What cannot be cleaned up now, the next writer cleans up.
-        with suppress(OSError, StoreIo):
+        with suppress(OSError, StoreIo, Untrusted):
             store.finish(journal)
 
     def _resume_retreat(self, store: LockedStore, retreat: _Retreat) -> None:
@@ -229,38 +228,21 @@ class StoreWriter:
             self._pending.forget(gone)
             raise StoreIo("another writer undid the commit that failed; adopt_abandoned() has its answers")
 
-    def _present_index(self) -> tuple[Index, bytes]:
-        data = self._source.read(INDEX_NAME, trust.MAX_INDEX_BYTES)
-        if isinstance(data, Finding):
-            raise refusal_of(data)
-        try:
-            index = trust.trust_index(data)
-        except Untrusted as error:
-            raise FixtureIntegrityFailed([error.finding]) from None
+    def _read_index(self) -> tuple[Index, bytes]:
+        """The index as it is now. One by ``crtx-llm`` has no keys; the first commit gives it some."""
+        index, data = read_index(self._source)
         if findings := trust.trust_rows(index, self._layout):
             raise FixtureIntegrityFailed(findings)
-        return self._add_keys(index), data
-
-    def _add_keys(self, index: Index) -> Index:
-        """An index by ``crtx-llm`` has no keys; the first commit gives it some."""
-        if all(row.prompt_hash is not None for row in index.fixtures):
-            return index
-        rows = [FixtureRow(row.path, row.blake3, *self._read_fixture(row).key) for row in index.fixtures]
-        return Index(rows, index.exchanges, index.header)
+        if any(row.prompt_hash is None for row in index.fixtures):
+            keys = [read_fixture(self._source, row)[0].key for row in index.fixtures]
+            rows = [FixtureRow(*row[:2], *key) for row, key in zip(index.fixtures, keys, strict=True)]
+            index = Index(rows, index.exchanges, index.header)
+        return index, data
 
     def _read_essence(self, row: Row) -> Essence:
         if isinstance(row, FixtureRow):
-            return essence_of(self._read_fixture(row))
-        try:
-            return essence_of_exchange(read_exchange(self._source, row))
-        except Untrusted as error:
-            raise refusal_of(error.finding) from None
-
-    def _read_fixture(self, row: FixtureRow) -> Fixture:
-        try:
-            return read_fixture(self._source, row)[0]
-        except Untrusted as error:
-            raise refusal_of(error.finding) from None
+            return essence_of(read_fixture(self._source, row)[0])
+        return essence_of_exchange(read_exchange(self._source, row))
 
 
 def _index_bytes(index: Index) -> bytes:
