@@ -241,8 +241,9 @@ def _context_end(text: str, at: int) -> int:
 
 def hunks(before: str, after: str) -> list[Hunk]:
     """Which words differ; of long texts that differ in much, only the first."""
-    start = _common_start(before, after)
-    end = _common_end(before, after, min(len(before), len(after)) - start)
+    shorter = min(len(before), len(after))
+    start = _common_length(before, after, shorter)
+    end = _common_length(before[::-1], after[::-1], shorter - start)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if len(old) > _MOST_COMPARED or len(new) > _MOST_COMPARED:
         old, new = old[:_MOST_COMPARED], new[:_MOST_COMPARED]
@@ -282,27 +283,13 @@ def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[_Opcode]:
     return [("equal", 0, start, 0, start), *moved]
 
 
-def _common_start(before: str, after: str) -> int:
+def _common_length(before: str, after: str, most: int) -> int:
     """How long the common start is, up to the start of a word."""
-    low, high = 0, min(len(before), len(after))
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if before[low:middle] == after[low:middle] else (low, middle - 1)
     for at in range(low, max(0, low - 64), -1):
         if not before[at - 1].isalnum():
             return at
-    return 0 if low < 64 else low
-
-
-def _common_end(before: str, after: str, most: int) -> int:
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        is_same = (
-            before[len(before) - middle : len(before) - low] == after[len(after) - middle : len(after) - low]
-        )
-        low, high = (middle, high) if is_same else (low, middle - 1)
-    for length in range(low, max(0, low - 64), -1):
-        if not before[len(before) - length].isalnum():
-            return length
     return 0 if low < 64 else low
