@@ -185,10 +185,14 @@ def _usage(value: JsonValue, where: str) -> TokenUsage | None:
 
 
 def _tool_calls(value: JsonValue, where: str) -> tuple[ToolCall, ...]:
+    if value is None:
+        return ()
     return tuple(_construct(ToolCall, _pick(item, _CALL, at), at) for item, at in _items(value, where))
 
 
 def _stream(value: JsonValue, where: str) -> tuple[TimedChunk, ...]:
+    if value is None:
+        return ()
     chunks = []
     for item, at in _items(value, where):
         chunk = _object(item, at)
