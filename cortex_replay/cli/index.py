@@ -10,6 +10,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
 from cortex_replay.store.directory import DirectorySource
@@ -71,7 +72,7 @@ def index_command(
         raise click.UsageError("--adopt-staged and --discard-staged exclude each other")
     root = the_store(ctx, store)
     source = DirectorySource(root)
-    with output.progress_bar("reading") as progress:
+    with progress_bar("reading") as progress:
         plan = plan_reindex(source, progress)
     # An index that says nothing is only replaced when somebody says so: it may still be mended by hand.
     writes = not (only_check or dry_run or (plan.unreadable and not accept_changed))

@@ -9,6 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 
 __all__ = ["list_command"]
@@ -38,7 +39,7 @@ Exit status:
 @click.pass_context
 def list_command(ctx: click.Context, store: Path | None, model: str | None, as_json: bool) -> None:
     """List the recorded fixtures: model, prompt hash, file."""
-    with output.progress_bar("reading") as progress:
+    with progress_bar("reading") as progress:
         opened = Store.open(the_store(ctx, store), verify="on-read", progress=progress)
     found = [stored for stored in opened.list() if model is None or fnmatchcase(stored.model, model)]
     if as_json:

@@ -22,6 +22,7 @@ from cortex_replay.errors import LlmError
 __all__ = ["main"]
 
 _COMMANDS = (
+    "batch",
     "completion",
     "config",
     "explain",
@@ -33,6 +34,7 @@ _COMMANDS = (
     "merge-driver",
     "prune",
     "record",
+    "refresh",
     "rekey",
     "replay",
     "scan",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -12,9 +13,14 @@ from cortex_replay.config import load_settings
 
 __all__ = [
     "ExampleCommand",
+    "adapter_options",
     "command_behind",
+    "jobs_option",
     "json_option",
+    "mode_option",
     "pass_env_option",
+    "raw_option",
+    "record_failures_option",
     "settle",
     "settled",
     "split_command",
@@ -26,6 +32,7 @@ __all__ = [
 _JSON = "cortex_replay.json"
 _STATUS = "cortex_replay.status"
 _COMMAND = "cortex_replay.command"
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ExampleCommand(click.Command):
@@ -58,7 +65,37 @@ json_option = click.option(
 )
 
 
-def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+def adapter_options(function: _F) -> _F:
+    """The options of commands that ask a provider themselves: all of them are names of settings."""
+    for option in (
+        click.option("--script", type=click.Path(path_type=Path), help="Rules for the scripted provider."),
+        click.option("--base-url", metavar="URL", help="The provider's server."),
+        click.option(
+            "--timeout-ms", type=click.IntRange(1), help="What one call may take.  [default: 30000]"
+        ),
+        click.option("--budget-tokens", type=click.IntRange(0), help="Stop before more tokens than this."),
+        click.option("--budget-calls", type=click.IntRange(0), help="Stop before more calls than this."),
+        click.option(
+            "--provider", metavar="NAME", help="Who is asked: claude, ollama, openai, scripted, echo, …"
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+jobs_option = click.option("--jobs", type=click.IntRange(1, 1000), help="Calls at once.  [default: 4]")
+mode_option = click.option(
+    "--mode", type=click.Choice(["once", "record"]), help="once: only what is missing.  [default: once]"
+)
+record_failures_option = click.option(
+    "--record-failures", is_flag=True, help="Record errors of the provider as answers, too."
+)
+raw_option = click.option(
+    "--raw", is_flag=True, help="Print answers as they are, control characters and all."
+)
+
+
+def _check_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not name or "=" in name or "\0" in name:
             raise click.BadParameter("give the name of a variable, without a value")
@@ -69,7 +106,7 @@ pass_env_option = click.option(
     "--pass-env",
     multiple=True,
     metavar="NAME",
-    callback=_checked_names,
+    callback=_check_names,
     help="Hand this variable to the command, although it holds a secret; else it is withheld. Repeatable.",
 )
 

@@ -12,17 +12,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, LlmError, NoFixture
 from cortex_replay.printable import RUNNER_COMMAND, UNPRINTABLE, defuse_commands, escape_controls
-from cortex_replay.store.check import Progress
 
 if TYPE_CHECKING:
     from cortex_replay.redact.redactor import Redactor
@@ -43,17 +42,13 @@ __all__ = [
     "print_findings",
     "print_json",
     "print_json_text",
-    "progress_bar",
     "quoted",
     "redacted",
-    "redraw",
     "silence_stdout",
     "start",
-    "stepping",
     "talk",
 ]
 
-_WORTH_A_BAR = 2000
 _AT_ONCE: Final = 500
 """So many lines are looked through together: one by one takes five times as long."""
 _OUR_STYLE: Final = re.compile("(\x1b\\[(?:0|1|2|22|31)m)")
@@ -63,7 +58,6 @@ _BEGUN_COMMAND: Final = re.compile(r"#{1,2}[A-Za-z]{0,16}\Z")
 """What the next piece could make a command to a CI runner of."""
 _LONGEST_WORD: Final = 8192
 _LOOK_BACK: Final = 4096
-_T = TypeVar("_T")
 _made: tuple[int, Redactor, Redactor] | None = None
 
 
@@ -223,42 +217,6 @@ def print_error(error: LlmError, *, as_json: bool) -> None:
         talk("error: the store is not what its index says; nothing was read from it")
     else:
         talk("\n".join(["error: " + line for line in map(escaped, str(error).split("\n"))]))
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Progress | None]:
-    """A bar on stderr for long work, when a person is watching."""
-    if not is_terminal(sys.stderr):
-        yield None
-        return
-    bar: Any = None
-
-    def advance(done: int, total: int) -> None:
-        nonlocal bar
-        if total < _WORTH_A_BAR:
-            return
-        if bar is None:
-            bar = click.progressbar(length=total, label=label, file=sys.stderr)
-        bar.update(done - bar.pos)
-
-    try:
-        yield advance
-    finally:
-        if bar is not None:
-            bar.render_finish()
-
-
-@contextmanager
-def stepping(items: Sequence[_T], label: str) -> Iterator[Iterable[_T]]:
-    """Go through items with a bar on stderr, when a person is watching."""
-    is_hidden = not is_terminal(sys.stderr)
-    with click.progressbar(items, label=label, file=sys.stderr, hidden=is_hidden) as bar:
-        yield bar
-
-
-def redraw(line: str, width: int) -> None:
-    """Draw a line on stderr over the one before, which was so wide."""
-    click.echo("\r" + _harmless(redacted(line)).ljust(width), nl=False, err=True)
 
 
 class AnswerPrinter:

@@ -8,6 +8,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import key_rules_for
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.rekey import RekeyPlan, plan_rekey
@@ -49,7 +50,7 @@ def rekey_command(
     """
     root = the_store(ctx, store)
     source, rules = DirectorySource(root), key_rules_for(root)
-    with output.progress_bar("reading") as progress:
+    with progress_bar("reading") as progress:
         plan = plan_rekey(
             source,
             rules.apply,

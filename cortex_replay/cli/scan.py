@@ -13,6 +13,7 @@ import click
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import known_secrets, load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.redact.redactor import Redactor
@@ -69,7 +70,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
     settings = load_settings(Path(), os.environ).settings
     known = known_secrets(settings, os.environ)
     redactor = Redactor(known, settings.redaction.extra_patterns)
-    with output.progress_bar("scanning") as progress:
+    with progress_bar("scanning") as progress:
         found = [
             _Secret(row.path, place, rule)
             for row, document in _documents(source, rows, progress)

@@ -25,6 +25,7 @@ from cortex_replay.cli.options import (
     store_option,
     the_store,
 )
+from cortex_replay.cli.progress import step_bar
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Pace
@@ -119,7 +120,7 @@ def sweep_command(
         raise click.UsageError(
             f"the command makes {output.counted(range(calls), 'call')}; --turn names none of them"
         )
-    with output.stepping([(turn, kind) for turn in wanted for kind in kinds], "sweeping") as bar:
+    with step_bar([(turn, kind) for turn in wanted for kind in kinds], "sweeping") as bar:
         for turn, kind in bar:
             runs.append(sweeper.with_fault(kind, turn))
     unexpected = [

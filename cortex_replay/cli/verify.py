@@ -11,6 +11,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
@@ -75,7 +76,7 @@ def verify_command(
     if staged:
         report = check_staged(root)
     else:
-        with output.progress_bar("verifying") as progress:
+        with progress_bar("verifying") as progress:
             report = check_store(source, content=not quick, progress=progress)
     if strict:
         report.findings += [

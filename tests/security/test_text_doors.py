@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "cortex_replay"
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-TERMINAL = ("cli/output.py", "pytest_plugin/terminal.py")
+TERMINAL = ("cli/output.py", "cli/progress.py", "pytest_plugin/terminal.py")
 LOGS = ("redact/logs.py",)
 STORE = (
     "engine/staging.py",

@@ -1,4 +1,4 @@
-"""``cortex-replay record --refresh``."""
+"""``cortex-replay refresh``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -15,23 +16,95 @@ import click
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.cli import output
-from cortex_replay.cli.options import settle
-from cortex_replay.cli.recording import Session
+from cortex_replay.cli.options import (
+    ExampleCommand,
+    adapter_options,
+    jobs_option,
+    json_option,
+    raw_option,
+    settle,
+    store_option,
+    the_store,
+)
+from cortex_replay.cli.progress import call_progress
+from cortex_replay.cli.recording import Session, open_session
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.redaction import redacted_answer
 from cortex_replay.engine.tape import Tape, answer_from
-from cortex_replay.errors import LlmError
+from cortex_replay.errors import LlmError, RecordingRefused
 from cortex_replay.redact.redactor import Hit
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.store import StoredFixture
 from cortex_replay.types import LlmRequest
 
-__all__ = ["refresh"]
+__all__ = ["refresh_command"]
 
 _DRIFT: Final = 4
 _ONE_SERVER: Final = ("claude", "ollama", "scripted", "echo")
 """Adapters whose name is that of the one provider they ask unless told otherwise."""
+
+
+@click.command(
+    "refresh",
+    cls=ExampleCommand,
+    epilog="""Examples:
+
+  cortex-replay refresh --check                        has a model changed its mind? (exit 4)
+  cortex-replay refresh --model 'claude-*' --jobs 8    ask again, and write what changed
+  cortex-replay refresh --provider ollama --check --json | jq '.changed[].path'
+
+Exit status:
+  0  asked again; what differs is written, or with --check nothing differs
+  1  a call failed, the budget is spent, or an answer could not be written; the others are
+  2  wrong usage
+  4  with --check: an answer differs
+  5  the store is not what its index says
+""",
+)
+@store_option
+@click.option("--model", "pattern", metavar="PATTERN", help="Only fixtures of these models: 'claude-*'.")
+@click.option("--check", is_flag=True, help="Only report, and write nothing.")
+@adapter_options
+@jobs_option
+@raw_option
+@json_option
+@click.pass_context
+def refresh_command(
+    ctx: click.Context,
+    /,
+    store: Path | None,
+    pattern: str | None,
+    check: bool,
+    raw: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Ask again what is recorded, show what changed, and write it.
+
+    Each fixture is asked of the provider that answered it, unless --provider names one. Fixtures that cannot
+    be asked again are listed with the reason. A fixture is replaced only if all of its answers came.
+    """
+    session = open_session(the_store(ctx, store), flags, record_failures=False, makes_store=False)
+    jobs, skipped = _plan(session, flags["provider"], pattern)
+    done = asyncio.run(_ask_all(session, jobs))
+    if not as_json:
+        with output.even_if_nobody_reads():
+            for item in done:
+                if item.has_changed:
+                    output.echo("\n".join(_difference(item, raw)), raw=raw)
+    if not check:
+        # Not before it was shown: what is staged, the next run would take over.
+        _write(session, done)
+    failed = [item.error.exit_code for item in done if item.error is not None]
+    has_drifted = check and any(item.has_changed for item in done)
+    status = max(failed) if failed else _DRIFT if has_drifted else 0
+    settle(ctx, status)
+    if as_json:
+        output.print_json(_as_json(done, skipped))
+    else:
+        _print(done, skipped, is_written=not check)
+    ctx.exit(status)
 
 
 class _Job(NamedTuple):
@@ -40,14 +113,14 @@ class _Job(NamedTuple):
     provider: str
 
 
-class _Left(NamedTuple):
+class _Skip(NamedTuple):
     stored: StoredFixture
     reason: str
 
 
 @dataclass
-class _Refreshed:
-    """One fixture that was asked again."""
+class _Refresh:
+    """What became of one fixture that was asked again."""
 
     stored: StoredFixture
     fixture: Fixture
@@ -67,77 +140,23 @@ class _Refreshed:
         )
 
 
-async def refresh(
-    ctx: click.Context,
-    session: Session,
-    provider: str | None,
-    model: str | None,
-    *,
-    check: bool,
-    as_json: bool,
-    raw: bool,
-) -> int:
-    """Ask again what is recorded; gives the exit status.
-
-    Nothing is staged before it was shown: what is staged, the next run would take over.
-    """
-    todo, left = _sorted_out(session, provider, model)
-    done = await _asked_again(session, todo)
-    failed = [item.error.exit_code for item in done if item.error is not None]
-    has_drifted = check and any(item.has_changed for item in done)
-    status = max(failed) if failed else _DRIFT if has_drifted else 0
-    settle(ctx, status)
-    with output.even_if_nobody_reads():
-        if as_json:
-            output.print_json(_as_json(done, left))
-        else:
-            _print(done, left, raw=raw, is_written=not check)
-    if not check:
-        _write(session, done)
-    return status
-
-
-def _write(session: Session, done: list[_Refreshed]) -> None:
-    """Put the new answers in place of the recorded ones, where all of a fixture came and one differs."""
-    for item in done:
-        if item.has_changed:
-            maker = FixtureMaker(session.store, session.redactor, item.origin, record_failures=False)
-            answers = [replace(answer, meta=maker.meta(hits)) for answer, hits in item.after]
-            maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
-    session.store.commit()
-
-
-def _sorted_out(session: Session, provider: str | None, model: str | None) -> tuple[list[_Job], list[_Left]]:
+def _plan(session: Session, provider: str | None, pattern: str | None) -> tuple[list[_Job], list[_Skip]]:
     """The fixtures that can be asked again, and those that cannot, with the reason."""
-    todo: list[_Job] = []
-    left: list[_Left] = []
+    jobs: list[_Job] = []
+    skipped: list[_Skip] = []
     for stored in session.store.list():
-        if model is None or fnmatchcase(stored.model, model):
+        if pattern is None or fnmatchcase(stored.model, pattern):
             fixture = session.store.get(stored.model, stored.prompt_hash)
             name = provider or _provider_of(session, fixture)
-            reason = _why_not(fixture, name)
+            reason = _reason_to_skip(fixture, name)
             if reason is None:
-                todo.append(_Job(stored, fixture, name))
+                jobs.append(_Job(stored, fixture, name))
             else:
-                left.append(_Left(stored, reason))
-    return todo, left
+                skipped.append(_Skip(stored, reason))
+    return jobs, skipped
 
 
-def _print(done: list[_Refreshed], left: list[_Left], *, raw: bool, is_written: bool) -> None:
-    changed = [item for item in done if item.has_changed]
-    failed = [item for item in done if item.error is not None]
-    for item in changed:
-        output.echo("\n".join(_difference(item, raw)), raw=raw)
-    for item in failed:
-        output.talk(f"{output.escaped(item.stored.path)}: {output.escaped(str(item.error))}")
-    for stored, reason in left:
-        output.talk(f"{output.escaped(stored.path)}: not asked: {reason}")
-    verb = "replaced" if is_written else "differ"
-    counts = f"{len(done)} asked again, {len(changed)} {verb}, {len(failed)} failed"
-    output.echo(f"{counts}, {len(left)} not asked")
-
-
-def _why_not(fixture: Fixture, provider: str) -> str | None:
+def _reason_to_skip(fixture: Fixture, provider: str) -> str | None:
     """Why a fixture cannot be asked again, or ``None``."""
     if fixture.request is None:
         return "it does not hold its request"
@@ -163,36 +182,39 @@ def _provider_of(session: Session, fixture: Fixture) -> str:
     return adapter if adapter in _ONE_SERVER else ""
 
 
-async def _asked_again(session: Session, todo: list[_Job]) -> list[_Refreshed]:
+async def _ask_all(session: Session, jobs: list[_Job]) -> list[_Refresh]:
     places = asyncio.Semaphore(session.settings.jobs)
+    done = failed = 0
     async with contextlib.AsyncExitStack() as stack:
         providers = {
             name: await stack.enter_async_context(session.provider(name))
-            for name in {job.provider for job in todo}
+            for name in {job.provider for job in jobs}
         }
+        show = stack.enter_context(call_progress(len(jobs), lambda: session.meter.tokens))
 
-        async def one(job: _Job) -> _Refreshed:
-            origin: dict[str, JsonValue] = {
-                "adapter": providers[job.provider].adapter_id,
-                "provider": job.provider,
-            }
-            item = _Refreshed(job.stored, job.fixture, origin)
+        async def ask(job: _Job) -> _Refresh:
+            nonlocal done, failed
+            llm = providers[job.provider]
+            item = _Refresh(job.stored, job.fixture, {"adapter": llm.adapter_id, "provider": job.provider})
             async with places:
                 try:
                     for before in job.fixture.answers:
-                        answer = await _asked(session, providers[job.provider], job.fixture, before)
+                        answer = await _ask(session, llm, job.fixture, before)
                         item.after.append(redacted_answer(answer, session.redactor))
                 except LlmError as error:
                     item.error = error
+                    failed += 1
+            done += 1
+            show(done, failed)
             return item
 
-        return list(await asyncio.gather(*map(one, todo)))
+        return list(await asyncio.gather(*map(ask, jobs)))
 
 
-async def _asked(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
+async def _ask(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
     """The answer of today, streamed if the recorded one was."""
-    asked = fixture.request or LlmRequest(fixture.key.model)
-    request = replace(asked, timeout_ms=session.settings.timeout_ms)
+    request = fixture.request or LlmRequest(fixture.key.model)
+    request = replace(request, timeout_ms=session.settings.timeout_ms)
     if not before.stream:
         return answer_from(await llm.complete(request), request.model)
     tape = Tape(request.model)
@@ -201,7 +223,35 @@ async def _asked(session: Session, llm: LlmAdapter, fixture: Fixture, before: An
     return tape.answer()
 
 
-def _difference(item: _Refreshed, raw: bool) -> Iterator[str]:
+def _write(session: Session, done: list[_Refresh]) -> None:
+    """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
+
+    One that is refused has failed, and does not keep the others from being written.
+    """
+    for item in done:
+        if item.has_changed:
+            maker = FixtureMaker(session.store, session.redactor, item.origin, record_failures=False)
+            answers = [replace(answer, meta=maker.meta(hits)) for answer, hits in item.after]
+            try:
+                maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
+            except RecordingRefused as error:
+                item.error = error
+    session.store.commit()
+
+
+def _print(done: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> None:
+    failed = [item for item in done if item.error is not None]
+    for item in failed:
+        output.talk(f"{output.escaped(item.stored.path)}: {output.escaped(str(item.error))}")
+    for stored, reason in skipped:
+        output.talk(f"{output.escaped(stored.path)}: not asked: {reason}")
+    changed = sum(item.has_changed for item in done)
+    verb = "replaced" if is_written else "differ"
+    counts = f"{len(done)} asked again, {changed} {verb}, {len(failed)} failed"
+    output.echo(f"{counts}, {len(skipped)} not asked")
+
+
+def _difference(item: _Refresh, raw: bool) -> Iterator[str]:
     yield click.style(
         output.escaped(f"{item.stored.model} {item.stored.prompt_hash[:16]}  {item.stored.path}"), bold=True
     )
@@ -233,7 +283,7 @@ def _facts(before: Answer, after: Answer) -> Iterator[tuple[str, str, str]]:
     yield "usage", usage(before), usage(after)
 
 
-def _as_json(done: list[_Refreshed], left: list[_Left]) -> dict[str, Any]:
+def _as_json(done: list[_Refresh], skipped: list[_Skip]) -> dict[str, Any]:
     def answers(given: tuple[Answer, ...] | list[Answer]) -> list[dict[str, Any]]:
         return [
             {
@@ -257,5 +307,5 @@ def _as_json(done: list[_Refreshed], left: list[_Left]) -> dict[str, Any]:
             if item.has_changed
         ],
         "failed": [{**i.stored._asdict(), "message": str(i.error)} for i in done if i.error is not None],
-        "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in left],
+        "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in skipped],
     }

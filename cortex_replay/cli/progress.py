@@ -1,0 +1,77 @@
+"""Progress of long work, on stderr, when a person is watching."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.store.check import Progress
+
+__all__ = ["call_progress", "progress_bar", "step_bar"]
+
+_WORTH_A_BAR: Final = 2000
+_REDRAW_S: Final = 0.1
+_T = TypeVar("_T")
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Progress | None]:
+    """A bar that is told how far the work is."""
+    if not output.is_terminal(sys.stderr):
+        yield None
+        return
+    bar: Any = None
+
+    def advance(done: int, total: int) -> None:
+        nonlocal bar
+        if total < _WORTH_A_BAR:
+            return
+        if bar is None:
+            bar = click.progressbar(length=total, label=label, file=sys.stderr)
+        bar.update(done - bar.pos)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.render_finish()
+
+
+@contextmanager
+def step_bar(items: Sequence[_T], label: str) -> Iterator[Iterable[_T]]:
+    """The items, with a bar that moves from each to the next."""
+    is_hidden = not output.is_terminal(sys.stderr)
+    with click.progressbar(items, label=label, file=sys.stderr, hidden=is_hidden) as bar:
+        yield bar
+
+
+@contextmanager
+def call_progress(total: int, tokens: Callable[[], int]) -> Iterator[Callable[[int, int], None]]:
+    """A line about calls to a model. What is yielded takes how many are done, and how many of them failed."""
+    started = drawn = time.monotonic()
+    is_shown = output.is_terminal(sys.stderr)
+    width = 0
+
+    def show(done: int, failed: int) -> None:
+        nonlocal drawn, width
+        now = time.monotonic()
+        if not is_shown or now - drawn < _REDRAW_S:
+            return
+        drawn = now
+        line = f"{done}/{total}  {done / max(now - started, 0.001):.0f}/s  {tokens():,} tokens"
+        if failed:
+            line += f"  {failed} failed"
+        click.echo("\r" + line.ljust(width), nl=False, err=True)
+        width = len(line)
+
+    try:
+        yield show
+    finally:
+        if width:
+            click.echo("\r" + " " * width + "\r", nl=False, err=True)
