@@ -1,4 +1,4 @@
-"""[record]: ``record --batch --jobs 16`` of a server that answers at once, against vcrpy through httpx.
+"""[record]: ``batch --jobs 16`` of a server that answers at once, against vcrpy through httpx.
 
 Each side is a whole process, from its start until what it recorded is written: it reads the same file of
 requests, has as many calls under way, and hands over answers that are parsed. The server is a
@@ -139,7 +139,7 @@ def _ours(folder: Path, batch: Path, count: int, url: str) -> Times:
         Store.create(root)
         (root / "cortex-replay.toml").write_text(_CONFIGURATION.format(url=url), encoding="utf-8")
         os.sync()  # nobody is to wait for what another has written, or removed
-        command = ["cortex_replay", "record", "--batch", os.fspath(batch), "--jobs", str(_JOBS)]
+        command = ["cortex_replay", "batch", os.fspath(batch), "--jobs", str(_JOBS)]
         with index_changes(root) as changes:
             taken = _times_of_child(command, root)
         if len(Store.open(root, verify="on-read")) != count:

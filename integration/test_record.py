@@ -14,7 +14,11 @@ from integration.ollama import Ollama
 
 
 def record(*arguments: str) -> dict[str, object]:
-    result = CliRunner().invoke(main, ["record", *arguments, "--json"])
+    return invoke("record", *arguments)
+
+
+def invoke(*arguments: str) -> dict[str, object]:
+    result = CliRunner().invoke(main, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
     answer: dict[str, object] = json.loads(result.stdout)
     return answer
@@ -40,7 +44,7 @@ def test_a_local_ollama_is_recorded(ollama: Ollama, tmp_path: Path) -> None:
     ]
     batch = tmp_path.parent / "batch.jsonl"
     batch.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert record(*common, "--batch", str(batch))["calls"] == 2
+    assert invoke("batch", *common, str(batch))["calls"] == 2
     assert CliRunner().invoke(main, ["verify", "--strict", str(tmp_path)]).exit_code == 0
     assert CliRunner().invoke(main, ["scan", str(tmp_path)]).exit_code == 0
 
@@ -62,7 +66,7 @@ def test_a_server_of_ones_own_is_recorded(
 
     assert said["text"] == "The answer is 42."
     assert replayed(tmp_path, "tiny", "#think") == said["text"]
-    refreshed = CliRunner().invoke(main, ["record", "--refresh", "--check"])
+    refreshed = CliRunner().invoke(main, ["refresh", "--check"])
     assert refreshed.exit_code == 0, refreshed.output
     assert "1 asked again, 0 differ" in refreshed.stdout
     assert not any("canary" in path.read_text() for path in tmp_path.rglob("*.json"))

@@ -214,16 +214,16 @@ def test_a_command_shows_no_echo(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "way", "as_json"),
+    ("shape", "command", "as_json"),
     [
-        ("status", "--batch", True),
-        ("error in a stream", "--prompt", True),
-        ("error in a stream", "--prompt", False),
-        ("answer", "--prompt", True),
-        ("answer in pieces", "--prompt", False),
+        ("status", "batch", True),
+        ("error in a stream", "record", True),
+        ("error in a stream", "record", False),
+        ("answer", "record", True),
+        ("answer in pieces", "record", False),
     ],
 )
-def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, way: str, as_json: bool) -> None:
+def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, command: str, as_json: bool) -> None:
     """Of an answer, of an error, in one piece or in many."""
 
     async def script(exchange: Exchange) -> None:
@@ -251,12 +251,20 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, way: str, 
     (tmp_path / "jobs.jsonl").write_text(
         json.dumps({"model": "m", "messages": [{"role": "user", "content": "q"}]}) + "\n"
     )
-    asked = ["--prompt", "q"] if way == "--prompt" else ["--batch", "jobs.jsonl"]
+    asked = ["--model", "m", "--prompt", "q"] if command == "record" else ["jobs.jsonl"]
     with serving_in_thread(script) as provider:
         done = subprocess.run(
             [
-                *(PROGRAM, "record", "--provider", "openai", "--base-url", f"{provider.url}/v1"),
-                *("--model", "m", "--store", "s"),
+                *(
+                    PROGRAM,
+                    command,
+                    "--provider",
+                    "openai",
+                    "--base-url",
+                    f"{provider.url}/v1",
+                    "--store",
+                    "s",
+                ),
                 *(["--json"] if as_json else []),
                 *asked,
             ],
@@ -271,7 +279,7 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, way: str, 
     assert done.returncode == (0 if "answer" in shape else 1), done.stderr
     assert REAL_KEY not in done.stdout + done.stderr
     assert REAL_KEY not in kept(tmp_path)
-    if shape == "answer in pieces" and way == "--prompt" and not as_json:
+    if shape == "answer in pieces":
         assert "| your key is [REDACTED:known-value], good bye" in done.stdout
 
 

@@ -40,13 +40,13 @@ for line in open(sys.argv[1], encoding="utf-8"):
 
 
 def judge_record(root: Path, planter: Planter) -> Outcome:
-    """``record --prompt`` for one, ``record --batch`` for many."""
+    """``record --prompt`` for one, ``batch`` for many."""
     sandbox = Sandbox(root, planter)
-    prompts = list(planter.plant("record --batch: prompt"))
-    answers = list(planter.plant("record --batch: answer"))
-    streams = list(planter.plant("record --batch: stream"))
-    failures = list(planter.plant("record --batch: failure", count=min(_FEW, planter.count)))
-    json_failures = list(planter.plant("record --batch --json: failure"))
+    prompts = list(planter.plant("batch: prompt"))
+    answers = list(planter.plant("batch: answer"))
+    streams = list(planter.plant("batch: stream"))
+    failures = list(planter.plant("batch: failure", count=min(_FEW, planter.count)))
+    json_failures = list(planter.plant("batch --json: failure"))
     printed = list(planter.plant("record --prompt: answer on the terminal", count=_FEW))
     in_json = list(planter.plant("record --prompt --json: answer on the terminal", count=_FEW))
     errors = list(planter.plant("record --prompt: error on the terminal", count=_FEW))
@@ -74,17 +74,17 @@ def judge_record(root: Path, planter: Planter) -> Outcome:
 
 
 def judge_refresh(root: Path, planter: Planter) -> Outcome:
-    """``record --refresh``: the answers of today hold secrets, the recorded ones did not."""
+    """``refresh``: the answers of today hold secrets, the recorded ones did not."""
     sandbox = Sandbox(root, planter)
-    changed = list(planter.plant("record --refresh: answer"))
-    failed = list(planter.plant("record --refresh: error", count=2))
+    changed = list(planter.plant("refresh: answer"))
+    failed = list(planter.plant("refresh: error", count=2))
     with upstream() as server:
         _batch(sandbox, server, [_request(f"Say {one.tag}.") for one in (*changed, *failed)])
         for one in changed:
             server.answers[one.tag] = _both_ways(one.text, Random(one.tag), is_cut=False)
         for one in failed:
             server.answers[one.tag] = whole(CHAT.error(400, f"wrong key: {one.text}"), 400)
-        again = ("record", "--store", "llm", "--refresh", *_provider(server))
+        again = ("refresh", "--store", "llm", *_provider(server))
         sandbox.run(*again, "--check", "--json")
         sandbox.run(*again)
     return sandbox.judged()
@@ -157,7 +157,7 @@ def judge_inspection(root: Path, planter: Planter) -> Outcome:
 def _batch(sandbox: Sandbox, server: Upstream, requests: Iterable[dict[str, Any]], *options: str) -> None:
     file = sandbox.given / "batch.jsonl"
     file.write_text("".join(json.dumps(request) + "\n" for request in requests))
-    asked = ("record", "--store", "llm", *_provider(server), "--batch", str(file), *options)
+    asked = ("batch", str(file), "--store", "llm", *_provider(server), *options)
     done = sandbox.run(*asked)
     assert b"answered" in done.stdout, done.stderr
 

@@ -478,7 +478,7 @@ LINKS: Final = (
             _link("unused.json", "../../home/.bashrc"),
             _link("cassettes/chat.yaml", "../../../home/.git-credentials"),
         ),
-        bites=("record --batch", "record --script", "prune --unused-from", "import"),
+        bites=("batch", "record --script", "prune --unused-from", "import"),
     ),
     Plant(
         "configuration is a secret",
@@ -638,13 +638,13 @@ NAMES: Final = (
         bites=("list", "completing a fixture", "pytest in CI"),
     ),
     Plant("model reorders", (_fixture(f"m{BIDI}x"),), bites=("list", "explain")),
-    Plant("model is an option", (_fixture("--store=.."),), bites=("list", "record --refresh")),
-    Plant("model is a path", (_fixture("../../../beside/x"),), bites=("record --refresh", "export", "rekey")),
-    Plant("model is long", (_fixture("m" * 100_000),), bites=("export", "record --refresh", "list")),
+    Plant("model is an option", (_fixture("--store=.."),), bites=("list", "refresh")),
+    Plant("model is a path", (_fixture("../../../beside/x"),), bites=("refresh", "export", "rekey")),
+    Plant("model is long", (_fixture("m" * 100_000),), bites=("export", "refresh", "list")),
     Plant(
         "texts with escapes",
         (_fixture("m", f"{ESCAPES}{COMMAND}{BIDI}?", f"{ESCAPES}{COMMAND}{BIDI}!"),),
-        bites=("show", "show --json", "explain", "record --refresh --check", "scan"),
+        bites=("show", "show --json", "explain", "refresh --check", "scan"),
     ),
     Plant("path with escapes", (_index_row("fixtures/\x1b[2J.json", "m"),), bites=("verify", "list", "scan")),
     Plant(
@@ -675,7 +675,7 @@ NAMES: Final = (
             ),
             _file("cassettes/chat.yaml", '"\\e]0;owned\\a": {"\\e[2J": 1}\ninteractions: 3\n'),
         ),
-        bites=("record --batch", "record --script", "prune --unused-from", "import"),
+        bites=("batch", "record --script", "prune --unused-from", "import"),
     ),
     Plant("names of tests", (_tests,), bites=("pytest", "pytest in CI", "pytest once")),
     Plant(

@@ -167,9 +167,9 @@ ROWS: Final[tuple[Row, ...]] = (
         *("record", "--provider", "scripted", "--script", "script.toml", "--model", "m", "--prompt", "Hi."),
         changes=STORES,
     ),
-    _of("record --batch", "record", "--provider", "echo", "--batch", "requests.jsonl", changes=STORES),
-    _of("record --refresh", "record", "--refresh", "--provider", "echo", changes=STORES),
-    _of("record --refresh --check", "record", "--refresh", "--check", "--provider", "echo"),
+    _of("batch", "batch", "requests.jsonl", "--provider", "echo", changes=STORES),
+    _of("refresh", "refresh", "--provider", "echo", changes=STORES),
+    _of("refresh --check", "refresh", "--check", "--provider", "echo"),
     _of(
         "record -- CMD",
         *("record", *_OWN_UPSTREAM, "--report", REPORT, *asking(ASK_NEW)),
