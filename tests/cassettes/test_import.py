@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store
-from cortex_replay.cli.import_cassettes import import_command
 from tests.cassettes.conftest import (
     ASKED,
     Imported,
@@ -272,36 +271,6 @@ def test_where_a_recording_comes_from(imported: Imported, tmp_path: Path) -> Non
 
     assert (meta["adapter"], meta["cassette"], meta["interaction"]) == ("import", "test_m/test_one.yaml", 1)
     assert str(tmp_path).encode() not in b"".join(tree(tmp_path / "store").values())
-
-
-def test_for_people(tmp_path: Path) -> None:
-    """What is not converted is the result; counts are talk. Nothing in a cassette steers the terminal."""
-    file = write(
-        tmp_path / "a.yaml",
-        interaction(),
-        interaction(uri="https://example.com/\x1b[31m?key=secret-in-a-query"),
-    )
-    result = run("--store", tmp_path / "store", file)
-
-    assert result.exit_code == 4
-    assert result.stdout.startswith(f"not converted: {file} #2: ")
-    assert "\x1b" not in result.output
-    assert "secret-in-a-query" not in result.output
-    assert f"1 cassette with 2 interactions: took 1 answer into {tmp_path / 'store'}" in result.stderr
-    assert "1 not converted, listed above" in result.stderr
-
-
-def test_usage_and_help(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.yaml", interaction())
-
-    assert run().exit_code == 2
-    assert run(tmp_path / "nowhere").exit_code == 2
-    assert run(file, "--mode", "live").exit_code == 2
-    for host in ("a", "=b", "a=", "http://a=b"):
-        assert run(file, "--host", host).exit_code == 2
-    assert not (tmp_path / "INDEX.toml").exists()
-    assert import_command.epilog is not None
-    assert "Exit status:" in run("--help").output
 
 
 def test_a_broken_store_is_not_written_to(imported: Imported, tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ from cortex_replay.run.environment import command_environment
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, hang_up, serving_in_thread, stream, whole
 from tests.builder import StoreBuilder
+from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
-from tests.gateway.test_commands import ASK, TWICE, Shell, served
 from tests.gateway.upstream import REAL_KEY
 
 CLAUDE, CHAT, _, _ = DIALECTS

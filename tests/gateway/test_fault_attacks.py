@@ -16,8 +16,8 @@ from cortex_replay import Store
 from cortex_replay.admin import METHOD
 from cortex_replay.faults import Fault, Faults
 from tests.adapters.fake_provider import FakeProvider
+from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
-from tests.gateway.test_commands import ASK, TWICE, Shell, served
 from tests.gateway.test_recording import ASKED, STREAMED, counted, text
 from tests.gateway.test_rpc import ASKED as RPC_ASKED
 from tests.gateway.test_rpc import CONFIGURATION, TOKEN, TOKENS, called, on_pipes

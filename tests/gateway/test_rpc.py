@@ -17,7 +17,7 @@ import pytest
 
 from cortex_replay.admin import METHOD, AdminClient, AdminError
 from tests.adapters.fake_provider import FakeProvider
-from tests.gateway.test_commands import PROGRAM, Shell, served
+from tests.cli.programs import PROGRAM, Shell, served
 from tests.gateway.upstream import REAL_KEY
 
 TOKEN = "a-token-of-the-caller-ci"

@@ -29,8 +29,8 @@ from cortex_replay.store.exchange import Exchange as Recorded
 from cortex_replay.store.exchange import parse_exchange, render_exchange
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import StoreBuilder
+from tests.cli.programs import Shell, served
 from tests.gateway.conftest import gateway_over
-from tests.gateway.test_commands import Shell, served
 
 MIB = 2**20
 STRANGERS = 100

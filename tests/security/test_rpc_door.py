@@ -22,7 +22,7 @@ from cortex_replay.gateway.rpc import Rpc
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run.adapters import adapter_for
 from tests.adapters.fake_provider import FakeProvider
-from tests.gateway.test_commands import Shell
+from tests.cli.programs import Shell
 from tests.gateway.test_rpc import on_pipes
 from tests.gateway.upstream import REAL_KEY, model_server
 

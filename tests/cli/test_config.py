@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cortex_replay.cli.config import config_command
 from cortex_replay.cli.main import main
 from tests.config.conftest import Project
 
@@ -37,10 +36,15 @@ date = '\d{4}-\d\d-\d\d'
 
 
 def run(*arguments: str | Path, **environment: str) -> Result:
-    group = type(main)("cortex-replay", commands={"config": config_command}, params=main.params)
-    return CliRunner().invoke(
-        group, [str(argument) for argument in arguments], env=environment, prog_name="cortex-replay"
-    )
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
+
+
+@pytest.fixture
+def project(in_a_folder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    monkeypatch.chdir(root)
+    return Project(root)
 
 
 @pytest.fixture
@@ -182,11 +186,3 @@ def test_nothing_that_a_file_says_steers_a_terminal(project: Project) -> None:
     assert "holds the character U+001B" in refused.stderr
     assert result.exit_code == 0
     assert "(?x) a\\n b -> ::x" in result.stdout
-
-
-def test_help_has_examples_and_ends_with_the_exit_statuses() -> None:
-    """As every command's."""
-    text = run("config", "--help").stdout
-
-    assert "Examples:" in text
-    assert re.search(r"Exit status:\n(  \d  .+\n)+$", text)

@@ -1,24 +1,19 @@
-"""``cortex-replay scan`` as a person, a program or a hook sees it."""
+"""``cortex-replay scan``."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
-import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from cortex_replay.cli.main import _Group
-from cortex_replay.cli.scan import scan_command
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.types import StreamChunk
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.cli.commands import at_a_terminal, run
 from tests.redact.kinds import ALNUM, some
 
 GITHUB = "gh" + "p_" + some(Random(5), ALNUM, 36)
@@ -44,21 +39,20 @@ def spoiled(builder: StoreBuilder) -> StoreBuilder:
     return builder
 
 
-def run(*arguments: str | Path) -> Result:
-    group = _Group("cortex-replay", commands={"scan": scan_command}, params=[click.Option(["--store"])])
-    return CliRunner().invoke(group, ["scan", *map(str, arguments)])
+def scan(*arguments: str | Path) -> Result:
+    return run("scan", *arguments)
 
 
 def test_scan_is_quiet_when_all_is_well(builder: StoreBuilder) -> None:
     """Nothing on stdout, nothing on stderr, exit 0."""
-    result = run(builder.root)
+    result = scan(builder.root)
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_scan_prints_file_place_and_rule_and_never_the_secret(spoiled: StoreBuilder) -> None:
     """The answer and the stream; exit 1; what to do is said on stderr."""
-    result = run(spoiled.root)
+    result = scan(spoiled.root)
     paths = [row.path for row in spoiled.fixtures[2:]]
 
     assert result.exit_code == 1
@@ -71,7 +65,7 @@ def test_scan_prints_file_place_and_rule_and_never_the_secret(spoiled: StoreBuil
 
 def test_scan_for_programs(spoiled: StoreBuilder, builder: StoreBuilder) -> None:
     """The whole result as one JSON object."""
-    result = run("--json", "--store", spoiled.root)
+    result = scan("--json", "--store", spoiled.root)
     report = json.loads(result.stdout)
 
     assert result.exit_code == 1
@@ -86,10 +80,10 @@ def test_scan_knows_the_keys_of_this_shell(builder: StoreBuilder, monkeypatch: p
     """By the names of variables; in any encoding."""
     builder.add("In hex?", VALUE.encode().hex())
     builder.write()
-    assert run(builder.root).exit_code == 0
+    assert scan(builder.root).exit_code == 0
 
     monkeypatch.setenv("SOME_SERVICE_API_KEY", VALUE)
-    result = run(builder.root)
+    result = scan(builder.root)
     assert result.exit_code == 1
     assert "response.text [known-value]" in result.stdout
     assert VALUE not in result.output
@@ -107,7 +101,7 @@ def test_exchanges_are_scanned_too(builder: StoreBuilder) -> None:
     }
     path = builder.add_exchange(json.dumps({"request": request, "wire": wire}).encode(), "a.json")
     builder.write()
-    result = run(builder.root)
+    result = scan(builder.root)
 
     assert result.exit_code == 1
     assert f"{path}: wire.body [github]" in result.stdout
@@ -118,15 +112,15 @@ def test_a_store_that_is_not_what_its_index_says_is_not_scanned(spoiled: StoreBu
     path = spoiled.root / spoiled.fixtures[0].path
     before = path.read_bytes()
     path.write_bytes(before.replace(b"One.", b"Two!"))
-    assert run(spoiled.root).exit_code == 5
+    assert scan(spoiled.root).exit_code == 5
 
     path.write_bytes(before)
     (spoiled.root / "fixtures/x.json").write_bytes(b"{}")
-    assert run(spoiled.root).exit_code == 5
+    assert scan(spoiled.root).exit_code == 5
 
     (spoiled.root / "fixtures/x.json").unlink()
     path.unlink()
-    assert run(spoiled.root).exit_code == 5
+    assert scan(spoiled.root).exit_code == 5
 
 
 def test_a_file_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
@@ -134,7 +128,7 @@ def test_a_file_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path)
     builder.add_bytes(b"{", fixture_of(ask("q"), Answer("")).key)
     builder.write()
-    result = run(tmp_path)
+    result = scan(tmp_path)
 
     assert result.exit_code == 5
     assert "[json-malformed]" in result.stderr
@@ -142,8 +136,8 @@ def test_a_file_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
 
 def test_a_store_that_is_not_there(tmp_path: Path) -> None:
     """Exit 1, and wrong usage 2."""
-    assert run(tmp_path / "nowhere").exit_code == 1
-    assert run("a", "--store", "b").exit_code == 2
+    assert scan(tmp_path / "nowhere").exit_code == 1
+    assert scan("a", "--store", "b").exit_code == 2
 
 
 def test_places_are_printed_with_control_characters_spelled_out(builder: StoreBuilder) -> None:
@@ -151,7 +145,7 @@ def test_places_are_printed_with_control_characters_spelled_out(builder: StoreBu
     answer = Answer("", parsed_json={"\x1b[2J": GITHUB})
     builder.add_fixture(fixture_of(ask("q"), answer))
     builder.write()
-    result = run(builder.root)
+    result = scan(builder.root)
 
     assert result.exit_code == 1
     assert "\x1b[2J" not in result.stdout
@@ -160,27 +154,4 @@ def test_places_are_printed_with_control_characters_spelled_out(builder: StoreBu
 
 def test_a_person_is_told_that_all_is_well(builder: StoreBuilder) -> None:
     """At a terminal only."""
-    controller, terminal = pty.openpty()
-    program = "from cortex_replay.cli.scan import scan_command; scan_command()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(builder.root)],
-        stdout=subprocess.DEVNULL,
-        stderr=terminal,
-        check=False,
-        timeout=60,
-        env={"PATH": os.environ["PATH"]},
-        cwd=Path(__file__).parents[2],
-    )
-    os.close(terminal)
-
-    assert done.returncode == 0
-    assert b"ok: no secret found in 2 files" in os.read(controller, 1000)
-    os.close(controller)
-
-
-def test_the_help_has_examples_and_exit_statuses() -> None:
-    """As with every command."""
-    shown = run("--help").stdout
-
-    assert "Examples:" in shown
-    assert "Exit status:" in shown
+    assert "ok: no secret found in 2 files" in at_a_terminal("scan", builder.root)

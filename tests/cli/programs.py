@@ -1,0 +1,85 @@
+"""Programs that ask a model, run behind a gateway by the installed command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.upstream import REAL_KEY
+
+PROGRAM = Path(sys.executable).with_name("cortex-replay")
+ROOT = Path(__file__).parents[2]
+ASK = """
+import json, os, sys, urllib.request
+def ask(text):
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), key)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return json.load(opener.open(request))["choices"][0]["message"]["content"]
+"""
+TWICE = ASK + "print(ask('one')); print(ask('two'))"
+
+
+class Result:
+    """What came of a command."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.status, self.out, self.talk = done.returncode, done.stdout, done.stderr
+
+    @property
+    def report(self) -> Any:
+        return json.loads(self.out.splitlines()[-1])
+
+
+class Shell:
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder, self.environment = folder, environment
+
+    def run(self, *arguments: str, **variables: str) -> Result:
+        command = [str(PROGRAM), *arguments]
+        env = {**self.environment, **variables}
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+        return Result(done)
+
+    def record(self, program: str, url: str, *options: str, **variables: str) -> Result:
+        own = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": REAL_KEY, "ANTHROPIC_BASE_URL": url}
+        behind = ["--", sys.executable, "-c", program]
+        return self.run("record", "--store", "llm", *options, *behind, **{**own, **variables})
+
+    def replay(self, program: str, *options: str, **variables: str) -> Result:
+        return self.run(
+            "replay", "--store", "llm", *options, "--", sys.executable, "-c", program, **variables
+        )
+
+
+@contextmanager
+def served(
+    shell: Shell, *options: str, stop: signal.Signals = signal.SIGINT, **variables: str
+) -> Iterator[tuple[Any, subprocess.Popen[str]]]:
+    command = [str(PROGRAM), "serve", "--store", "llm", "--json", *options]
+    with subprocess.Popen(
+        command,
+        cwd=shell.folder,
+        env={**shell.environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        facts = json.loads(line)
+        try:
+            yield facts, process
+        finally:
+            process.send_signal(stop)
+            _, facts["talk"] = process.communicate(timeout=30)

@@ -1,0 +1,83 @@
+"""``cortex-replay replay -- COMMAND``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import Store
+from tests.adapters.fake_provider import FakeProvider
+from tests.cli.programs import ASK, TWICE, Shell
+
+
+def test_the_ledger_for_programs(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
+    shell.record(TWICE, provider.url)
+    summary = tmp_path / "summary.md"
+    replayed = shell.replay(
+        ASK + "ask('two')", "--json", "--report", "used.json", GITHUB_STEP_SUMMARY=str(summary)
+    )
+
+    report = replayed.report
+    assert (report["hits"], report["misses"], report["live"], report["bypassed"]) == (1, [], 0, {})
+    assert (len(report["used"]), len(report["unused"])) == (1, 1)
+    assert report["tokens"]["replayed"] == 16
+    assert (report["mode"], report["command_status"]) == ("replay", 0)
+    assert json.loads((tmp_path / "used.json").read_text()) == report
+    assert "| hits | 1 |" in summary.read_text()
+    pruned = shell.run("prune", "--store", "llm", "--unused-from", "used.json")
+    assert pruned.status == 0
+    assert len(Store.open(tmp_path / "llm")) == 1
+
+
+def test_a_miss_is_explained_and_fails_where_that_is_asked_for(shell: Shell, provider: FakeProvider) -> None:
+    shell.record(TWICE, provider.url)
+    careless = ASK + "import contextlib\nwith contextlib.suppress(Exception): ask('three')"
+
+    assert shell.replay(careless).status == 0
+    strict = shell.replay(careless, "--fail-on", "miss")
+    assert strict.status == 3
+    assert "| To record it: cortex-replay record --store llm -- " in strict.talk
+    assert shell.replay(ASK + "ask('three')", "--fail-on", "miss").status == 1, "the command's own wins"
+    assert shell.replay(ASK + "ask('one')", "--fail-on", "unused").status == 4
+    assert shell.record(TWICE, provider.url, "--mode", "record", "--fail-on", "live").status == 4
+
+
+def test_a_command_that_calls_nobody_fails(shell: Shell, provider: FakeProvider) -> None:
+    shell.record(TWICE, provider.url)
+    for options in ([], ["--fail-on", "miss"]):
+        silent = shell.replay("print('fine')", *options)
+        assert silent.status == 1
+        assert "no call came to the gateway" in silent.talk
+
+
+def test_a_call_around_the_gateway_is_refused_and_named(shell: Shell, provider: FakeProvider) -> None:
+    shell.record(TWICE, provider.url)
+    around = ASK + (
+        "import contextlib\nask('one')\n"
+        "for url in ('https://api.example.com/v1', 'http://plain.example.com/x'):\n"
+        "    with contextlib.suppress(OSError): urllib.request.urlopen(url, timeout=5)\n"
+    )
+    replayed = shell.replay(around, "--json")
+
+    assert replayed.status == 0
+    assert replayed.report["bypassed"] == {"api.example.com:443": 1, "plain.example.com": 1}
+    assert "refused 1 x api.example.com:443" in replayed.talk
+    assert shell.replay(around, "--fail-on", "live").status == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["replay"], "give the command behind --"),
+        (["replay", "--"], "give the command behind --"),
+        (["replay", "--pace", "fast", "--", "true"], "pace"),
+    ],
+)
+def test_wrong_usage(shell: Shell, tmp_path: Path, arguments: list[str], reason: str) -> None:
+    Store.create(tmp_path)
+    result = shell.run(*arguments)
+
+    assert result.status == 2, result.talk
+    assert reason in result.talk
