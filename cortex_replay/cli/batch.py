@@ -13,6 +13,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import (
     ExampleCommand,
+    InputFile,
     adapter_options,
     jobs_option,
     json_option,
@@ -20,7 +21,7 @@ from cortex_replay.cli.options import (
     record_failures_option,
     settle,
     store_option,
-    the_store,
+    store_root,
 )
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.recording import Session, open_session, tell_of_yielded
@@ -52,7 +53,7 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=InputFile())
 @store_option
 @adapter_options
 @jobs_option
@@ -74,7 +75,7 @@ def batch_command(
     All lines are read before the first is asked. A request that fails does not stop the others. Ctrl-C
     commits what was answered, and the same command goes on from there.
     """
-    session = open_session(the_store(ctx, store), flags, record_failures=record_failures, makes_store=True)
+    session = open_session(store_root(ctx, store), flags, record_failures=record_failures, makes_store=True)
     report, summary, is_interrupted = asyncio.run(_record(session, file))
     status = _INTERRUPTED if is_interrupted else report.exit_code
     settle(ctx, status)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.config import (
     Loaded,
     Normaliser,
@@ -65,7 +65,7 @@ def config_command(
     """
     is_store_named = store is not None or ctx.find_root().params.get("store") is not None
     flags = {
-        "store": the_store(ctx, store) if is_store_named else None,
+        "store": store_root(ctx, store) if is_store_named else None,
         "mode": mode,
         "provider": provider,
         "model": model,

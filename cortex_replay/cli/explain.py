@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.prompt.explain import CacheHit, Explanation, PromptComparison, compare, explain
 from cortex_replay.store import Store, StoredFixture
@@ -60,7 +60,7 @@ def explain_command(
     """
     if len(fixtures) > _MOST_FIXTURES:
         raise click.UsageError(f"explain takes one fixture or two, not {len(fixtures)}")
-    opened = Store.open(the_store(ctx, store), verify="on-read")
+    opened = Store.open(store_root(ctx, store), verify="on-read")
     found = [find_fixture(ctx, opened, wanted, model) for wanted in fixtures]
     prompts = [_prompt(opened, stored) for stored in found]
     explained = [explain(request, usage) for request, usage in prompts]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 from cortex_replay.store.export import export_crtx
@@ -44,7 +44,7 @@ Exit status:
 def export_command(ctx: click.Context, store: Path | None, target: Path, as_json: bool) -> None:
     """Write a copy of the store for another program."""
     with progress_bar("reading") as progress:
-        opened = Store.open(the_store(ctx, store), progress=progress)
+        opened = Store.open(store_root(ctx, store), progress=progress)
     exported = export_crtx(opened, target)
     if as_json:
         output.print_json({"folder": str(target), **asdict(exported)})

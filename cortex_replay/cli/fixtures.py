@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import the_store, wants_json
+from cortex_replay.cli.options import store_root, wants_json
 from cortex_replay.errors import LlmError, NoFixture
 from cortex_replay.store import Store, StoredFixture
 
@@ -18,7 +18,7 @@ __all__ = ["complete_fixture", "find_fixture"]
 def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """The prompt hashes that begin with what was typed."""
     try:
-        stored = Store.open(the_store(ctx, ctx.params.get("store")), verify="on-read").list()
+        stored = Store.open(store_root(ctx, ctx.params.get("store")), verify="on-read").list()
     except (LlmError, click.UsageError):
         return []
     return [

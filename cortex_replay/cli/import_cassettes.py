@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.config import load_settings
 from cortex_replay.disk import Folder
 from cortex_replay.modes import Mode
@@ -92,7 +92,7 @@ def import_command(
     from cortex_replay.cassettes.folders import cassettes_in  # noqa: PLC0415
     from cortex_replay.engine.http import Upstreams  # noqa: PLC0415
 
-    root = the_store(ctx, store)
+    root = store_root(ctx, store)
     named = _hosts_in(hosts)
     for given in cassettes:
         _refuse_behind_link(given)

@@ -9,7 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
@@ -70,7 +70,7 @@ def index_command(
     """
     if adopt_staged and discard_staged:
         raise click.UsageError("--adopt-staged and --discard-staged exclude each other")
-    root = the_store(ctx, store)
+    root = store_root(ctx, store)
     source = DirectorySource(root)
     with progress_bar("reading") as progress:
         plan = plan_reindex(source, progress)

@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.init_files import add_lines, new_file, refuse_unsafe_store, render_hooks
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.config.files import read_at_most
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.store import Answer, Fixture, Store
@@ -95,7 +95,7 @@ def init_command(
     Git keeps its merge drivers in each clone, so everyone runs --driver-only once. Without it,
     git's own merge leaves conflict markers, which `cortex-replay index` resolves.
     """
-    root = Path(os.path.normpath(the_store(ctx, store)))  # as `disk` takes it; what is looked at is written
+    root = Path(os.path.normpath(store_root(ctx, store)))  # as `disk` takes it; what is looked at is written
     if driver_only:
         install_driver(root)
         if as_json:

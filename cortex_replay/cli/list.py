@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 
@@ -40,7 +40,7 @@ Exit status:
 def list_command(ctx: click.Context, store: Path | None, model: str | None, as_json: bool) -> None:
     """List the recorded fixtures: model, prompt hash, file."""
     with progress_bar("reading") as progress:
-        opened = Store.open(the_store(ctx, store), verify="on-read", progress=progress)
+        opened = Store.open(store_root(ctx, store), verify="on-read", progress=progress)
     found = [stored for stored in opened.list() if model is None or fnmatchcase(stored.model, model)]
     if as_json:
         output.print_json([stored._asdict() for stored in found])

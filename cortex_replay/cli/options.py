@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from cortex_replay.config import load_settings
 
 __all__ = [
     "ExampleCommand",
+    "InputFile",
     "adapter_options",
     "command_behind",
     "jobs_option",
@@ -25,7 +27,7 @@ __all__ = [
     "settled",
     "split_command",
     "store_option",
-    "the_store",
+    "store_root",
     "wants_json",
 ]
 
@@ -44,6 +46,18 @@ class ExampleCommand(click.Command):
             formatter.write_paragraph()
             for line in self.epilog.rstrip().split("\n"):
                 formatter.write(f"{line}\n")
+
+
+class InputFile(click.File):
+    """A file to read, or - for standard input."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 store_option = click.option(
@@ -155,7 +169,7 @@ def settled(ctx: click.Context) -> int:
     return int(ctx.find_root().meta.get(_STATUS, 0))
 
 
-def the_store(ctx: click.Context, *named: Path | None) -> Path:
+def store_root(ctx: click.Context, *named: Path | None) -> Path:
     """The one store that was named: by an argument, after the command, before it, or in the settings."""
     given = {path for path in (*named, ctx.find_root().params.get("store")) if path is not None}
     if not given:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 from cortex_replay.store.prune import PruneCriteria, PrunePlan, parse_age, plan_prune, read_unused
@@ -73,7 +73,7 @@ def prune_command(
     if criteria.is_empty:
         raise click.UsageError("say what is to go: --unused-from, --model, --path or --older-than")
     with progress_bar("reading") as progress:
-        opened = Store.open(the_store(ctx, store), progress=progress)
+        opened = Store.open(store_root(ctx, store), progress=progress)
     plan = plan_prune(opened, criteria)
     with output.even_if_nobody_reads():
         if as_json:

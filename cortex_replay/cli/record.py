@@ -10,6 +10,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import (
     ExampleCommand,
+    InputFile,
     adapter_options,
     command_behind,
     json_option,
@@ -19,7 +20,7 @@ from cortex_replay.cli.options import (
     record_failures_option,
     settle,
     store_option,
-    the_store,
+    store_root,
 )
 from cortex_replay.cli.record_prompt import prompt_options, record_prompt
 
@@ -74,7 +75,7 @@ Exit status:
 @click.option("--report", type=click.Path(path_type=Path), help="With a command: what happened, as JSON.")
 @pass_env_option
 @raw_option
-@click.option("--batch", "file", type=click.File("rb"), hidden=True)
+@click.option("--batch", "file", type=InputFile(), hidden=True)
 @click.option("--refresh", "is_refresh", is_flag=True, hidden=True)
 @click.option("--check", is_flag=True, hidden=True)
 @click.option("--jobs", type=click.IntRange(1, 1000), hidden=True)
@@ -93,7 +94,7 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **o
 
         status = run_behind(
             command,
-            the_store(ctx, store),
+            store_root(ctx, store),
             options["mode"],
             {name: options[name] for name in _OF_A_GATEWAY},
             default="once",
@@ -104,7 +105,7 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **o
         settle(ctx, status)
         ctx.exit(status)
     _forward_former_options(ctx)
-    record_prompt(the_store(ctx, store), options, as_json=as_json)
+    record_prompt(store_root(ctx, store), options, as_json=as_json)
 
 
 def _refuse_beside_command(ctx: click.Context) -> None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, TypeVar
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.options import InputFile
 from cortex_replay.cli.recording import Session, open_session
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.strict_json import JsonError, loads
@@ -35,12 +36,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def prompt_options(function: _F) -> _F:
     """The options that make up a request."""
     for option in (
-        click.option("--json-schema", type=click.File("rb"), help="A file with the schema of the answer."),
+        click.option("--json-schema", type=InputFile(), help="A file with the schema of the answer."),
         click.option(
             "--max-tokens", type=int, default=_DEFAULT_MAX_TOKENS, show_default=True, help="Of the answer."
         ),
         click.option("--temperature", type=float, help="Left to the provider unless given."),
-        click.option("--prompt-file", type=click.File("rb"), help="A file with the user's message."),
+        click.option("--prompt-file", type=InputFile(), help="A file with the user's message."),
         click.option(
             "--prompt", metavar="TEXT", help="The user's message. Without it, standard input is read."
         ),

@@ -24,7 +24,7 @@ from cortex_replay.cli.options import (
     raw_option,
     settle,
     store_option,
-    the_store,
+    store_root,
 )
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.recording import Session, open_session
@@ -85,7 +85,7 @@ def refresh_command(
     Each fixture is asked of the provider that answered it, unless --provider names one. Fixtures that cannot
     be asked again are listed with the reason. A fixture is replaced only if all of its answers came.
     """
-    session = open_session(the_store(ctx, store), flags, record_failures=False, makes_store=False)
+    session = open_session(store_root(ctx, store), flags, record_failures=False, makes_store=False)
     jobs, skipped = _plan(session, flags["provider"], pattern)
     done = asyncio.run(_ask_all(session, jobs))
     if not as_json:

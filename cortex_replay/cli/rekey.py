@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import key_rules_for
 from cortex_replay.store.directory import DirectorySource
@@ -48,7 +48,7 @@ def rekey_command(
     --accept-changed too, since its file is not what the index vouches for. Fixtures that do
     not hold their request keep their key and are listed.
     """
-    root = the_store(ctx, store)
+    root = store_root(ctx, store)
     source, rules = DirectorySource(root), key_rules_for(root)
     with progress_bar("reading") as progress:
         plan = plan_rekey(

@@ -16,7 +16,7 @@ from cortex_replay.cli.options import (
     pass_env_option,
     settle,
     store_option,
-    the_store,
+    store_root,
 )
 
 __all__ = ["replay_command"]
@@ -77,7 +77,7 @@ def replay_command(
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
     status = run_behind(
         command,
-        the_store(ctx, store),
+        store_root(ctx, store),
         "replay",
         flags,
         default="replay",

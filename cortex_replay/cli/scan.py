@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import known_secrets, load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
@@ -62,7 +62,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
     like a secret of a well-known service, however it is encoded. Prints the file, the place in it and the
     rule, and never the secret; nothing when all is well.
     """
-    source = DirectorySource(the_store(ctx, path, store))
+    source = DirectorySource(store_root(ctx, path, store))
     report = check_listing(source)
     if not report.is_trusted:
         raise FixtureIntegrityFailed(report.findings)

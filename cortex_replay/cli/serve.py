@@ -21,7 +21,7 @@ from cortex_replay.cli.gateway import (
     quoted_command,
     rpc_for,
 )
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.config import Settings
 from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.engine.http import Engine
@@ -131,7 +131,7 @@ def serve_command(
     """
     from cortex_replay.gateway import Gateway, Pace  # noqa: PLC0415 - a server, which no help needs
 
-    root = the_store(ctx, store)
+    root = store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
     how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
     engine, settings = open_engine(root, mode, flags, default="replay", how_to_record=how)

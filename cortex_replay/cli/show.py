@@ -10,7 +10,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
 
@@ -51,7 +51,7 @@ def show_command(
 
     FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
     """
-    opened = Store.open(the_store(ctx, store), verify="on-read")
+    opened = Store.open(store_root(ctx, store), verify="on-read")
     stored = find_fixture(ctx, opened, fixture, model)
     content = opened.content(stored.model, stored.prompt_hash)
     if as_json and raw:

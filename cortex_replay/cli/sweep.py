@@ -23,7 +23,7 @@ from cortex_replay.cli.options import (
     pass_env_option,
     settle,
     store_option,
-    the_store,
+    store_root,
 )
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.errors import InvalidRequest
@@ -109,7 +109,7 @@ def sweep_command(
     allowed = {_kind(kind).kind for kind in allow}
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
-    sweeper = _Sweeper(command, the_store(ctx, store), seconds, handover, show_output=show_output)
+    sweeper = _Sweeper(command, store_root(ctx, store), seconds, handover, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
         settle(ctx, sweeper.status)

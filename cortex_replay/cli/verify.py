@@ -10,7 +10,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, the_store
+from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
@@ -71,7 +71,7 @@ def verify_command(
     """
     if staged and quick:
         raise click.UsageError("--staged and --quick exclude each other")
-    root = the_store(ctx, path, store)
+    root = store_root(ctx, path, store)
     source = DirectorySource(root)
     if staged:
         report = check_staged(root)

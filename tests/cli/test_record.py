@@ -12,7 +12,7 @@ from click.testing import Result
 
 from cortex_replay import LlmRequest, Store
 from tests.builder import ask
-from tests.cli.commands import ECHO, record_answers, run
+from tests.cli.commands import ECHO, at_a_shell, record_answers, run
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -187,10 +187,11 @@ def test_an_answer_that_nobody_reads_is_recorded() -> None:
     assert len(Store.open(".")) == 1
 
 
-def test_a_closed_standard_input_is_no_prompt() -> None:
-    command = f"{sys.executable} -m cortex_replay record --provider echo --model m <&-"
-
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    "command", ["record --model m", "record --model m --prompt-file -", "batch -", "record --batch -"]
+)
+def test_a_closed_standard_input_is_wrong_usage(command: str) -> None:
+    done = at_a_shell(f"cortex-replay {command} --provider echo <&-")
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

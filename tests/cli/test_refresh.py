@@ -12,7 +12,7 @@ from click.testing import Result
 
 from cortex_replay import Answer, Fixture, Store
 from tests.builder import ask
-from tests.cli.commands import record_answers, run
+from tests.cli.commands import at_a_shell, record_answers, run
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -66,13 +66,14 @@ def test_refresh_lists_what_it_cannot_ask() -> None:
     assert (report["asked"], len(report["not_asked"]), report["changed"]) == (1, 2, [])
 
 
-def test_checking_writes_nothing_whatever_happens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_checking_writes_nothing_whatever_happens(option: str) -> None:
     """Neither to the store nor to staging, also when nobody reads the report."""
     Path("now.toml").write_text('[[rule]]\nsay = "Now."\n')
     record_answers(*((ask(f"q{n}"), "Then.") for n in range(30)))
-    command = f"{sys.executable} -m cortex_replay refresh --check --provider scripted --script now.toml"
+    command = f"cortex-replay refresh --check --provider scripted --script now.toml {option}"
 
-    done = subprocess.run(["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"], check=False)
+    done = at_a_shell(f"set -o pipefail; {command} | true")
 
     assert done.returncode == 4
     assert Store.open(".").abandoned().answers == 0
