@@ -72,7 +72,7 @@ def config_command(
     }
     loaded = load_settings(Path(), os.environ, flags)
     keys = dict(_keys(loaded.settings, os.environ))
-    warnings = [*loaded.warnings, *_other_rules(loaded)]
+    warnings = [*loaded.warnings, *_rule_warnings(loaded)]
     if as_json:
         output.print_json(_as_json(loaded, keys, warnings))
     else:
@@ -100,7 +100,7 @@ def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[
             yield name, _Key("not set" if origin is None else "set", origin)
 
 
-def _other_rules(loaded: Loaded) -> Iterator[str]:
+def _rule_warnings(loaded: Loaded) -> Iterator[str]:
     """A store is found by the rules of the configuration above it, which need not be this one."""
     store = loaded.settings.store
     key_rules_for(store)
@@ -114,7 +114,7 @@ def _as_json(loaded: Loaded, keys: Mapping[str, _Key], warnings: list[str]) -> d
     return {
         "file": loaded.file and loaded.file.shown,
         "settings": {
-            name: {"value": _plain(value), "origin": loaded.origins[name]}
+            name: {"value": _json_of(value), "origin": loaded.origins[name]}
             for name, value in loaded.settings.flat()
         },
         "keys": {name: key._asdict() for name, key in keys.items()},
@@ -122,7 +122,7 @@ def _as_json(loaded: Loaded, keys: Mapping[str, _Key], warnings: list[str]) -> d
     }
 
 
-def _plain(value: object) -> object:
+def _json_of(value: object) -> object:
     if isinstance(value, Path):
         return shown_path(value)
     if isinstance(value, Normaliser | Price):
@@ -131,7 +131,7 @@ def _plain(value: object) -> object:
 
 
 def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
-    rows = [(name, _shown(value), loaded.origins[name]) for name, value in loaded.settings.flat()]
+    rows = [(name, _text_of(value), loaded.origins[name]) for name, value in loaded.settings.flat()]
     widths = [min(max(len(row[i]) for row in rows), 48) for i in (0, 1)]
     above = ""
     for name, value, origin in rows:
@@ -148,7 +148,7 @@ def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
             output.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escaped(detail)}")
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     if value in (None, ()):
         return "-"
     if isinstance(value, Normaliser):

@@ -66,7 +66,7 @@ def explain_command(
     explained = [explain(request, usage) for request, usage in prompts]
     compared = compare(prompts[0][0], prompts[1][0], (prompts[0][1], prompts[1][1])) if prompts[1:] else None
     if as_json:
-        values = [_plain(explanation, stored) for explanation, stored in zip(explained, found, strict=True)]
+        values = [_json_of(explanation, stored) for explanation, stored in zip(explained, found, strict=True)]
         if compared is None:
             output.print_json(values[0])
         else:
@@ -90,7 +90,7 @@ def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage
     return restore_breakpoints(fixture.request, noted), fixture.answers[0].usage
 
 
-def _plain(explanation: Explanation, stored: StoredFixture) -> dict[str, Any]:
+def _json_of(explanation: Explanation, stored: StoredFixture) -> dict[str, Any]:
     place = {"path": stored.path, "prompt_hash": stored.prompt_hash}
     return {**place, **asdict(explanation), "usage": explanation.usage and explanation.usage.to_dict()}
 
@@ -110,10 +110,10 @@ def _explanation_lines(explained: Explanation, stored: StoredFixture) -> Iterato
     ]
     yield from _table(("part", "tokens", "up to here", "bytes", "breakpoint"), rows)
     yield ""
-    yield _sizes(explained)
+    yield _size_line(explained)
     yield ""
     yield click.style("The same prompt again would find in the cache", bold=True)
-    yield from _cached_lines(explained.cached)
+    yield from _cache_lines(explained.cached)
     usage = explained.usage
     if usage is not None and (usage.cached_tokens is not None or usage.cache_write_tokens is not None):
         read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
@@ -151,20 +151,20 @@ def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]
         yield f"What changed looks like {compared.looks_like}. Put it behind everything that is to be cached."
     yield ""
     yield click.style("After the first, the second would find in the cache", bold=True)
-    yield from _cached_lines(compared.cached)
+    yield from _cache_lines(compared.cached)
 
 
 def _title(stored: StoredFixture) -> str:
     return f"{output.escaped(stored.model)}  {stored.prompt_hash[:16]}  {output.escaped(stored.path)}"
 
 
-def _sizes(explained: Explanation) -> str:
+def _size_line(explained: Explanation) -> str:
     if explained.is_counted:
         return f"{explained.tokens:,} tokens by the provider's count; the parts share it in proportion."
     return f"About {explained.tokens:,} tokens, estimated: one for every four bytes."
 
 
-def _cached_lines(cached: Iterable[CacheHit]) -> Iterator[str]:
+def _cache_lines(cached: Iterable[CacheHit]) -> Iterator[str]:
     for entry in cached:
         yield f"  {entry.provider:<10} {entry.tokens:>9,} tokens  {output.escaped(entry.why)}"
 

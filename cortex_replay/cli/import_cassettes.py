@@ -93,14 +93,14 @@ def import_command(
     from cortex_replay.engine.http import Upstreams  # noqa: PLC0415
 
     root = store_root(ctx, store)
-    named = _hosts_in(hosts)
+    named = _parse_hosts(hosts)
     for given in cassettes:
-        _refuse_behind_link(given)
+        _refuse_link(given)
     settings = load_settings(Path(), os.environ, {"store": root}).settings
     places = Places(Upstreams(settings, os.environ), named, takes_all=takes_all)
     files = list(dict.fromkeys(file for given in cassettes for file in cassettes_in(given)))
     summary: CommitSummary | None = None
-    with _opened(root, dry_run=dry_run) as opened:
+    with _open_store(root, dry_run=dry_run) as opened:
         importer = Importer(
             opened,
             Mode(mode),
@@ -130,7 +130,7 @@ def import_command(
 
 
 @contextmanager
-def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
+def _open_store(root: Path, *, dry_run: bool) -> Iterator[Store]:
     """The store; whatever goes wrong, nothing stays staged."""
     from cortex_replay.cassettes import open_dry_run  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ def _opened(root: Path, *, dry_run: bool) -> Iterator[Store]:
         store.discard()
 
 
-def _refuse_behind_link(path: Path) -> None:
+def _refuse_link(path: Path) -> None:
     """A repository's own link may lead to recordings that are nobody else's business."""
     try:
         Folder.reach(path if path.is_dir() else path.parent).close()
@@ -155,7 +155,7 @@ def _refuse_behind_link(path: Path) -> None:
         raise click.UsageError(f"{path} is behind a link; name it itself: {path.resolve()}") from None
 
 
-def _hosts_in(given: Sequence[str]) -> dict[str, str]:
+def _parse_hosts(given: Sequence[str]) -> dict[str, str]:
     hosts: dict[str, str] = {}
     for one in given:
         host, _, name = one.rpartition("=")

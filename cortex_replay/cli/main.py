@@ -15,7 +15,7 @@ import click
 
 import cortex_replay
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, settled, split_command, wants_json
+from cortex_replay.cli.options import ExampleCommand, split_command, status_of, wants_json
 from cortex_replay.config.trust import TRUST_VARIABLE
 from cortex_replay.errors import LlmError
 
@@ -86,11 +86,11 @@ class _Group(click.Group):
         except BrokenPipeError:
             # The reader (`| head`) has seen enough. Nothing more can be said on stdout.
             output.silence_stdout()
-            ctx.exit(settled(ctx))
+            ctx.exit(status_of(ctx))
         except OSError as error:
             output.talk(f"error: {output.escaped(str(error))}")
             output.silence_stdout()
-            ctx.exit(settled(ctx) or 1)
+            ctx.exit(status_of(ctx) or 1)
 
 
 @contextmanager

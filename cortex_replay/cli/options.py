@@ -24,8 +24,8 @@ __all__ = [
     "raw_option",
     "record_failures_option",
     "settle",
-    "settled",
     "split_command",
+    "status_of",
     "store_option",
     "store_root",
     "wants_json",
@@ -164,7 +164,7 @@ def settle(ctx: click.Context, status: int) -> None:
     ctx.find_root().meta[_STATUS] = status
 
 
-def settled(ctx: click.Context) -> int:
+def status_of(ctx: click.Context) -> int:
     """The status that was decided, or 0."""
     return int(ctx.find_root().meta.get(_STATUS, 0))
 

@@ -58,13 +58,13 @@ _BEGUN_COMMAND: Final = re.compile(r"#{1,2}[A-Za-z]{0,16}\Z")
 """What the next piece could make a command to a CI runner of."""
 _LONGEST_WORD: Final = 8192
 _LOOK_BACK: Final = 4096
-_made: tuple[int, Redactor, Redactor] | None = None
+_redactors: tuple[int, Redactor, Redactor] | None = None
 
 
 def start() -> None:
     """A command begins: secrets are those of the environment as it is now."""
-    global _made  # noqa: PLW0603 - what the process knows
-    _made = None
+    global _redactors  # noqa: PLW0603 - what the process knows
+    _redactors = None
 
 
 def redacted(text: str) -> str:
@@ -78,14 +78,14 @@ def _redactor(*, raw: bool) -> Redactor:
     from cortex_replay.redact.known_values import KNOWN  # noqa: PLC0415
     from cortex_replay.redact.process import count_secrets, process_redactor  # noqa: PLC0415
 
-    global _made  # noqa: PLW0603
-    if _made is None or _made[0] != count_secrets():
+    global _redactors  # noqa: PLW0603
+    if _redactors is None or _redactors[0] != count_secrets():
         redactor = process_redactor()
-        _made = count_secrets(), redactor, redactor.with_rules([KNOWN])
-    return _made[2] if raw else _made[1]
+        _redactors = count_secrets(), redactor, redactor.with_rules([KNOWN])
+    return _redactors[2] if raw else _redactors[1]
 
 
-def _harmless(text: str) -> str:
+def _disarm(text: str) -> str:
     """The text as it may be shown, with our own styles in it."""
     parts = _OUR_STYLE.split(text)
     parts[::2] = map(escaped_lines, parts[::2])
@@ -101,12 +101,12 @@ def echo(text: str = "", *, err: bool = False, raw: bool = False) -> None:
         raw: Whether the user wants it as it is; only values that are known to be secret are cut out then.
     """
     text = _redactor(raw=raw).text(text)[0]
-    click.echo(text if raw else _harmless(text), err=err)
+    click.echo(text if raw else _disarm(text), err=err)
 
 
 def print_address(text: str) -> None:
     """Where a server of ours is, with the token that opens it: whoever starts one is to have that."""
-    click.echo(_harmless(text))
+    click.echo(_disarm(text))
 
 
 def echo_lines(lines: Iterable[str]) -> None:

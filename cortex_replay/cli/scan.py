@@ -100,14 +100,14 @@ def _documents(
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
         try:
-            yield row, read_document(_trusted(source, row, data))
+            yield row, read_document(_trust(source, row, data))
         except FixtureError as error:
             raise FixtureIntegrityFailed([Finding(error.code, row.path, str(error))]) from None
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
 
 
-def _trusted(source: DirectorySource, row: Row, data: bytes | Finding) -> bytes:
+def _trust(source: DirectorySource, row: Row, data: bytes | Finding) -> bytes:
     if isinstance(data, bytes):
         try:
             check_bytes(row, data)

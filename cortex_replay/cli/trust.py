@@ -80,22 +80,22 @@ def trust_command(
             raise click.UsageError("--remove needs a server")
         _remove(server, key, as_json=as_json)
     elif is_list:
-        _print(sorted(remembered(os.environ)), as_json=as_json)
+        _print_consents(sorted(remembered(os.environ)), as_json=as_json)
     elif server is not None:
         if key is None:
             raise click.UsageError("name the variable or the file that holds the key, or client")
         _add([consent_of(server, key, "trust")], as_json=as_json)
     else:
-        asked = list(_asked())
+        wishes = list(_wishes())
         if is_all:
-            for one in asked:
-                output.talk(_row(one))
-            _add([one.consent for one in asked if not one.is_allowed], as_json=as_json)
+            for wish in wishes:
+                output.talk(_row(wish))
+            _add([wish.consent for wish in wishes if not wish.is_allowed], as_json=as_json)
         else:
-            ctx.exit(_tell(asked, as_json=as_json))
+            ctx.exit(_print_wishes(wishes, as_json=as_json))
 
 
-class _Asked(NamedTuple):
+class _Wish(NamedTuple):
     """What a provider of this project asks for."""
 
     provider: str
@@ -103,16 +103,16 @@ class _Asked(NamedTuple):
     is_allowed: bool
 
 
-def _asked() -> Iterator[_Asked]:
+def _wishes() -> Iterator[_Wish]:
     allowed = trusted(os.environ)
     for name, provider in load_settings(Path(), os.environ).settings.providers.items():
         if "base_url" not in fields_of_kind(provider.kind):
             continue
-        for consent in _needed_by(name, provider):
-            yield _Asked(name, consent, consent in allowed)
+        for consent in _consents_for(name, provider):
+            yield _Wish(name, consent, consent in allowed)
 
 
-def _needed_by(name: str, provider: ProviderSettings) -> Iterator[Consent]:
+def _consents_for(name: str, provider: ProviderSettings) -> Iterator[Consent]:
     setting = "key_env" if provider.key_env else None
     keys: dict[str, str | None] = dict.fromkeys(provider.key_variables, setting)
     if provider.key_file is not None:
@@ -129,24 +129,27 @@ def _needed_by(name: str, provider: ProviderSettings) -> Iterator[Consent]:
             yield needed
 
 
-def _row(one: _Asked) -> str:
-    state = "allowed" if one.is_allowed else f"not allowed; {one.consent.command}"
-    return output.escaped(f"{one.provider}: {one.consent.key} to {one.consent.server}: {state}")
+def _row(wish: _Wish) -> str:
+    state = "allowed" if wish.is_allowed else f"not allowed; {wish.consent.command}"
+    return output.escaped(f"{wish.provider}: {wish.consent.key} to {wish.consent.server}: {state}")
 
 
-def _tell(asked: list[_Asked], *, as_json: bool) -> int:
+def _print_wishes(wishes: list[_Wish], *, as_json: bool) -> int:
     if as_json:
-        rows = [{"provider": o.provider, **o.consent._asdict(), "allowed": o.is_allowed} for o in asked]
+        rows = [
+            {"provider": wish.provider, **wish.consent._asdict(), "allowed": wish.is_allowed}
+            for wish in wishes
+        ]
         output.print_json({"asked": rows})
     else:
-        for one in asked:
-            output.echo(_row(one))
-        if not asked:
+        for wish in wishes:
+            output.echo(_row(wish))
+        if not wishes:
             output.talk("this project asks for nothing that needs to be allowed")
-    return 0 if all(one.is_allowed for one in asked) else 4
+    return 0 if all(wish.is_allowed for wish in wishes) else 4
 
 
-def _print(consents: list[Consent], *, as_json: bool) -> None:
+def _print_consents(consents: list[Consent], *, as_json: bool) -> None:
     if as_json:
         path = trust_file(os.environ)
         rows: list[Mapping[str, str]] = [one._asdict() for one in consents]
@@ -161,7 +164,7 @@ def _add(consents: list[Consent], *, as_json: bool) -> None:
     path = remember({*known, *consents}, os.environ)
     new = sorted(set(consents) - known)
     if as_json:
-        _print(new, as_json=True)
+        _print_consents(new, as_json=True)
     else:
         for one in new:
             output.echo(output.escaped(f"allowed: {one.key} to {one.server}"))
@@ -177,7 +180,7 @@ def _remove(server: str, key: str | None, *, as_json: bool) -> None:
     if gone:
         remember(known - gone, os.environ)
     if as_json:
-        _print(sorted(gone), as_json=True)
+        _print_consents(sorted(gone), as_json=True)
         return
     for one in sorted(gone):
         output.echo(output.escaped(f"no longer allowed: {one.key} to {one.server}"))
