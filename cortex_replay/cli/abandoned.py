@@ -16,7 +16,7 @@ def adopt_abandoned(store: Store) -> int:
     """Stage what runs of this user abandoned, and say so; gives the number of answers."""
     adopted = store.adopt_abandoned()
     if adopted:
-        output.talk(f"took over {output.counted(range(adopted), 'answer')} of a run that died")
+        output.talk(f"took over {output.count(adopted, 'answer')} of a run that died")
     warn_of_unmarked(store.abandoned(), store.root)
     return adopted
 
@@ -24,7 +24,7 @@ def adopt_abandoned(store: Store) -> int:
 def warn_of_unmarked(left: Abandoned, root: Path) -> None:
     """What somebody else staged is for a person to look at; no command takes it over."""
     if left.unmarked:
-        folder = output.escaped(str(root / STATE_FOLDER))
+        folder = output.escape(str(root / STATE_FOLDER))
         output.talk(
             f"{folder} holds staged answers that no run of yours on this machine left there, so they are not "
             "taken over: look at them, and remove what you do not know"

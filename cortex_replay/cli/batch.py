@@ -118,16 +118,16 @@ async def _record(session: Session, file: BinaryIO) -> tuple[BatchReport, Commit
 
 def _print(session: Session, report: BatchReport, added: int, *, is_interrupted: bool) -> None:
     for line, error in sorted(report.failures, key=lambda failure: failure[0])[:_MOST_SHOWN]:
-        output.talk(f"line {line}: {output.escaped(str(error))}")
+        output.talk(f"line {line}: {output.escape(str(error))}")
     if len(report.failures) > _MOST_SHOWN:
         output.talk(f"and {len(report.failures) - _MOST_SHOWN} more failed")
     output.echo(
-        f"{report.done} of {output.counted(range(report.jobs), 'request')} answered, "
+        f"{report.done} of {output.count(report.jobs, 'request')} answered, "
         f"{session.meter.calls} asked for, {session.meter.tokens:,} tokens, "
-        f"{output.counted(range(added), 'new fixture')}"
+        f"{output.count(added, 'new fixture')}"
     )
     if report.unasked:
-        output.talk(f"the budget is spent: {output.counted(range(report.unasked), 'request')} left")
+        output.talk(f"the budget is spent: {output.count(report.unasked, 'request')} left")
     if is_interrupted:
         output.talk("interrupted; what was answered is committed, and the same command goes on from here")
 

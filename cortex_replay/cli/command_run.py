@@ -59,12 +59,12 @@ class Handover:
     def plan(cls, environment: Mapping[str, str], passed: Sequence[str]) -> Handover:
         for name in passed:
             if name not in environment:
-                output.talk(f"warning: --pass-env {output.escaped(name)}: there is no such variable")
+                output.talk(f"warning: --pass-env {output.escape(name)}: there is no such variable")
         return cls(tuple(passed), tuple(withheld_from(environment, passed)))
 
     def tell(self, given: Collection[str]) -> None:
         """Say what a command that failed may have lacked; not of keys that it got a dummy for."""
-        names = [output.escaped(name) for name in self.withheld if name not in given]
+        names = [output.escape(name) for name in self.withheld if name not in given]
         if not names:
             return
         shown = ", ".join(names[:_MOST_SHOWN])
@@ -137,7 +137,7 @@ def _written(report: Path, document: dict[str, Any]) -> bool:
     try:
         write_file(report, (json.dumps(document, indent=2) + "\n").encode())
     except OSError as error:
-        output.talk(f"error: the report cannot be written: {output.escaped(str(error))}")
+        output.talk(f"error: the report cannot be written: {output.escape(str(error))}")
         return False
     return True
 
@@ -169,7 +169,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         process = subprocess.Popen(list(command), env=dict(environment))
     except OSError as error:
-        output.talk(f"error: {output.escaped(command[0])} cannot be run: {error.strerror}")
+        output.talk(f"error: {output.escape(command[0])} cannot be run: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     with _passing_on_signals(process):
         status = process.wait()
@@ -198,20 +198,20 @@ def _passing_on_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def _tell(ledger: Ledger, store: Store, settings: Settings) -> None:
     """The ledger, for a person."""
     for miss in ledger.misses[:_MOST_SHOWN]:
-        output.talk(output.quoted(miss.explanation))
+        output.talk(output.quote(miss.explanation))
     if len(ledger.misses) > _MOST_SHOWN:
         output.talk(f"… and {len(ledger.misses) - _MOST_SHOWN} more misses")
     for reason in ledger.broken[:_MOST_SHOWN]:
-        output.talk(f"refused: {output.escaped(reason)}")
+        output.talk(f"refused: {output.escape(reason)}")
     for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
-        output.talk(f"not recorded: {output.escaped(reason)}")
+        output.talk(f"not recorded: {output.escape(reason)}")
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
-        output.talk(f"warning: refused {count} x {output.escaped(host)}, a call around the gateway")
+        output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
     output.talk("cortex-replay: " + ", ".join(_facts(ledger, store, settings)))
 
 
 def _facts(ledger: Ledger, store: Store, settings: Settings) -> Iterator[str]:
-    yield output.counted(range(ledger.hits), "hit")
+    yield output.count(ledger.hits, "hit")
     yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
     yield f"{ledger.recorded} recorded"
     yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
@@ -248,6 +248,6 @@ def _summarise(ledger: Ledger, engine: Engine, status: int) -> None:
         *(f"| {name} | {value} |" for name, value in rows.items()),
     ]
     for miss in ledger.misses[:_MOST_SHOWN]:
-        lines += ["", "```", output.escaped_lines(miss.explanation).replace("```", "'''"), "```"]
+        lines += ["", "```", output.escape_lines(miss.explanation).replace("```", "'''"), "```"]
     with contextlib.suppress(OSError):
         append_to(Path(path), ("\n".join(lines) + "\n\n").encode())

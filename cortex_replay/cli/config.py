@@ -78,7 +78,7 @@ def config_command(
     else:
         _print(loaded, keys)
     for warning in warnings:
-        output.talk(f"warning: {output.escaped(warning)}")
+        output.talk(f"warning: {output.escape(warning)}")
 
 
 class _Key(NamedTuple):
@@ -139,24 +139,24 @@ def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
         if "." in name and group != above:
             output.echo()
             above = group
-        where = click.style(output.escaped(origin), bold=origin != "default")
+        where = click.style(output.escape(origin), bold=origin != "default")
         output.echo(f"{name:{widths[0]}}  {value:{widths[1]}}  {where}")
         provider = group.removeprefix("providers.")
         if name == f"providers.{provider}.key_env" and provider in keys:
             state, key_from = keys[provider]
             detail = "" if key_from is None else f" (from {key_from})" if state == "set" else f": {key_from}"
-            output.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escaped(detail)}")
+            output.echo(f"{f'{group}.key':{widths[0]}}  {state}{output.escape(detail)}")
 
 
 def _text_of(value: object) -> str:
     if value in (None, ()):
         return "-"
     if isinstance(value, Normaliser):
-        return output.escaped(f"{value.pattern} -> {value.placeholder}")
+        return output.escape(f"{value.pattern} -> {value.placeholder}")
     if isinstance(value, Price):
         return f"{value.input:g} in, {value.output:g} out, per million tokens"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Path):
-        return output.escaped(shown_path(value))
-    return output.escaped(", ".join(value) if isinstance(value, tuple) else str(value))
+        return output.escape(shown_path(value))
+    return output.escape(", ".join(value) if isinstance(value, tuple) else str(value))

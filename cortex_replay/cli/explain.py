@@ -83,7 +83,7 @@ def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage
     fixture = store.get(stored.model, stored.prompt_hash)
     if fixture.request is None:
         raise click.ClickException(
-            f"{output.escaped(stored.path)} does not hold its request (crtx-llm writes none), "
+            f"{output.escape(stored.path)} does not hold its request (crtx-llm writes none), "
             "so there is nothing to explain"
         )
     noted = (fixture.meta or {}).get("breakpoints")
@@ -135,18 +135,18 @@ def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]
     ]
     yield from _table(("part", "first", "second", "change"), rows)
     for name, before, after in compared.settings:
-        yield f"{output.escaped(name)}: {_value(before)} became {_value(after)}"
+        yield f"{output.escape(name)}: {_value(before)} became {_value(after)}"
     yield ""
     where = (
         "everything in the first"
         if compared.first_change is None
-        else f"it ends in or before {output.escaped(compared.first_change)}"
+        else f"it ends in or before {output.escape(compared.first_change)}"
     )
     count = f"{compared.shared_parts:,} whole part" + ("" if compared.shared_parts == 1 else "s")
     yield f"Shared prefix: {count}, about {compared.shared_tokens:,} tokens; {where}."
     if compared.diff:
         yield ""
-        yield output.quoted(compared.diff)
+        yield output.quote(compared.diff)
     if compared.looks_like:
         yield f"What changed looks like {compared.looks_like}. Put it behind everything that is to be cached."
     yield ""
@@ -155,7 +155,7 @@ def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]
 
 
 def _title(stored: StoredFixture) -> str:
-    return f"{output.escaped(stored.model)}  {stored.prompt_hash[:16]}  {output.escaped(stored.path)}"
+    return f"{output.escape(stored.model)}  {stored.prompt_hash[:16]}  {output.escape(stored.path)}"
 
 
 def _size_line(explained: Explanation) -> str:
@@ -166,12 +166,12 @@ def _size_line(explained: Explanation) -> str:
 
 def _cache_lines(cached: Iterable[CacheHit]) -> Iterator[str]:
     for entry in cached:
-        yield f"  {entry.provider:<10} {entry.tokens:>9,} tokens  {output.escaped(entry.why)}"
+        yield f"  {entry.provider:<10} {entry.tokens:>9,} tokens  {output.escape(entry.why)}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Columns of text on the left and of numbers on the right."""
-    shown = [[output.escaped(cell) for cell in row] for row in rows]
+    shown = [[output.escape(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(heads), *shown]) for i in range(len(heads))]
     is_number = [head in ("tokens", "up to here", "bytes", "first", "second") for head in heads]
     for i, row in enumerate([list(heads), *shown]):
@@ -184,4 +184,4 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _value(value: object) -> str:
-    return output.escaped(json.dumps(value, ensure_ascii=False))
+    return output.escape(json.dumps(value, ensure_ascii=False))

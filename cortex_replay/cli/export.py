@@ -49,6 +49,6 @@ def export_command(ctx: click.Context, store: Path | None, target: Path, as_json
     if as_json:
         output.print_json({"folder": str(target), **asdict(exported)})
         return
-    output.talk(f"wrote {exported.fixtures} fixtures to {output.escaped(str(target))}")
+    output.talk(f"wrote {exported.fixtures} fixtures to {output.escape(str(target))}")
     if exported.with_more_answers:
         output.talk(f"of {exported.with_more_answers} of them crtx-llm gives the first answer only")

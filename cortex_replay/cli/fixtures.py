@@ -22,7 +22,7 @@ def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list
     except (LlmError, click.UsageError):
         return []
     return [
-        CompletionItem(item.prompt_hash[:16], help=output.escaped(item.model))
+        CompletionItem(item.prompt_hash[:16], help=output.escape(item.model))
         for item in stored
         if item.prompt_hash.startswith(typed)
     ]
@@ -37,13 +37,13 @@ def find_fixture(ctx: click.Context, store: Store, wanted: str, model: str | Non
         and model in (None, item.model)
     ]
     if not found:
-        reason = f"no fixture fits {output.escaped(wanted)}; `cortex-replay list` shows them all"
+        reason = f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"
         if wants_json(ctx):
             output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
         else:
             output.talk(f"error: {reason}")
         ctx.exit(NoFixture.exit_code)
     if len(found) > 1:
-        choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escaped(item.model)}" for item in found[:10])
+        choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escape(item.model)}" for item in found[:10])
         raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")
     return found[0]

@@ -120,7 +120,7 @@ def open_engine(
     named = {name: flags.get(name) for name in ("budget_calls", "budget_tokens")}
     loaded = load_settings(Path(), os.environ, {**named, "mode": mode, "store": root})
     for warning in loaded.warnings:
-        output.talk(f"warning: {output.escaped(warning)}")
+        output.talk(f"warning: {output.escape(warning)}")
     overrides = overrides_in(flags.get("upstreams", ()))
     settings = _with_servers(loaded.settings, overrides, flags.get("timeout_ms"))
     is_said = mode is not None or loaded.origins.get("mode") != "default"
@@ -171,7 +171,7 @@ def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
         engine.redactor,
     )
     for name in rpc.callers.without_token:
-        output.talk(f"warning: the caller {output.escaped(name)} has no token, and cannot call over HTTP")
+        output.talk(f"warning: the caller {output.escape(name)} has no token, and cannot call over HTTP")
     return rpc
 
 

@@ -167,24 +167,22 @@ def _parse_hosts(given: Sequence[str]) -> dict[str, str]:
 
 def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
     for left in report.not_converted:
-        output.echo(f"not converted: {output.escaped(str(left))}")
+        output.echo(f"not converted: {output.escape(str(left))}")
     counts = [
         (report.answers, "answer"),
         (report.exchanges, "exchange"),
         (report.failures, "failure"),
     ]
-    made = ", ".join(output.counted(range(count), name) for count, name in counts if count) or "nothing"
+    made = ", ".join(output.count(count, name) for count, name in counts if count) or "nothing"
     done = "would take" if dry_run else "took"
-    interactions = output.counted(range(report.interactions), "interaction")
-    read = f"{output.counted(range(report.cassettes), 'cassette')} with {interactions}"
-    output.talk(f"{read}: {done} {made} into {output.escaped(str(root))}")
+    interactions = output.count(report.interactions, "interaction")
+    read = f"{output.count(report.cassettes, 'cassette')} with {interactions}"
+    output.talk(f"{read}: {done} {made} into {output.escape(str(root))}")
     if report.repeated:
         output.talk(f"{report.repeated} said what is there already")
     if report.overwritten:
-        output.talk(
-            f"{output.counted(range(report.overwritten), 'key')} had something else, which is overwritten"
-        )
+        output.talk(f"{output.count(report.overwritten, 'key')} had something else, which is overwritten")
     if report.redacted:
-        output.talk(f"a secret was cut out of {output.counted(range(report.redacted), 'recording')}")
+        output.talk(f"a secret was cut out of {output.count(report.redacted, 'recording')}")
     if report.not_converted:
         output.talk(f"{len(report.not_converted)} not converted, listed above")

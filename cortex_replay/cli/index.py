@@ -81,7 +81,7 @@ def index_command(
     if only_check and not left and not plan.is_current():
         status = _DRIFT
     settle(ctx, status)
-    with output.even_if_nobody_reads():
+    with output.tolerate_broken_pipe():
         if as_json:
             output.print_json(_as_json(plan, written=writes))
         else:
@@ -98,7 +98,7 @@ def _settle_staged(root: Path, *, adopt: bool) -> None:
     opened = Store.open(root, verify="on-read")
     count = opened.adopt_abandoned()
     warn_of_unmarked(opened.abandoned(), root)
-    answers = output.counted(range(count), "answer")
+    answers = output.count(count, "answer")
     if not adopt:
         opened.discard()
         output.talk(f"dropped {answers} of a run that died")
@@ -114,17 +114,17 @@ def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> No
     if plan.unreadable:
         output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
     for row in plan.adopted:
-        output.echo(f"new       {output.escaped(row.path)}")
+        output.echo(f"new       {output.escape(row.path)}")
     for before, moved in plan.moved:
-        output.echo(f"moved     {output.escaped(before)} -> {output.escaped(moved.path)}")
+        output.echo(f"moved     {output.escape(before)} -> {output.escape(moved.path)}")
     for path in plan.mended:
-        output.echo(f"mended    {output.escaped(path)} (line ends)")
+        output.echo(f"mended    {output.escape(path)} (line ends)")
     for _, after in plan.changed:
         note = "" if accept_changed else "  (--accept-changed takes it)"
-        output.echo(f"changed   {output.escaped(after.path)}{note}")
+        output.echo(f"changed   {output.escape(after.path)}{note}")
     for row in plan.missing:
         note = "" if drop_missing else "  (--drop-missing drops its row)"
-        output.echo(f"missing   {output.escaped(row.path)}{note}")
+        output.echo(f"missing   {output.escape(row.path)}{note}")
     output.print_findings(plan.refused)
 
 

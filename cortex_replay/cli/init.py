@@ -140,13 +140,13 @@ def init_command(
 
 def _print(made: dict[str, Any], pre_commit: Path, example: Path, problem: str | None) -> None:
     for path in made["written"]:
-        output.echo(f"wrote {output.escaped(path)}")
+        output.echo(f"wrote {output.escape(path)}")
     if made["pre_commit"]:
-        output.talk(f"{output.escaped(str(pre_commit))} is there already; add to it:\n{made['pre_commit']}")
-    output.talk(_TOLD if problem is None else output.escaped(problem))
+        output.talk(f"{output.escape(str(pre_commit))} is there already; add to it:\n{made['pre_commit']}")
+    output.talk(_TOLD if problem is None else output.escape(problem))
     output.talk("for the hook: pip install pre-commit && pre-commit install")
     run = "pytest" if made["framework"] == "pytest" else "python -m unittest"
-    output.talk(f"try: {run} {output.escaped(str(example))}")
+    output.talk(f"try: {run} {output.escape(str(example))}")
 
 
 def _project(root: Path) -> tuple[Path, str]:

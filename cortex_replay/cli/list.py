@@ -45,9 +45,9 @@ def list_command(ctx: click.Context, store: Path | None, model: str | None, as_j
     if as_json:
         output.print_json([stored._asdict() for stored in found])
         return
-    width = max((len(output.escaped(stored.model)) for stored in found), default=0)
+    width = max((len(output.escape(stored.model)) for stored in found), default=0)
     output.echo_lines(
-        f"{output.escaped(stored.model).ljust(width)}  {stored.prompt_hash[:_HASH_SHOWN]}  "
-        f"{output.escaped(stored.path)}"
+        f"{output.escape(stored.model).ljust(width)}  {stored.prompt_hash[:_HASH_SHOWN]}  "
+        f"{output.escape(stored.path)}"
         for stored in found
     )

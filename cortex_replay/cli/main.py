@@ -88,7 +88,7 @@ class _Group(click.Group):
             output.silence_stdout()
             ctx.exit(status_of(ctx))
         except OSError as error:
-            output.talk(f"error: {output.escaped(str(error))}")
+            output.talk(f"error: {output.escape(str(error))}")
             output.silence_stdout()
             ctx.exit(status_of(ctx) or 1)
 

@@ -63,9 +63,9 @@ def _read(path: Path) -> Index:
 
 def _show(conflict: Conflict, name: str) -> None:
     row = conflict.ours or conflict.theirs
-    model = output.escaped(str(row.model)) if row else ""
+    model = output.escape(str(row.model)) if row else ""
     digest = (row.prompt_hash or "")[:16] if row else ""
-    output.talk(f"conflict in {output.escaped(name)}: {model} {digest} has different answers")
+    output.talk(f"conflict in {output.escape(name)}: {model} {digest} has different answers")
     for side, one in (("ours", conflict.ours), ("theirs", conflict.theirs)):
-        output.talk(f"    {side}: {output.escaped(one.path) if one else '(removed)'}")
+        output.talk(f"    {side}: {output.escape(one.path) if one else '(removed)'}")
     output.talk("    delete the file that is not wanted, then run: cortex-replay index --drop-missing")

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerPrinter",
     "clean_message",
-    "counted",
+    "count",
     "echo",
     "echo_lines",
-    "escaped",
-    "escaped_lines",
-    "even_if_nobody_reads",
+    "escape",
+    "escape_lines",
     "is_terminal",
     "print_address",
     "print_error",
@@ -42,11 +41,12 @@ __all__ = [
     "print_findings",
     "print_json",
     "print_json_text",
-    "quoted",
-    "redacted",
+    "quote",
+    "redact",
     "silence_stdout",
     "start",
     "talk",
+    "tolerate_broken_pipe",
 ]
 
 _AT_ONCE: Final = 500
@@ -67,7 +67,7 @@ def start() -> None:
     _redactors = None
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """The text without secrets."""
     return _redactor(raw=False).text(text)[0]
 
@@ -88,7 +88,7 @@ def _redactor(*, raw: bool) -> Redactor:
 def _disarm(text: str) -> str:
     """The text as it may be shown, with our own styles in it."""
     parts = _OUR_STYLE.split(text)
-    parts[::2] = map(escaped_lines, parts[::2])
+    parts[::2] = map(escape_lines, parts[::2])
     return defuse_commands("".join(parts))
 
 
@@ -118,7 +118,7 @@ def echo_lines(lines: Iterable[str]) -> None:
 
 def clean_message(message: str) -> str:
     """A message that click prints, such as one that quotes an argument."""
-    return defuse_commands(escaped_lines(redacted(message)))
+    return defuse_commands(escape_lines(redact(message)))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -126,31 +126,32 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """One line of text as it may be shown on a terminal: what could steer it is spelled out."""
-    return escaped_lines(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_lines(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def escaped_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """Text of several lines as it may be shown on a terminal."""
     return escape_controls(text)
 
 
-def quoted(text: str, *, raw: bool = False) -> str:
+def quote(text: str, *, raw: bool = False) -> str:
     """Text of several lines behind a bar, so that no line of it can pass for a line of ours
     (or for a command to a CI runner, which are recognised at the start of a line)."""
     if raw:
         return text
-    return "\n".join(f"| {line}" for line in escaped_lines(text).split("\n"))
+    return "\n".join(f"| {line}" for line in escape_lines(text).split("\n"))
 
 
-def counted(things: Sized, name: str) -> str:
+def count(things: Sized | int, name: str) -> str:
     """How many there are, in words that fit the number."""
-    return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
+    number = things if isinstance(things, int) else len(things)
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 @contextmanager
-def even_if_nobody_reads() -> Iterator[None]:
+def tolerate_broken_pipe() -> Iterator[None]:
     """Print a plan that is to be carried out in any case: a reader that left changes nothing."""
     try:
         yield
@@ -181,7 +182,7 @@ def print_file(content: bytes) -> None:
 
 def print_json_text(text: str, *, err: bool = False) -> None:
     """JSON as somebody else wrote it."""
-    text = RUNNER_COMMAND.sub(r"\\u0023#", UNPRINTABLE.sub(_as_json, redacted(text)))
+    text = RUNNER_COMMAND.sub(r"\\u0023#", UNPRINTABLE.sub(_as_json, redact(text)))
     click.echo(text, nl=not text.endswith("\n"), err=err)
 
 
@@ -192,11 +193,11 @@ def _as_json(match: re.Match[str]) -> str:
 def print_findings(findings: Iterable[Finding], *, err: bool = False) -> None:
     """Each finding on a line of its own, with its hint below."""
     for finding in findings:
-        path = click.style(escaped(finding.path), bold=True)
+        path = click.style(escape(finding.path), bold=True)
         code = click.style(f"[{finding.code}]", fg="red")
-        echo(f"{path}: {escaped(finding.reason)} {code}", err=err)
+        echo(f"{path}: {escape(finding.reason)} {code}", err=err)
         if finding.hint:
-            echo(f"    hint: {escaped(finding.hint)}", err=err)
+            echo(f"    hint: {escape(finding.hint)}", err=err)
 
 
 def print_error(error: LlmError, *, as_json: bool) -> None:
@@ -210,13 +211,13 @@ def print_error(error: LlmError, *, as_json: bool) -> None:
         }
         print_json(message, err=True, indent=None)
     elif isinstance(error, NoFixture) and error.explanation:
-        talk(quoted(error.explanation))
-        talk(f"error: {escaped(str(error))}")
+        talk(quote(error.explanation))
+        talk(f"error: {escape(str(error))}")
     elif findings:
         print_findings(findings, err=True)
         talk("error: the store is not what its index says; nothing was read from it")
     else:
-        talk("\n".join(["error: " + line for line in map(escaped, str(error).split("\n"))]))
+        talk("\n".join(["error: " + line for line in map(escape, str(error).split("\n"))]))
 
 
 class AnswerPrinter:
@@ -262,7 +263,7 @@ class AnswerPrinter:
         shown = _redactor(raw=self._is_raw).pieces([self._before, text, following])[0][1]
         self._before = (self._before + text)[-_LOOK_BACK:]
         if not self._is_raw:
-            shown = escaped_lines(shown).replace("\n", "\n| ")
+            shown = escape_lines(shown).replace("\n", "\n| ")
             shown = shown if self._has_begun else f"| {shown}"
         self._has_begun = True
         self._write(shown)

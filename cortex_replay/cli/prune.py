@@ -75,16 +75,16 @@ def prune_command(
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), progress=progress)
     plan = plan_prune(opened, criteria)
-    with output.even_if_nobody_reads():
+    with output.tolerate_broken_pipe():
         if as_json:
             output.print_json(_as_json(plan, dry_run=dry_run))
         else:
             for item in plan.going:
-                output.echo(f"remove  {output.escaped(item.path)}")
+                output.echo(f"remove  {output.escape(item.path)}")
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"
-    going = output.counted(plan.going, "fixture")
+    going = output.count(plan.going, "fixture")
     undated = f", {plan.undated} of them because nobody knows when they were recorded" if plan.undated else ""
     output.talk(f"{going} ({plan.going_bytes:,} bytes) {verb}, {plan.staying} stay{undated}")
 

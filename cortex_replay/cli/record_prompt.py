@@ -118,16 +118,16 @@ async def _record(session: Session, request: LlmRequest, *, as_json: bool, raw: 
         output.print_json(_as_json(response, stored._asdict(), is_new=is_new))
         return
     what = "recorded" if is_new else "recorded already"
-    output.talk(f"{what}: {output.escaped(stored.path)}{_details(response)}")
+    output.talk(f"{what}: {output.escape(stored.path)}{_details(response)}")
 
 
 def _details(response: LlmResponse | None) -> str:
     if response is None:
         return ""
-    facts = [f"calls {output.escaped(call.name)}" for call in response.tool_calls]
+    facts = [f"calls {output.escape(call.name)}" for call in response.tool_calls]
     if response.usage is not None:
         facts.append(f"{response.usage.prompt_tokens} + {response.usage.completion_tokens} tokens")
-    facts.append(output.escaped(response.finish_reason or "stop"))
+    facts.append(output.escape(response.finish_reason or "stop"))
     return f" ({', '.join(facts)})"
 
 

@@ -54,7 +54,7 @@ class Session:
 def tell_of_yielded(summary: CommitSummary) -> None:
     """Say that somebody else was faster."""
     if summary.dropped:
-        answers = output.counted(range(summary.dropped), "answer")
+        answers = output.count(summary.dropped, "answer")
         output.talk(
             f"{answers} dropped: another one is recorded under the same key (--mode record overwrites)"
         )
@@ -71,7 +71,7 @@ def open_session(
     """
     loaded = load_settings(Path(), os.environ, {**flags, "mode": None, "store": root})
     for warning in loaded.warnings:
-        output.talk(f"warning: {output.escaped(warning)}")
+        output.talk(f"warning: {output.escape(warning)}")
     settings = loaded.settings
     mode = Mode.of(flags.get("mode") or (settings.mode if settings.mode.writes else Mode.ONCE))  # type: ignore[arg-type]
     if os.environ.get("CI"):

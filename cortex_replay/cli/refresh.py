@@ -89,7 +89,7 @@ def refresh_command(
     jobs, skipped = _plan(session, flags["provider"], pattern)
     done = asyncio.run(_ask_all(session, jobs))
     if not as_json:
-        with output.even_if_nobody_reads():
+        with output.tolerate_broken_pipe():
             for item in done:
                 if item.has_changed:
                     output.echo("\n".join(_difference(item, raw)), raw=raw)
@@ -242,9 +242,9 @@ def _write(session: Session, done: list[_Refresh]) -> None:
 def _print(done: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> None:
     failed = [item for item in done if item.error is not None]
     for item in failed:
-        output.talk(f"{output.escaped(item.stored.path)}: {output.escaped(str(item.error))}")
+        output.talk(f"{output.escape(item.stored.path)}: {output.escape(str(item.error))}")
     for stored, reason in skipped:
-        output.talk(f"{output.escaped(stored.path)}: not asked: {reason}")
+        output.talk(f"{output.escape(stored.path)}: not asked: {reason}")
     changed = sum(item.has_changed for item in done)
     verb = "replaced" if is_written else "differ"
     counts = f"{len(done)} asked again, {changed} {verb}, {len(failed)} failed"
@@ -253,7 +253,7 @@ def _print(done: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> N
 
 def _difference(item: _Refresh, raw: bool) -> Iterator[str]:
     yield click.style(
-        output.escaped(f"{item.stored.model} {item.stored.prompt_hash[:16]}  {item.stored.path}"), bold=True
+        output.escape(f"{item.stored.model} {item.stored.prompt_hash[:16]}  {item.stored.path}"), bold=True
     )
     for number, (before, after) in enumerate(item.pairs, start=1):
         if essence_of_answer(before) == essence_of_answer(after):
@@ -263,10 +263,10 @@ def _difference(item: _Refresh, raw: bool) -> Iterator[str]:
         lines = difflib.unified_diff(
             before.text.splitlines(), after.text.splitlines(), "recorded", "now", lineterm=""
         )
-        yield from (output.quoted(line, raw=raw) for line in lines)
+        yield from (output.quote(line, raw=raw) for line in lines)
         for name, one, other in _facts(before, after):
             if one != other:
-                yield f"{name}: {output.escaped(one)} -> {output.escaped(other)}"
+                yield f"{name}: {output.escape(one)} -> {output.escape(other)}"
 
 
 def _facts(before: Answer, after: Answer) -> Iterator[tuple[str, str, str]]:

@@ -59,14 +59,14 @@ def rekey_command(
         )
     status = 1 if plan.colliding else 0
     settle(ctx, status)
-    with output.even_if_nobody_reads():
+    with output.tolerate_broken_pipe():
         _print(plan, dry_run=dry_run, as_json=as_json)
     if plan.colliding:
         output.talk("error: two different answers would get one key; delete one of each pair first")
     elif plan.moving and not dry_run:
         plan.apply(source)
     verb = "would get" if dry_run or plan.colliding else "got"
-    output.talk(f"{output.counted(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
+    output.talk(f"{output.count(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
     ctx.exit(status)
 
 
@@ -87,8 +87,8 @@ def _print(plan: RekeyPlan, *, dry_run: bool, as_json: bool) -> None:
     else:
         for item in plan.moving:
             old, new = item.old.prompt_hash[:16], item.fixture.key.prompt_hash[:16]
-            output.echo(f"rekey      {old} -> {new}  {output.escaped(item.path)}")
+            output.echo(f"rekey      {old} -> {new}  {output.escape(item.path)}")
         for path in plan.without_request:
-            output.echo(f"no request {output.escaped(path)}")
+            output.echo(f"no request {output.escape(path)}")
         for one, other in plan.colliding:
-            output.echo(f"collision  {output.escaped(one)} and {output.escaped(other)} answer differently")
+            output.echo(f"collision  {output.escape(one)} and {output.escape(other)} answer differently")

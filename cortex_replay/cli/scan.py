@@ -123,13 +123,13 @@ def _trust(source: DirectorySource, row: Row, data: bytes | Finding) -> bytes:
 
 def _print(found: list[_Secret], files: int) -> None:
     for secret in found:
-        path = click.style(output.escaped(secret.path), bold=True)
+        path = click.style(output.escape(secret.path), bold=True)
         rule = click.style(f"[{secret.rule}]", fg="red")
-        output.echo(f"{path}: {output.escaped(secret.place)} {rule}")
+        output.echo(f"{path}: {output.escape(secret.place)} {rule}")
     if found:
         spoiled = {secret.path for secret in found}
         output.talk(
-            f"{output.counted(found, 'secret')} in {output.counted(spoiled, 'file')}: revoke what was ever "
+            f"{output.count(found, 'secret')} in {output.count(spoiled, 'file')}: revoke what was ever "
             "shared; record again, or cut it out by hand and run `cortex-replay index --accept-changed`"
         )
     elif output.is_terminal(sys.stderr):

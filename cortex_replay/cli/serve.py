@@ -159,7 +159,7 @@ def serve_command(
         "pid": os.getpid(),
     }
     output.print_address(json.dumps(facts) if as_json else gateway.url())
-    output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escaped(str(root))}; Ctrl-C ends it")
+    output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escape(str(root))}; Ctrl-C ends it")
     try:
         gateway.run()
     finally:

@@ -74,7 +74,7 @@ def _lines(fixture: Fixture, stored: StoredFixture, size: int, raw: bool) -> Ite
         *((name.replace("_", " "), _one_line(value)) for name, value in meta.items()),
     ]
     for name, text in facts:
-        yield f"{click.style(output.escaped(name).ljust(13), dim=True)} {output.escaped(text)}"
+        yield f"{click.style(output.escape(name).ljust(13), dim=True)} {output.escape(text)}"
     if fixture.request is None:
         yield ""
         yield "The fixture does not hold its request (crtx-llm writes none)."
@@ -101,7 +101,7 @@ def _message_lines(message: LlmMessage, raw: bool) -> Iterator[str]:
         title += f" (answers {message.tool_call_id}{', an error' if message.is_error else ''})"
     yield from _section(title, message.content, raw)
     for part in message.parts:
-        yield output.quoted(f"part: {_one_line(part)}", raw=raw)
+        yield output.quote(f"part: {_one_line(part)}", raw=raw)
     yield from _call_lines(message.tool_calls, raw)
 
 
@@ -116,20 +116,20 @@ def _answer_lines(answer: Answer, title: str, raw: bool) -> Iterator[str]:
     if answer.stream:
         facts.append(f"streamed in {len(answer.stream)} chunks over {answer.stream[-1].at_ms:g} ms")
     if facts:
-        yield click.style(output.escaped("; ".join(facts)), dim=True)
+        yield click.style(output.escape("; ".join(facts)), dim=True)
 
 
 def _call_lines(calls: tuple[ToolCall, ...], raw: bool) -> Iterator[str]:
     for call in calls:
         name = f" ({call.id})" if call.id else ""
-        yield output.quoted(f"call {call.name}{name}: {_one_line(call.arguments)}", raw=raw)
+        yield output.quote(f"call {call.name}{name}: {_one_line(call.arguments)}", raw=raw)
 
 
 def _section(title: str, text: str, raw: bool) -> Iterator[str]:
     yield ""
-    yield click.style(output.escaped(title), bold=True)
+    yield click.style(output.escape(title), bold=True)
     if text:
-        yield output.quoted(text, raw=raw)
+        yield output.quote(text, raw=raw)
 
 
 def _one_line(value: JsonValue) -> str:

@@ -117,9 +117,7 @@ def sweep_command(
     runs: list[_Run] = []
     wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
     if not wanted:
-        raise click.UsageError(
-            f"the command makes {output.counted(range(calls), 'call')}; --turn names none of them"
-        )
+        raise click.UsageError(f"the command makes {output.count(calls, 'call')}; --turn names none of them")
     with step_bar([(turn, kind) for turn in wanted for kind in kinds], "sweeping") as bar:
         for turn, kind in bar:
             runs.append(sweeper.with_fault(kind, turn))
@@ -168,7 +166,7 @@ class _Sweeper:
             output.talk("error: the store is not what its index says")
         elif ledger["misses"]:
             self.status = 3
-            output.talk(output.quoted(ledger["misses"][0]["explanation"]))
+            output.talk(output.quote(ledger["misses"][0]["explanation"]))
         elif status != 0:
             self.status = _FAILED_BEFORE
             ended = "does not end in time" if status is None else f"ends with status {status}"
@@ -255,13 +253,11 @@ def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], a
 
 def _tell(unexpected: Sequence[_Run], calls: int, count: int) -> None:
     if not unexpected:
-        output.talk(
-            f"survived: {output.counted(range(calls), 'call')}, {output.counted(range(count), 'run')}"
-        )
+        output.talk(f"survived: {output.count(calls, 'call')}, {output.count(count, 'run')}")
         return
     first = unexpected[0]
     again = f"--fault {first.fault}@{first.turn}"
     output.talk(
-        f"error: {output.counted(unexpected, 'run')} did not survive; to see the first one: "
+        f"error: {output.count(unexpected, 'run')} did not survive; to see the first one: "
         f"cortex-replay replay {again} -- …"
     )

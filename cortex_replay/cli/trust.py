@@ -131,7 +131,7 @@ def _consents_for(name: str, provider: ProviderSettings) -> Iterator[Consent]:
 
 def _row(wish: _Wish) -> str:
     state = "allowed" if wish.is_allowed else f"not allowed; {wish.consent.command}"
-    return output.escaped(f"{wish.provider}: {wish.consent.key} to {wish.consent.server}: {state}")
+    return output.escape(f"{wish.provider}: {wish.consent.key} to {wish.consent.server}: {state}")
 
 
 def _print_wishes(wishes: list[_Wish], *, as_json: bool) -> int:
@@ -156,7 +156,7 @@ def _print_consents(consents: list[Consent], *, as_json: bool) -> None:
         output.print_json({"file": path and shown_path(path), "trust": rows})
         return
     for one in consents:
-        output.echo(output.escaped(f"{one.server}  {one.key}"))
+        output.echo(output.escape(f"{one.server}  {one.key}"))
 
 
 def _add(consents: list[Consent], *, as_json: bool) -> None:
@@ -167,8 +167,8 @@ def _add(consents: list[Consent], *, as_json: bool) -> None:
         _print_consents(new, as_json=True)
     else:
         for one in new:
-            output.echo(output.escaped(f"allowed: {one.key} to {one.server}"))
-        output.talk(f"remembered in {output.escaped(shown_path(path))}")
+            output.echo(output.escape(f"allowed: {one.key} to {one.server}"))
+        output.talk(f"remembered in {output.escape(shown_path(path))}")
     if is_ci(os.environ):
         output.talk(f"warning: CI is set, where this does not count; set {TRUST_VARIABLE}")
 
@@ -183,6 +183,6 @@ def _remove(server: str, key: str | None, *, as_json: bool) -> None:
         _print_consents(sorted(gone), as_json=True)
         return
     for one in sorted(gone):
-        output.echo(output.escaped(f"no longer allowed: {one.key} to {one.server}"))
+        output.echo(output.escape(f"no longer allowed: {one.key} to {one.server}"))
     if not gone:
         output.talk("nothing of that was allowed")

@@ -88,7 +88,7 @@ def verify_command(
     since = compare_indexes(index_at(root, base), report.index) if base else None
     left = find_abandoned(source)
     if mended := mend_driver(root):
-        output.talk(output.escaped(mended))
+        output.talk(output.escape(mended))
     if as_json:
         output.print_json(_as_json(report, since, left))
     else:
@@ -104,14 +104,14 @@ def _print_comparison(since: IndexComparison) -> None:
     for row in since.added:
         output.echo(f"added    {_named(row)}")
     for before, after in since.changed:
-        output.echo(f"changed  {_named(after)} (was {output.escaped(before.path)})")
+        output.echo(f"changed  {_named(after)} (was {output.escape(before.path)})")
     for row in since.removed:
         output.echo(f"removed  {_named(row)}")
 
 
 def _named(row: Row) -> str:
     key = f"{row.model} {(row.prompt_hash or '')[:16]}  " if row.model is not None else ""
-    return output.escaped(f"{key}{row.path}")
+    return output.escape(f"{key}{row.path}")
 
 
 def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
@@ -119,7 +119,7 @@ def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
     if report.journal.is_open:
         output.talk("a commit is under way or was cut short; the next one brings it to its end")
     if left.answers:
-        answers = output.counted(range(left.answers), "recorded answer")
+        answers = output.count(left.answers, "recorded answer")
         output.talk(
             f"a run that died left {answers} in staging: "
             "`cortex-replay index --adopt-staged` commits, --discard-staged drops"
@@ -129,7 +129,7 @@ def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
 def _explain_state(source: DirectorySource, left: Abandoned) -> None:
     """What a stranger may have put there is for a person to look at."""
     if problem := state_problem(source):
-        output.talk(f"warning: nobody can record here: {output.escaped(problem)}")
+        output.talk(f"warning: nobody can record here: {output.escape(problem)}")
     else:
         warn_of_unmarked(left, source.root)
 
@@ -159,9 +159,9 @@ def _as_json(report: CheckReport, since: IndexComparison | None, left: Abandoned
 def _print(report: CheckReport) -> None:
     output.print_findings(report.findings)
     if report.redacted_requests:
-        many = output.counted(report.redacted_requests, "stored request")
+        many = output.count(report.redacted_requests, "stored request")
         output.talk(f"{many} cannot be checked, because a secret was cut out (--strict refuses that)")
     if not report.is_trusted:
-        output.talk(f"{output.counted(report.findings, 'finding')}; nothing from this store will be replayed")
+        output.talk(f"{output.count(report.findings, 'finding')}; nothing from this store will be replayed")
     elif output.is_terminal(sys.stderr):
         output.talk(f"ok: {report.files_checked} files, {report.bytes_checked:,} bytes")
