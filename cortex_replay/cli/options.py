@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "jobs_option",
     "json_option",
     "mode_option",
+    "option_group",
     "pass_env_option",
     "raw_option",
     "record_failures_option",
@@ -79,24 +81,22 @@ json_option = click.option(
 )
 
 
-def adapter_options(function: _F) -> _F:
-    """The options of commands that ask a provider themselves: all of them are names of settings."""
-    for option in (
-        click.option("--script", type=click.Path(path_type=Path), help="Rules for the scripted provider."),
-        click.option("--base-url", metavar="URL", help="The provider's server."),
-        click.option(
-            "--timeout-ms", type=click.IntRange(1), help="What one call may take.  [default: 30000]"
-        ),
-        click.option("--budget-tokens", type=click.IntRange(0), help="Stop before more tokens than this."),
-        click.option("--budget-calls", type=click.IntRange(0), help="Stop before more calls than this."),
-        click.option(
-            "--provider", metavar="NAME", help="Who is asked: claude, ollama, openai, scripted, echo, …"
-        ),
-    ):
-        function = option(function)
-    return function
+def option_group(*options: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """One decorator for several options."""
+    return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
 
 
+adapter_options = option_group(
+    click.option(
+        "--provider", metavar="NAME", help="Who is asked: claude, ollama, openai, scripted, echo, …"
+    ),
+    click.option("--budget-calls", type=click.IntRange(0), help="Stop before more calls than this."),
+    click.option("--budget-tokens", type=click.IntRange(0), help="Stop before more tokens than this."),
+    click.option("--timeout-ms", type=click.IntRange(1), help="What one call may take.  [default: 30000]"),
+    click.option("--base-url", metavar="URL", help="The provider's server."),
+    click.option("--script", type=click.Path(path_type=Path), help="Rules for the scripted provider."),
+)
+"""The options of commands that ask a provider themselves: each is the name of a setting."""
 jobs_option = click.option("--jobs", type=click.IntRange(1, 1000), help="Calls at once.  [default: 4]")
 mode_option = click.option(
     "--mode", type=click.Choice(["once", "record"]), help="once: only what is missing.  [default: once]"

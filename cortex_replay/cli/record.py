@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -26,15 +26,8 @@ from cortex_replay.cli.record_prompt import prompt_options, record_prompt
 
 __all__ = ["record_command"]
 
-_OF_A_GATEWAY: Final = (
-    "upstreams",
-    "timeout_ms",
-    "budget_calls",
-    "budget_tokens",
-    "record_failures",
-    "pass_env",
-)
-_BESIDE_A_COMMAND: Final = (*_OF_A_GATEWAY, "store", "mode", "fail_on", "report", "as_json")
+_OF_A_COMMAND = ("upstreams", "fail_on", "report", "pass_env")
+_OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
 
 
 @click.command(
@@ -96,7 +89,7 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **o
             command,
             store_root(ctx, store),
             options["mode"],
-            {name: options[name] for name in _OF_A_GATEWAY},
+            options,
             default="once",
             fail_on=options["fail_on"],
             report=options["report"],
@@ -112,7 +105,7 @@ def _refuse_beside_command(ctx: click.Context) -> None:
     """Refuse what says something about one prompt."""
     for option in ctx.command.params:
         is_given = ctx.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
-        if is_given and option.name not in _BESIDE_A_COMMAND:
+        if is_given and option.name not in (*_OF_A_COMMAND, *_OF_BOTH):
             raise click.UsageError(f"{option.opts[0]} does not go with a command behind --")
 
 

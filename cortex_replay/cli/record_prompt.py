@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import InputFile
+from cortex_replay.cli.options import InputFile, option_group
 from cortex_replay.cli.recording import Session, open_session
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.strict_json import JsonError, loads
@@ -19,37 +19,17 @@ from cortex_replay.types import LlmRequest, LlmResponse
 
 __all__ = ["prompt_options", "record_prompt"]
 
-_DEFAULT_MAX_TOKENS: Final = 1024
-_SETTINGS: Final = (
-    "provider",
-    "model",
-    "mode",
-    "budget_calls",
-    "budget_tokens",
-    "timeout_ms",
-    "base_url",
-    "script",
+_SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
+
+prompt_options = option_group(
+    click.option("--model", metavar="NAME", help="The model."),
+    click.option("--system", default="", metavar="TEXT", help="The system prompt."),
+    click.option("--prompt", metavar="TEXT", help="The user's message. Without it, standard input is read."),
+    click.option("--prompt-file", type=InputFile(), help="A file with the user's message."),
+    click.option("--temperature", type=float, help="Left to the provider unless given."),
+    click.option("--max-tokens", type=int, default=1024, show_default=True, help="Of the answer."),
+    click.option("--json-schema", type=InputFile(), help="A file with the schema of the answer."),
 )
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def prompt_options(function: _F) -> _F:
-    """The options that make up a request."""
-    for option in (
-        click.option("--json-schema", type=InputFile(), help="A file with the schema of the answer."),
-        click.option(
-            "--max-tokens", type=int, default=_DEFAULT_MAX_TOKENS, show_default=True, help="Of the answer."
-        ),
-        click.option("--temperature", type=float, help="Left to the provider unless given."),
-        click.option("--prompt-file", type=InputFile(), help="A file with the user's message."),
-        click.option(
-            "--prompt", metavar="TEXT", help="The user's message. Without it, standard input is read."
-        ),
-        click.option("--system", default="", metavar="TEXT", help="The system prompt."),
-        click.option("--model", metavar="NAME", help="The model."),
-    ):
-        function = option(function)
-    return function
 
 
 def record_prompt(root: Path, options: Mapping[str, Any], *, as_json: bool) -> None:
@@ -57,7 +37,7 @@ def record_prompt(root: Path, options: Mapping[str, Any], *, as_json: bool) -> N
 
     Args:
         root: Of the store.
-        options: Those of :func:`prompt_options`, and the settings.
+        options: Those of ``prompt_options``, and the settings.
         as_json: Whether the result is printed for a program.
     """
     text = options["prompt"] if options["prompt"] is not None else _read(options["prompt_file"])

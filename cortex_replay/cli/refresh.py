@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.canonical import compact
 from cortex_replay.cli import output
 from cortex_replay.cli.options import (
     ExampleCommand,
@@ -43,6 +43,7 @@ __all__ = ["refresh_command"]
 _DRIFT: Final = 4
 _ONE_SERVER: Final = ("claude", "ollama", "scripted", "echo")
 """Adapters whose name is that of the one provider they ask unless told otherwise."""
+_Skip = tuple[StoredFixture, str]
 
 
 @click.command(
@@ -86,45 +87,35 @@ def refresh_command(
     be asked again are listed with the reason. A fixture is replaced only if all of its answers came.
     """
     session = open_session(store_root(ctx, store), flags, record_failures=False, makes_store=False)
-    jobs, skipped = _plan(session, flags["provider"], pattern)
-    done = asyncio.run(_ask_all(session, jobs))
+    items, skipped = _plan(session, flags["provider"], "*" if pattern is None else pattern)
+    asyncio.run(_ask_all(session, items))
     if not as_json:
         with output.tolerate_broken_pipe():
-            for item in done:
+            for item in items:
                 if item.has_changed:
                     output.echo("\n".join(_difference(item, raw)), raw=raw)
     if not check:
         # Not before it was shown: what is staged, the next run would take over.
-        _write(session, done)
-    failed = [item.error.exit_code for item in done if item.error is not None]
-    has_drifted = check and any(item.has_changed for item in done)
+        _write(session, items)
+    failed = [item.error.exit_code for item in items if item.error is not None]
+    has_drifted = check and any(item.has_changed for item in items)
     status = max(failed) if failed else _DRIFT if has_drifted else 0
     settle(ctx, status)
     if as_json:
-        output.print_json(_as_json(done, skipped))
+        output.print_json(_as_json(items, skipped))
     else:
-        _print(done, skipped, is_written=not check)
+        _print(items, skipped, is_written=not check)
     ctx.exit(status)
-
-
-class _Job(NamedTuple):
-    stored: StoredFixture
-    fixture: Fixture
-    provider: str
-
-
-class _Skip(NamedTuple):
-    stored: StoredFixture
-    reason: str
 
 
 @dataclass
 class _Refresh:
-    """What became of one fixture that was asked again."""
+    """One fixture that is asked again, and what became of it."""
 
     stored: StoredFixture
     fixture: Fixture
-    origin: Mapping[str, JsonValue]
+    provider: str
+    adapter_id: str = ""
     after: list[tuple[Answer, list[Hit]]] = field(default_factory=list)
     """The answers of today, redacted as those that are recorded are, and what was cut out of them."""
     error: LlmError | None = None
@@ -140,20 +131,19 @@ class _Refresh:
         )
 
 
-def _plan(session: Session, provider: str | None, pattern: str | None) -> tuple[list[_Job], list[_Skip]]:
+def _plan(session: Session, provider: str | None, pattern: str) -> tuple[list[_Refresh], list[_Skip]]:
     """The fixtures that can be asked again, and those that cannot, with the reason."""
-    jobs: list[_Job] = []
+    items: list[_Refresh] = []
     skipped: list[_Skip] = []
     for stored in session.store.list():
-        if pattern is None or fnmatchcase(stored.model, pattern):
+        if fnmatchcase(stored.model, pattern):
             fixture = session.store.get(stored.model, stored.prompt_hash)
             name = provider or _provider_of(session, fixture)
-            reason = _reason_to_skip(fixture, name)
-            if reason is None:
-                jobs.append(_Job(stored, fixture, name))
+            if reason := _reason_to_skip(fixture, name):
+                skipped.append((stored, reason))
             else:
-                skipped.append(_Skip(stored, reason))
-    return jobs, skipped
+                items.append(_Refresh(stored, fixture, name))
+    return items, skipped
 
 
 def _reason_to_skip(fixture: Fixture, provider: str) -> str | None:
@@ -182,33 +172,32 @@ def _provider_of(session: Session, fixture: Fixture) -> str:
     return adapter if adapter in _ONE_SERVER else ""
 
 
-async def _ask_all(session: Session, jobs: list[_Job]) -> list[_Refresh]:
+async def _ask_all(session: Session, items: list[_Refresh]) -> None:
     places = asyncio.Semaphore(session.settings.jobs)
     done = failed = 0
     async with contextlib.AsyncExitStack() as stack:
         providers = {
             name: await stack.enter_async_context(session.provider(name))
-            for name in {job.provider for job in jobs}
+            for name in {item.provider for item in items}
         }
-        show = stack.enter_context(call_progress(len(jobs), lambda: session.meter.tokens))
+        show = stack.enter_context(call_progress(len(items), lambda: session.meter.tokens))
 
-        async def ask(job: _Job) -> _Refresh:
+        async def ask(item: _Refresh) -> None:
             nonlocal done, failed
-            llm = providers[job.provider]
-            item = _Refresh(job.stored, job.fixture, {"adapter": llm.adapter_id, "provider": job.provider})
+            llm = providers[item.provider]
+            item.adapter_id = llm.adapter_id
             async with places:
                 try:
-                    for before in job.fixture.answers:
-                        answer = await _ask(session, llm, job.fixture, before)
+                    for before in item.fixture.answers:
+                        answer = await _ask(session, llm, item.fixture, before)
                         item.after.append(redacted_answer(answer, session.redactor))
                 except LlmError as error:
                     item.error = error
                     failed += 1
             done += 1
             show(done, failed)
-            return item
 
-        return list(await asyncio.gather(*map(ask, jobs)))
+        await asyncio.gather(*map(ask, items))
 
 
 async def _ask(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
@@ -223,14 +212,15 @@ async def _ask(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answ
     return tape.answer()
 
 
-def _write(session: Session, done: list[_Refresh]) -> None:
+def _write(session: Session, items: list[_Refresh]) -> None:
     """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
 
     One that is refused has failed, and does not keep the others from being written.
     """
-    for item in done:
+    for item in items:
         if item.has_changed:
-            maker = FixtureMaker(session.store, session.redactor, item.origin, record_failures=False)
+            origin = {"adapter": item.adapter_id, "provider": item.provider}
+            maker = FixtureMaker(session.store, session.redactor, origin, record_failures=False)
             answers = [replace(answer, meta=maker.meta(hits)) for answer, hits in item.after]
             try:
                 maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
@@ -239,15 +229,15 @@ def _write(session: Session, done: list[_Refresh]) -> None:
     session.store.commit()
 
 
-def _print(done: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> None:
-    failed = [item for item in done if item.error is not None]
+def _print(items: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> None:
+    failed = [item for item in items if item.error is not None]
     for item in failed:
         output.talk(f"{output.escape(item.stored.path)}: {output.escape(str(item.error))}")
     for stored, reason in skipped:
         output.talk(f"{output.escape(stored.path)}: not asked: {reason}")
-    changed = sum(item.has_changed for item in done)
+    changed = sum(item.has_changed for item in items)
     verb = "replaced" if is_written else "differ"
-    counts = f"{len(done)} asked again, {changed} {verb}, {len(failed)} failed"
+    counts = f"{len(items)} asked again, {changed} {verb}, {len(failed)} failed"
     output.echo(f"{counts}, {len(skipped)} not asked")
 
 
@@ -264,48 +254,43 @@ def _difference(item: _Refresh, raw: bool) -> Iterator[str]:
             before.text.splitlines(), after.text.splitlines(), "recorded", "now", lineterm=""
         )
         yield from (output.quote(line, raw=raw) for line in lines)
-        for name, one, other in _facts(before, after):
-            if one != other:
-                yield f"{name}: {output.escape(one)} -> {output.escape(other)}"
+        now = _facts(after)
+        for name, fact in _facts(before).items():
+            if fact != now[name]:
+                yield f"{name}: {output.escape(fact)} -> {output.escape(now[name])}"
 
 
-def _facts(before: Answer, after: Answer) -> Iterator[tuple[str, str, str]]:
-    def calls(answer: Answer) -> str:
-        return ", ".join(f"{call.name}({compact(call.arguments)})" for call in answer.tool_calls) or "none"
-
-    def usage(answer: Answer) -> str:
-        if answer.usage is None:
-            return "unknown"
-        return f"{answer.usage.prompt_tokens} + {answer.usage.completion_tokens} tokens"
-
-    yield "tool calls", calls(before), calls(after)
-    yield "finish reason", before.finish_reason or "none", after.finish_reason or "none"
-    yield "usage", usage(before), usage(after)
-
-
-def _as_json(done: list[_Refresh], skipped: list[_Skip]) -> dict[str, Any]:
-    def answers(given: tuple[Answer, ...] | list[Answer]) -> list[dict[str, Any]]:
-        return [
-            {
-                "text": answer.text,
-                "tool_calls": [call.to_dict() for call in answer.tool_calls],
-                "finish_reason": answer.finish_reason,
-                "usage": None if answer.usage is None else answer.usage.to_dict(),
-            }
-            for answer in given
-        ]
-
+def _facts(answer: Answer) -> dict[str, str]:
+    calls = [f"{call.name}({compact(call.arguments)})" for call in answer.tool_calls]
+    usage = answer.usage
     return {
-        "asked": len(done),
+        "tool calls": ", ".join(calls) or "none",
+        "finish reason": answer.finish_reason or "none",
+        "usage": "unknown" if usage is None else f"{usage.prompt_tokens} + {usage.completion_tokens} tokens",
+    }
+
+
+def _json_of(answer: Answer) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "tool_calls": [call.to_dict() for call in answer.tool_calls],
+        "finish_reason": answer.finish_reason,
+        "usage": None if answer.usage is None else answer.usage.to_dict(),
+    }
+
+
+def _as_json(items: list[_Refresh], skipped: list[_Skip]) -> dict[str, Any]:
+    return {
+        "asked": len(items),
         "changed": [
             {
                 **item.stored._asdict(),
-                "before": answers(item.fixture.answers),
-                "after": answers([answer for answer, _ in item.after]),
+                "before": [*map(_json_of, item.fixture.answers)],
+                "after": [_json_of(answer) for answer, _ in item.after],
             }
-            for item in done
+            for item in items
             if item.has_changed
         ],
-        "failed": [{**i.stored._asdict(), "message": str(i.error)} for i in done if i.error is not None],
+        "failed": [{**i.stored._asdict(), "message": str(i.error)} for i in items if i.error is not None],
         "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in skipped],
     }

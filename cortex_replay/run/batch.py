@@ -30,7 +30,6 @@ class BatchReport:
 
     jobs: int
     done: int = 0
-    tokens: int = 0
     failures: list[tuple[int, LlmError]] = field(default_factory=list)
     """The line of each job that failed, and why, in the order in which they did."""
     unasked: int = 0
@@ -95,15 +94,13 @@ async def run_batch(
         for group in queue:
             for job in group:
                 try:
-                    response = await adapters[job.provider].complete(job.request)
+                    await adapters[job.provider].complete(job.request)
                 except BudgetSpent:
                     report.unasked += 1
                 except LlmError as error:
                     report.failures.append((job.line, error))
                 else:
                     report.done += 1
-                    if response.usage is not None:
-                        report.tokens += response.usage.prompt_tokens + response.usage.completion_tokens
                 progress(report)
 
     async with asyncio.TaskGroup() as workers:
