@@ -10,19 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from cortex_replay.cli import output
-from cortex_replay.cli.options import (
-    ExampleCommand,
-    InputFile,
-    adapter_options,
-    jobs_option,
-    json_option,
-    mode_option,
-    record_failures_option,
-    settle,
-    store_option,
-    store_root,
-)
+from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.recording import Session, open_session, tell_of_yielded
 from cortex_replay.run.batch import BatchReport, read_jobs, run_batch
@@ -36,7 +24,7 @@ _INTERRUPTED: Final = 130
 
 @click.command(
     "batch",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay batch requests.jsonl --provider claude --jobs 8 --budget-calls 500
@@ -53,13 +41,13 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@click.argument("file", type=InputFile())
-@store_option
-@adapter_options
-@jobs_option
-@mode_option
-@record_failures_option
-@json_option
+@click.argument("file", type=options.InputFile())
+@options.store_option
+@options.adapter_options
+@options.jobs_option
+@options.mode_option
+@options.record_failures_option
+@options.json_option
 @click.pass_context
 def batch_command(
     ctx: click.Context,
@@ -75,10 +63,12 @@ def batch_command(
     All lines are read before the first is asked. A request that fails does not stop the others. Ctrl-C
     commits what was answered, and the same command goes on from there.
     """
-    session = open_session(store_root(ctx, store), flags, record_failures=record_failures, makes_store=True)
+    session = open_session(
+        options.store_root(ctx, store), flags, record_failures=record_failures, makes_store=True
+    )
     report, summary, is_interrupted = asyncio.run(_record(session, file))
     status = _INTERRUPTED if is_interrupted else report.exit_code
-    settle(ctx, status)
+    options.settle(ctx, status)
     if as_json:
         output.print_json(_as_json(session, report, summary.added))
     else:

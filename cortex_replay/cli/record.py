@@ -7,21 +7,7 @@ from typing import Any
 
 import click
 
-from cortex_replay.cli import output
-from cortex_replay.cli.options import (
-    ExampleCommand,
-    InputFile,
-    adapter_options,
-    command_behind,
-    json_option,
-    mode_option,
-    pass_env_option,
-    raw_option,
-    record_failures_option,
-    settle,
-    store_option,
-    store_root,
-)
+from cortex_replay.cli import options, output
 from cortex_replay.cli.record_prompt import prompt_options, record_prompt
 
 __all__ = ["record_command"]
@@ -32,7 +18,7 @@ _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "rec
 
 @click.command(
     "record",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay record --provider scripted --model demo --prompt "What is the weather in Paris?"
@@ -51,11 +37,11 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@store_option
+@options.store_option
 @prompt_options
-@adapter_options
-@mode_option
-@record_failures_option
+@options.adapter_options
+@options.mode_option
+@options.record_failures_option
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
 )
@@ -66,39 +52,39 @@ Exit status:
     help="With a command: fail on unused fixtures or live calls, too.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="With a command: what happened, as JSON.")
-@pass_env_option
-@raw_option
-@click.option("--batch", "file", type=InputFile(), hidden=True)
+@options.pass_env_option
+@options.raw_option
+@click.option("--batch", "file", type=options.InputFile(), hidden=True)
 @click.option("--refresh", "is_refresh", is_flag=True, hidden=True)
 @click.option("--check", is_flag=True, hidden=True)
 @click.option("--jobs", type=click.IntRange(1, 1000), hidden=True)
-@json_option
+@options.json_option
 @click.pass_context
-def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **options: Any) -> None:
+def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **given: Any) -> None:
     """Ask a real model and record what it answers.
 
     What is recorded is redacted first, and committed at the end. Give a prompt, or a command behind -- whose
     SDKs are to be recorded. If that fails, its status is ours. Variables that hold secrets are withheld from
     it: the gateway has the keys, and SDKs get dummies.
     """
-    if command := command_behind(ctx):
+    if command := options.command_behind(ctx):
         _refuse_beside_command(ctx)
         from cortex_replay.cli.command_run import run_behind  # noqa: PLC0415 - a server, for this alone
 
         status = run_behind(
             command,
-            store_root(ctx, store),
-            options["mode"],
-            options,
+            options.store_root(ctx, store),
+            given["mode"],
+            given,
             default="once",
-            fail_on=options["fail_on"],
-            report=options["report"],
+            fail_on=given["fail_on"],
+            report=given["report"],
             as_json=as_json,
         )
-        settle(ctx, status)
+        options.settle(ctx, status)
         ctx.exit(status)
     _forward_former_options(ctx)
-    record_prompt(store_root(ctx, store), options, as_json=as_json)
+    record_prompt(options.store_root(ctx, store), given, as_json=as_json)
 
 
 def _refuse_beside_command(ctx: click.Context) -> None:

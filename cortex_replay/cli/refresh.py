@@ -15,17 +15,7 @@ import click
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.canonical import compact
-from cortex_replay.cli import output
-from cortex_replay.cli.options import (
-    ExampleCommand,
-    adapter_options,
-    jobs_option,
-    json_option,
-    raw_option,
-    settle,
-    store_option,
-    store_root,
-)
+from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.recording import Session, open_session
 from cortex_replay.engine.fixtures import FixtureMaker
@@ -48,7 +38,7 @@ _Skip = tuple[StoredFixture, str]
 
 @click.command(
     "refresh",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay refresh --check                        has a model changed its mind? (exit 4)
@@ -63,13 +53,13 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@store_option
+@options.store_option
 @click.option("--model", "pattern", metavar="PATTERN", help="Only fixtures of these models: 'claude-*'.")
 @click.option("--check", is_flag=True, help="Only report, and write nothing.")
-@adapter_options
-@jobs_option
-@raw_option
-@json_option
+@options.adapter_options
+@options.jobs_option
+@options.raw_option
+@options.json_option
 @click.pass_context
 def refresh_command(
     ctx: click.Context,
@@ -86,7 +76,7 @@ def refresh_command(
     Each fixture is asked of the provider that answered it, unless --provider names one. Fixtures that cannot
     be asked again are listed with the reason. A fixture is replaced only if all of its answers came.
     """
-    session = open_session(store_root(ctx, store), flags, record_failures=False, makes_store=False)
+    session = open_session(options.store_root(ctx, store), flags, record_failures=False, makes_store=False)
     items, skipped = _plan(session, flags["provider"], "*" if pattern is None else pattern)
     asyncio.run(_ask_all(session, items))
     if not as_json:
@@ -100,7 +90,7 @@ def refresh_command(
     failed = [item.error.exit_code for item in items if item.error is not None]
     has_drifted = check and any(item.has_changed for item in items)
     status = max(failed) if failed else _DRIFT if has_drifted else 0
-    settle(ctx, status)
+    options.settle(ctx, status)
     if as_json:
         output.print_json(_as_json(items, skipped))
     else:
