@@ -25,8 +25,8 @@ LAYERS = [
     {"redact"},
     {"config"},
     {"types"},
-    {"hosts", "strict_json", "validation"},
-    {"canonical", "expressions", "hashing", "modes"},
+    {"hosts", "providers", "strict_json", "validation"},
+    {"canonical", "expressions", "hashing"},
     {"disk", "errors", "printable", "secret_names"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}

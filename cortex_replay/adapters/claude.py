@@ -10,6 +10,7 @@ from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.adapters.secret import key_in_environment, read_key
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import ANTHROPIC_VERSION, KINDS, PROVIDERS
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
@@ -17,7 +18,7 @@ from cortex_replay.wire import ANTHROPIC_MESSAGES
 
 __all__ = ["ClaudeAdapter"]
 
-_KEY_VARIABLES: Final = ("CORTEX_CLAUDE_API_KEY", "ANTHROPIC_API_KEY")
+_CLAUDE: Final = PROVIDERS["claude"]
 
 
 class ClaudeAdapter(LiveAdapter):
@@ -45,8 +46,8 @@ class ClaudeAdapter(LiveAdapter):
         self,
         api_key: str | None = None,
         *,
-        base_url: str = "https://api.anthropic.com",
-        version: str = "2023-06-01",
+        base_url: str = _CLAUDE.base_url,
+        version: str = ANTHROPIC_VERSION,
         betas: tuple[str, ...] = (),
         allow_latest: bool = False,
         also_send: Mapping[str, JsonValue] | None = None,
@@ -54,7 +55,7 @@ class ClaudeAdapter(LiveAdapter):
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
     ) -> None:
-        key = key_in_environment(*_KEY_VARIABLES) if api_key is None else read_key(api_key)
+        key = key_in_environment(*_CLAUDE.key_variables) if api_key is None else read_key(api_key)
         del api_key  # a traceback would show it
         if isinstance(key, InvalidRequest):
             raise key
@@ -67,7 +68,7 @@ class ClaudeAdapter(LiveAdapter):
             self._endpoint,
             headers=headers,
             key=key,
-            key_header="x-api-key",
+            key_header=KINDS["claude"].key_header[0],
             max_retries=max_retries,
             max_body_bytes=max_body_bytes,
         )

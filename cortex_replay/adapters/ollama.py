@@ -14,6 +14,7 @@ from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, ResponseParse
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
@@ -54,7 +55,7 @@ class OllamaAdapter(LiveAdapter):
 
     def __init__(
         self,
-        base_url: str = "http://127.0.0.1:11434",
+        base_url: str = PROVIDERS["ollama"].base_url,
         *,
         allow_remote: bool = False,
         allow_unpinned: bool = False,

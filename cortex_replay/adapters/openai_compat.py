@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
+from urllib.parse import urlsplit
 
 from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.live import LiveAdapter
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.redact import Sensitivity
 from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.wire import OPENAI_RESPONSES, Wire, openai_chat
@@ -17,7 +19,7 @@ from cortex_replay.wire.openai_chat import MaxTokensField
 
 __all__ = ["OpenAICompatAdapter"]
 
-_OPENAI: Final = "api.openai.com"
+_OPENAI: Final = PROVIDERS["openai"].base_url
 
 
 class OpenAICompatAdapter(LiveAdapter):
@@ -43,7 +45,7 @@ class OpenAICompatAdapter(LiveAdapter):
 
     def __init__(
         self,
-        base_url: str = f"https://{_OPENAI}/v1",
+        base_url: str = _OPENAI,
         api_key: str | None = None,
         *,
         api: Literal["chat", "responses"] = "chat",
@@ -73,6 +75,6 @@ class OpenAICompatAdapter(LiveAdapter):
             return OPENAI_RESPONSES, "/responses"
         if api != "chat":
             raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
-        is_openai = self._endpoint.host == _OPENAI
+        is_openai = self._endpoint.host == urlsplit(_OPENAI).hostname
         name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
         return openai_chat(name), "/chat/completions"

@@ -7,24 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from cortex_replay.engine.http.routes import (
-    PROTOCOLS,
-    Route,
-    canonical_path,
-    lifted_by,
-    unprefixed_upstream,
-)
+from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams
+from cortex_replay.providers import PROTOCOLS, PROVIDERS, Kind, upstream_name
 
 __all__ = ["Places"]
 
-_HOSTS: Final = {
-    "api.anthropic.com": "anthropic",
-    "api.openai.com": "openai",
-    "generativelanguage.googleapis.com": "gemini",
-    "localhost:11434": "ollama",
-}
-_KINDS: Final = {"anthropic": "claude", "openai": "openai-compat", "gemini": "gemini", "ollama": "ollama"}
 _OTHER_MODEL_HOSTS: Final = re.compile(
     r"(?:api\.(?:mistral\.ai|groq\.com|deepseek\.com|cohere\.(?:ai|com)|together\.(?:ai|xyz)|fireworks\.ai|x\.ai"
     r"|perplexity\.ai|voyageai\.com|ai21\.com|cerebras\.ai)|openrouter\.ai|(?:router|api-inference)\.huggingface\.co"
@@ -52,11 +40,13 @@ class Places:
 
     def __init__(self, upstreams: Upstreams, hosts: Mapping[str, str], *, takes_all: bool = False) -> None:
         self._takes_all = takes_all
-        self._kinds = _KINDS | {upstream.name: upstream.kind for upstream in upstreams}
+        own = {upstream_name(name): row for name, row in PROVIDERS.items() if row.base_url}
+        self._kinds: dict[str, Kind] = {name: row.kind for name, row in own.items()}
+        self._kinds |= {upstream.name: upstream.kind for upstream in upstreams}
         self._named = {_one_name(host.lower()): name for host, name in hosts.items()}
         servers = [(urlsplit(upstream.base_url), upstream.name) for upstream in upstreams]
         known = [(_host_of(parts), parts.path.rstrip("/"), name) for parts, name in servers]
-        known += [(_one_name(host), "", name) for host, name in _HOSTS.items()]
+        known += [(_host_of(urlsplit(row.base_url)), "", name) for name, row in own.items()]
         self._servers = sorted(known, key=lambda server: -len(server[1]))
 
     def route(self, method: str, host: str, path: str, header: Callable[[str], str]) -> Route | None:
@@ -67,10 +57,8 @@ class Places:
         if found is None:
             return None
         canonical = canonical_path(rest, self._kinds.get(found, "http"))
-        protocol = _lifted(canonical) if method == "POST" else None
-        if protocol is not None:
-            canonical = next(known for known, of in PROTOCOLS.items() if of == protocol)
-        return Route(found, canonical, protocol)
+        lifted = _lifted_path(canonical) if method == "POST" else None
+        return Route(found, lifted or canonical, PROTOCOLS.get(lifted or ""))
 
     def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:
         host = _one_name(host)
@@ -112,13 +100,10 @@ def _without_port(host: str) -> str:
     return re.sub(r":\d+$", "", host)
 
 
-def _lifted(path: str) -> str | None:
-    """The protocol of what is posted to a path, also to one below a server's own base."""
-    exact = lifted_by(path)
-    if exact is not None:
-        return exact
+def _lifted_path(path: str) -> str | None:
+    """The path of a call that is lifted, also of one below a server's own base."""
+    if lifted_by(path) is not None:
+        return path.rstrip("/")
     tail = _LIFTED_TAIL.search(path)
-    if tail is None:
-        return None
-    last = tail[0].strip("/").rpartition("/")[2]
-    return {"messages": "anthropic-messages", "responses": "openai-responses"}.get(last, "openai-chat")
+    last = tail and tail[0].rstrip("/").rpartition("/")[2]
+    return last and next(known for known in PROTOCOLS if known.endswith(f"/{last}"))

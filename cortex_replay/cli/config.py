@@ -22,7 +22,7 @@ from cortex_replay.config import (
     load_settings,
 )
 from cortex_replay.config.files import find_config, shown_path
-from cortex_replay.config.settings import fields_of_kind
+from cortex_replay.config.provider import kind_settings
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.modes import Mode
 
@@ -90,7 +90,7 @@ class _Key(NamedTuple):
 
 def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[str, _Key]]:
     for name, provider in settings.providers.items():
-        if "key_env" not in fields_of_kind(provider.kind):
+        if "key_env" not in kind_settings(provider.kind):
             continue
         try:
             origin = key_origin(provider, environment)

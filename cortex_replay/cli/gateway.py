@@ -19,6 +19,7 @@ from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.modes import AnyMode, Mode
+from cortex_replay.providers import upstream_name
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.run.adapters import adapter_for
 from cortex_replay.store import Store
@@ -92,7 +93,7 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
         name, equals, url = given.partition("=")
         if not equals or not name or not url:
             raise click.UsageError(f"--upstream takes NAME=URL, not {given!r}")
-        overrides["anthropic" if name == "claude" else name] = url
+        overrides[upstream_name(name)] = url
     return overrides
 
 
@@ -147,9 +148,8 @@ def open_engine(
 
 def _with_servers(settings: Settings, overrides: Mapping[str, str], timeout_ms: int | None) -> Settings:
     """The settings with the servers of the command line, for those who ask by an adapter."""
-    named = {"claude" if name == "anthropic" else name: url for name, url in overrides.items()}
     providers = {
-        name: provider.at(named[name]) if name in named else provider
+        name: provider.at(overrides[upstream_name(name)]) if upstream_name(name) in overrides else provider
         for name, provider in settings.providers.items()
     }
     return replace(settings, providers=providers, timeout_ms=timeout_ms or settings.timeout_ms)

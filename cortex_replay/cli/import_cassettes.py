@@ -16,6 +16,7 @@ from cortex_replay.cli.options import ExampleCommand, json_option, settle, store
 from cortex_replay.config import load_settings
 from cortex_replay.disk import Folder
 from cortex_replay.modes import Mode
+from cortex_replay.providers import upstream_name
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
@@ -161,7 +162,7 @@ def _parse_hosts(given: Sequence[str]) -> dict[str, str]:
         host, _, name = one.rpartition("=")
         if not host or not name or "/" in one:
             raise click.UsageError(f"--host takes HOST[:PORT]=NAME, not {one!r}")
-        hosts[host] = "anthropic" if name == "claude" else name
+        hosts[host] = upstream_name(name)
     return hosts
 
 

@@ -13,7 +13,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option
 from cortex_replay.config import ProviderSettings, load_settings
 from cortex_replay.config.files import shown_path
-from cortex_replay.config.settings import fields_of_kind
+from cortex_replay.config.provider import kind_settings
 from cortex_replay.config.trust import (
     CLIENT,
     TRUST_VARIABLE,
@@ -106,7 +106,7 @@ class _Wish(NamedTuple):
 def _wishes() -> Iterator[_Wish]:
     allowed = trusted(os.environ)
     for name, provider in load_settings(Path(), os.environ).settings.providers.items():
-        if "base_url" not in fields_of_kind(provider.kind):
+        if "base_url" not in kind_settings(provider.kind):
             continue
         for consent in _consents_for(name, provider):
             yield _Wish(name, consent, consent in allowed)

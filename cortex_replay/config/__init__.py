@@ -1,18 +1,13 @@
 """Settings: what holds, where it came from, and the keys that no configuration may hold."""
 
+from cortex_replay.config.caller import CallerSettings, Grant
 from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
 from cortex_replay.config.keys import key_for, key_origin, known_secrets, token_for
 from cortex_replay.config.load import Loaded, load_settings
-from cortex_replay.config.settings import (
-    CallerSettings,
-    Grant,
-    Kind,
-    Normaliser,
-    Price,
-    ProviderSettings,
-    Redaction,
-    Settings,
-)
+from cortex_replay.config.provider import ProviderSettings
+from cortex_replay.config.settings import Settings
+from cortex_replay.config.tables import Normaliser, Price, Redaction
+from cortex_replay.providers import Kind
 
 __all__ = [
     "CallerSettings",

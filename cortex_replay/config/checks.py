@@ -27,7 +27,6 @@ __all__ = [
     "KEY_ADVICE",
     "MAX_ENTRIES",
     "Check",
-    "at_most",
     "choice_of",
     "choices_of",
     "did_you_mean",
@@ -41,6 +40,7 @@ __all__ = [
     "placeholder",
     "price",
     "printable",
+    "refuse_more",
     "server",
     "shown_name",
     "some_words",
@@ -97,7 +97,7 @@ def printable(value: str, where: str, *, also: str = "") -> str:
     return value
 
 
-def at_most(given: Sized, most: int, where: str, what: str = "entries") -> None:
+def refuse_more(given: Sized, most: int, where: str, what: str = "entries") -> None:
     """Refuse more than a configuration ever needs.
 
     Raises:
@@ -157,7 +157,7 @@ def word(value: object, where: str) -> str:
     given = validation.text(value, where)
     if not given or not given.isprintable() or any(map(str.isspace, given)):
         raise InvalidRequest(where, "expected text without spaces")
-    at_most(given, _MAX_WORD, where, "characters")
+    refuse_more(given, _MAX_WORD, where, "characters")
     return printable(given, where)
 
 
@@ -167,7 +167,7 @@ def path(value: object, where: str) -> Path:
     given = os.fspath(value)
     if not isinstance(given, str) or not given or "\0" in given:
         raise InvalidRequest(where, "is no path")
-    at_most(given, _MAX_PATH, where, "characters")
+    refuse_more(given, _MAX_PATH, where, "characters")
     return Path(printable(given, where))
 
 
@@ -189,7 +189,7 @@ def server(value: object, where: str) -> str:
 def pattern(value: object, where: str) -> str:
     """A regular expression that means the same in every version of Python, and never nothing."""
     given = printable(validation.text(value, where), where, also="\t\n")  # it may have lines of its own
-    at_most(given, MAX_PATTERN, where, "characters")
+    refuse_more(given, MAX_PATTERN, where, "characters")
     problem = _pattern_problem(given)
     if problem is not None:
         raise InvalidRequest(where, problem)
@@ -213,7 +213,7 @@ def placeholder(value: object, where: str) -> str:
     given = validation.text(value, where)
     if not given:
         raise InvalidRequest(where, "is empty; something must show that a text stood there")
-    at_most(given, _MAX_PLACEHOLDER, where, "characters")
+    refuse_more(given, _MAX_PLACEHOLDER, where, "characters")
     return printable(given, where)
 
 
@@ -276,7 +276,7 @@ def _optional(check: Callable[[object, str], _T], value: object, where: str) -> 
 
 
 def _many(check: Callable[[object, str], str], value: object, where: str) -> tuple[str, ...]:
-    at_most(validation.items(value, where), MAX_ENTRIES, where)
+    refuse_more(validation.items(value, where), MAX_ENTRIES, where)
     kept = (check(item, f"{where}[{i}]") for i, item in enumerate(validation.items(value, where)))
     return tuple(dict.fromkeys(kept))
 

@@ -20,7 +20,8 @@ from cortex_replay.config import checks
 from cortex_replay.config.built_in import PREFIX, expression
 from cortex_replay.config.files import find_config
 from cortex_replay.config.load import load_from
-from cortex_replay.config.settings import Normaliser, Settings
+from cortex_replay.config.settings import Settings
+from cortex_replay.config.tables import Normaliser
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.expressions import Expression
 from cortex_replay.types import LlmMessage, LlmRequest

@@ -14,8 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from cortex_replay.config.caller import CallerSettings
 from cortex_replay.config.files import read_at_most, shown_path
-from cortex_replay.config.settings import CallerSettings, ProviderSettings, Settings
+from cortex_replay.config.provider import ProviderSettings
+from cortex_replay.config.settings import Settings
 from cortex_replay.config.trust import refuse_without_consent
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, is_secret_variable, secrets_in

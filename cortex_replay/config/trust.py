@@ -26,8 +26,8 @@ import tomli_w
 
 from cortex_replay.config import checks
 from cortex_replay.config.files import read_at_most, shown_path, user_folder
+from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.servers import server_of
-from cortex_replay.config.settings import ProviderSettings
 from cortex_replay.disk import PRIVATE, Folder
 from cortex_replay.errors import InvalidRequest
 
@@ -88,8 +88,8 @@ def needed_consent(provider: ProviderSettings, key: str, setting: str | None) ->
     Raises:
         InvalidRequest: The provider's server is spelled in a way that could mean two.
     """
-    said = () if provider.project is None else provider.project.names
-    if "base_url" not in said and setting not in said:
+    names = frozenset() if provider.project is None else provider.project.names
+    if "base_url" not in names and setting not in names:
         return None
     server = server_of(provider.base_url or "")
     if server is None:
@@ -97,8 +97,8 @@ def needed_consent(provider: ProviderSettings, key: str, setting: str | None) ->
         raise InvalidRequest("base_url", reason)
     if server.is_loopback:
         return None
-    is_server_fine = "base_url" not in said or provider.is_own_service
-    is_key_fine = setting not in said or (provider.is_own_service and key in provider.own_key_variables)
+    is_server_fine = "base_url" not in names or provider.service is not None
+    is_key_fine = setting not in names or key in provider.own_key_variables
     return None if is_server_fine and is_key_fine else Consent(str(server), key)
 
 

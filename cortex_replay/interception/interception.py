@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from cortex_replay.config import Settings
 from cortex_replay.engine.http import Call, Engine
 from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
-from cortex_replay.engine.http.upstreams import Upstream, Upstreams
+from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
 
@@ -62,7 +62,7 @@ class Interception:
 
     def call(
         self,
-        found: list[tuple[Upstream, str]],
+        found: list[tuple[UpstreamServer, str]],
         method: str,
         url: Any,
         headers: list[tuple[bytes, bytes]],
@@ -82,7 +82,7 @@ class Interception:
         """The names of the machines that nobody may reach around us; this one is not among them."""
         return {origin.host for origin, _, _ in self._servers} - LOCAL
 
-    def upstreams_at(self, url: Any) -> list[tuple[Upstream, str]]:
+    def upstreams_at(self, url: Any) -> list[tuple[UpstreamServer, str]]:
         """The providers at a URL, with the path below each: one server may stand for several, and most for
         none."""
         host, port = normal_host(url.host), url.port or _PORTS.get(url.scheme, 0)
@@ -96,14 +96,16 @@ class Interception:
         ]
 
 
-def _fitting(found: list[tuple[Upstream, str]], headers: Mapping[str, str]) -> tuple[Upstream, str]:
+def _fitting(
+    found: list[tuple[UpstreamServer, str]], headers: Mapping[str, str]
+) -> tuple[UpstreamServer, str]:
     """Of several providers at one place, the one whose path this is."""
     names = {upstream.name: (upstream, path) for upstream, path in found}
     wanted = unprefixed_upstream(found[0][1], lambda name: headers.get(name, ""), names)
     return names.get(wanted or "", found[0])
 
 
-def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, Upstream]]:
+def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, UpstreamServer]]:
     """Where the providers are; worked out once, since there is an interception for every test."""
     if upstreams not in _KNOWN:
         _KNOWN[upstreams] = list(_servers(upstreams))
@@ -114,7 +116,7 @@ def _same_host(one: str, other: str) -> bool:
     return one == other or (one in LOCAL and other in LOCAL)
 
 
-def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, Upstream]]:
+def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, UpstreamServer]]:
     """Where each provider is: as configured, and where its own service is."""
     listed = [*upstreams, *Upstreams(Settings())]
     seen = set()

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from cortex_replay.engine.http import Call, Reply
-from cortex_replay.engine.http.upstreams import Upstream
+from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.interception.interception import Interception, is_bypassed
@@ -71,7 +71,7 @@ def _restore() -> None:
         setattr(transport, method, original)
 
 
-def _interception_of(request: Any) -> tuple[Interception, list[tuple[Upstream, str]]] | None:
+def _interception_of(request: Any) -> tuple[Interception, list[tuple[UpstreamServer, str]]] | None:
     """Who answers a request, and as which provider; ``None`` for all other traffic."""
     if is_bypassed() or request.extensions.get("cortex_replay") or not _ACTIVE:
         return None

@@ -11,11 +11,10 @@ import pytest
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.config import Settings, known_secrets, load_settings
-from cortex_replay.config.load import refuse_store_elsewhere
+from cortex_replay.config.reader import refuse_store_elsewhere
 from cortex_replay.config.trust import is_ci
 from cortex_replay.engine.claims import Claims, MemoryClaims
 from cortex_replay.engine.http import Engine, Ledger, Upstreams
-from cortex_replay.engine.http.upstreams import ENVIRONMENT
 from cortex_replay.engine.replay import ReplayAdapter
 from cortex_replay.engine.scope import RUN_VARIABLE, claims_of
 from cortex_replay.errors import LlmError
@@ -26,6 +25,7 @@ from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import installed
 from cortex_replay.modes import Mode
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
@@ -108,7 +108,7 @@ class LlmSession:
     @property
     def upstreams(self) -> Upstreams:
         """Who may be asked; made anew when the environment names other servers."""
-        named = tuple(os.environ.get(name) for name in ENVIRONMENT.values())
+        named = tuple(os.environ.get(row.url_variable) for row in PROVIDERS.values())
         if named not in self._upstreams:
             self._upstreams[named] = Upstreams(self.settings, os.environ)
         return self._upstreams[named]

@@ -10,33 +10,12 @@ from typing import Final
 
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
+from cortex_replay.providers import PROVIDERS, upstream_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import has_secret
 
 __all__ = ["command_environment", "withheld_from"]
 
-_BASE_URLS: Final[Mapping[str, tuple[str, str]]] = {
-    "ANTHROPIC_BASE_URL": ("anthropic", ""),
-    "ANTHROPIC_API_URL": ("anthropic", ""),
-    "OPENAI_BASE_URL": ("openai", "/v1"),
-    "OPENAI_API_BASE": ("openai", "/v1"),
-    "OLLAMA_HOST": ("ollama", ""),
-    "OLLAMA_API_BASE": ("ollama", ""),
-    "OLLAMA_BASE_URL": ("ollama", "/v1"),
-    "GOOGLE_GEMINI_BASE_URL": ("gemini", ""),
-}
-"""Where SDKs look for a server, the upstream it is, and what they want behind it."""
-_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Without them many SDKs do not start."""
-_DROPPED: Final = (
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "CORTEX_CLAUDE_API_KEY",
-    "CORTEX_OPENAI_API_KEY",
-    "OLLAMA_API_KEY",
-    "OPENAI_ADMIN_KEY",
-    "OPENAI_CUSTOM_HEADERS",
-)
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOOPBACK: Final = "127.0.0.1,localhost,::1"
 
@@ -80,11 +59,12 @@ def command_environment(
     made = {name: value for name, value in environment.items() if name not in withheld}
     for provider in settings.providers.values():
         made |= {name: DUMMY_KEY for name in provider.key_variables if name in environment}
-    for name in _DROPPED:
+    for name in (name for row in PROVIDERS.values() for name in row.withheld_variables):
         made.pop(name, None)
-    made |= dict.fromkeys(_KEYS, DUMMY_KEY)
+    made |= {name: DUMMY_KEY for row in PROVIDERS.values() for name in row.sdk_key_variables}
     made |= {name: environment[name] for name in passed if name in environment}
-    made |= {name: url(upstream) + behind for name, (upstream, behind) in _BASE_URLS.items()}
+    for own_name, row in PROVIDERS.items():
+        made |= {name: url(upstream_name(own_name)) + behind for name, behind in row.url_variables.items()}
     made["CORTEX_REPLAY_GATEWAY"] = url("")
     made["CORTEX_REPLAY_CONTROL"] = url("-")
     if guard is not None:

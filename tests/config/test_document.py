@@ -20,7 +20,8 @@ from cortex_replay.config import (
     load_settings,
 )
 from cortex_replay.config.load import VARIABLES
-from cortex_replay.config.settings import BUILT_IN_KINDS, fields_of_kind
+from cortex_replay.config.provider import kind_settings
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.types import LlmRequest
 from tests.config.conftest import Project
 
@@ -54,9 +55,9 @@ def test_every_setting_of_providers_is_documented_with_its_kinds() -> None:
     table = rows("Providers")
     for field in (one for one in fields(ProviderSettings) if one.name != "project"):
         kinds = re.findall("`([a-z-]+)`", table[field.name][1])
-        having = [kind for kind in KINDS if field.name in fields_of_kind(kind)]
+        having = [kind for kind in KINDS if field.name in kind_settings(kind)]
         assert (kinds or KINDS) == having, field.name
-    for name in BUILT_IN_KINDS:
+    for name in PROVIDERS:
         assert f"| `{name}` |" in GUIDE
 
 

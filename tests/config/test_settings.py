@@ -13,7 +13,9 @@ from cortex_replay.adapters.claude import ClaudeAdapter
 from cortex_replay.adapters.ollama import OllamaAdapter
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
 from cortex_replay.config import CallerSettings, Normaliser, ProviderSettings, Redaction, Settings
-from cortex_replay.config.settings import CALLER_CHECKS, PROVIDER_CHECKS, SCALAR_CHECKS
+from cortex_replay.config.caller import CALLER_CHECKS
+from cortex_replay.config.provider import PROVIDER_CHECKS
+from cortex_replay.config.settings import SCALAR_CHECKS
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from cortex_replay.engine.http.routes import PROTOCOLS
+from cortex_replay.providers import PROTOCOLS
 from cortex_replay.types import (
     LlmRequest,
     LlmResponse,

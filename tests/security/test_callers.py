@@ -9,8 +9,7 @@ import pytest
 
 from cortex_replay import InvalidRequest
 from cortex_replay.admin.callers import Callers
-from cortex_replay.config import Settings, load_settings
-from cortex_replay.config.settings import CallerSettings
+from cortex_replay.config import CallerSettings, Settings, load_settings
 
 PUBLIC = {
     "PATH": os.defpath + ":/usr/local/bin",

@@ -46,7 +46,7 @@ def test_another_kind_under_a_known_name(tmp_path: Path, name: str, kind: str) -
         assert upstream.key(environment) in (None, KEYS.get(OWN_KEY.get(called, "")))
     else:
         assert upstream.provider is not None
-        assert upstream.provider.is_own_service or kind == "ollama"
+        assert upstream.provider.service is not None or kind == "ollama"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from cortex_replay.misses.explanation import (
 )
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.printable import defuse_commands, escape_controls
+from cortex_replay.providers import provider_of
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
@@ -358,7 +359,8 @@ def _protocol_like(call: Call) -> str | None:
     """The protocol whose errors a client of an upstream understands."""
     if call.route.protocol is not None:
         return call.route.protocol
-    return {"anthropic": "anthropic-messages", "ollama": "ollama-chat"}.get(call.route.upstream)
+    row = provider_of(call.route.upstream)
+    return None if row is None else row.error_protocol
 
 
 @asynccontextmanager

@@ -14,8 +14,9 @@ from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.client_keys import keys_brought
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
-from cortex_replay.engine.http.upstreams import Upstream, Upstreams
+from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import KINDS
 from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy
 from cortex_replay.strict_json import JsonError, loads
 
@@ -52,6 +53,7 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
     ]
 )
 _FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
+_KEYS: Final = frozenset(["api-key", *(row.key_header[0] for row in KINDS.values())])
 _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
     [
         "alt-svc",
@@ -185,7 +187,7 @@ class Relay:
             await http.aclose()
         self._clients.clear()
 
-    def _client(self, upstream: Upstream) -> tuple[RelayClient, bool]:
+    def _client(self, upstream: UpstreamServer) -> tuple[RelayClient, bool]:
         from cortex_replay.adapters.http import Endpoint, RelayClient  # noqa: PLC0415
         from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
 

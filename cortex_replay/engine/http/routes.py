@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
+from cortex_replay.providers import KINDS, PROTOCOLS, PROVIDERS, Kind, upstream_name
+
 __all__ = [
     "METHODS",
-    "PROTOCOLS",
     "Route",
     "canonical_path",
     "lifted_by",
@@ -26,26 +28,9 @@ __all__ = [
 METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 """What a provider is asked by. ``TRACE`` would send back the key, and ``CONNECT`` goes elsewhere."""
 
-PROTOCOLS: Final = {
-    "/v1/messages": "anthropic-messages",
-    "/v1/chat/completions": "openai-chat",
-    "/v1/responses": "openai-responses",
-    "/api/chat": "ollama-chat",
-    "/api/generate": "ollama-generate",
-}
-"""The calls that are lifted, by the path that they are posted to."""
-
-_OPENAI_PROTOCOLS: Final = ("openai-chat", "openai-responses")
 _VERSIONS: Final = re.compile(r"(?:/v1)+(?=/|$)")
-_MODEL_METHOD: Final = re.compile(r"/(?:v1(?:beta\d*|alpha\d*)?)/(?:models|tunedModels)/[^/]+:[A-Za-z]+$")
-_GEMINI: Final = re.compile(r"/v1(?:beta|alpha)\d*/")
-_ANTHROPIC: Final = re.compile(r"/v1/(?:messages|complete)(?:/|$)")
-_OPENAI: Final = re.compile(
-    r"/(?:chat|responses|completions|embeddings|models|files|batches|images|audio|moderations|uploads"
-    r"|fine_tuning|vector_stores|conversations|videos|realtime|evals)(?:/|$)"
-)
-_NATIVE_OLLAMA: Final = re.compile(r"/api(?:/|$)")
-_VERSIONED_KINDS: Final = ("claude", "openai-compat", "openai-responses", "ollama")
+_OTHER_VERSION: Final = re.compile(r"/v1(?:beta|alpha)\d*/")
+_NO_VERSION: Final = re.compile(r"/api(?:/|$)")
 _PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9._~!$&'()*+,=:@-]*+)++")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _STEPS: Final = re.compile(r"[/\\]")
@@ -100,13 +85,14 @@ def _problem_as_read(path: str) -> str | None:
     return None
 
 
-def canonical_path(path: str, kind: str) -> str:
+def canonical_path(path: str, kind: Kind) -> str:
     """A path with the one ``/v1`` that its provider's API has."""
     versions = _VERSIONS.match(path)
     rest = path[versions.end() :] if versions else path
-    if _NATIVE_OLLAMA.match(rest):
+    if _NO_VERSION.match(rest):
         return rest
-    if versions or (kind in _VERSIONED_KINDS and rest not in ("", "/") and not _GEMINI.match(rest)):
+    is_versioned = KINDS[kind].is_versioned and not _OTHER_VERSION.match(rest)
+    if versions or (is_versioned and rest not in ("", "/")):
         return f"/v1{rest}"
     return path
 
@@ -118,14 +104,9 @@ def lifted_by(path: str) -> str | None:
 
 def unprefixed_upstream(path: str, header: Callable[[str], str], known: Collection[str]) -> str | None:
     """The provider that a path without a prefix is for; headers decide where several have it."""
-    if _NATIVE_OLLAMA.match(path) or _NATIVE_OLLAMA.match(_VERSIONS.sub("", path, count=1)):
-        return "ollama"
-    if lifted_by(canonical_path(path, "claude")) in _OPENAI_PROTOCOLS:
-        return "openai"
-    if header("x-goog-api-key") or _GEMINI.match(path) or _MODEL_METHOD.match(path):
-        return "gemini"
-    versioned = canonical_path(path, "claude")
-    if _ANTHROPIC.match(versioned) or header("anthropic-version"):
-        return "anthropic"
-    is_openai = _VERSIONS.match(path) is not None or _OPENAI.match(path) is not None
-    return "openai" if is_openai and "openai" in known else None
+    rows = PROVIDERS.items()
+    by_path = (name for name, row in rows if re.match(row.own_paths, path))
+    by_header = (name for name, row in rows if row.header and header(row.header))
+    by_default = (name for name, row in rows if re.match(row.shared_paths, path))
+    found = upstream_name(next(chain(by_path, by_header, by_default), ""))
+    return found if found in known else None

@@ -6,46 +6,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
-from cortex_replay.config.settings import Kind
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import KINDS, PROVIDERS, Kind, Provider, provider_of, upstream_name
 
-__all__ = ["ENVIRONMENT", "Upstream", "Upstreams"]
+__all__ = ["UpstreamServer", "Upstreams"]
 
-ENVIRONMENT: Final[Mapping[str, str]] = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "ollama": "OLLAMA_HOST",
-    "gemini": "GOOGLE_GEMINI_BASE_URL",
-}
-"""Where SDKs look for a provider's server; a server named there is the one that is recorded."""
-
-_SDK_KINDS: Final[Mapping[str, Kind]] = {
-    "anthropic": "claude",
-    "openai": "openai-compat",
-    "ollama": "ollama",
-    "gemini": "gemini",
-}
-"""Whose key an SDK brings to its server."""
-_KEY_HEADERS: Final[Mapping[str, tuple[str, str]]] = {
-    "claude": ("x-api-key", ""),
-    "gemini": ("x-goog-api-key", ""),
-}
-_ALIASES: Final = {"claude": "anthropic"}
-_NO_SERVER: Final = ("scripted", "echo")
+_OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
 
 
 @dataclass(frozen=True)
-class Upstream:
+class UpstreamServer:
     """A provider as calls are relayed to it."""
 
     name: str
-    kind: str
+    kind: Kind
     base_url: str
     """Without the ``/v1`` that every path has."""
     provider: ProviderSettings | None = None
@@ -54,7 +35,7 @@ class Upstream:
     @property
     def key_header(self) -> tuple[str, str]:
         """The header that carries the key, and what stands before it."""
-        return _KEY_HEADERS.get(self.kind, ("authorization", "Bearer "))
+        return KINDS[self.kind].key_header
 
     @property
     def is_strange(self) -> bool:
@@ -93,16 +74,16 @@ class Upstreams:
         environment: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
-        self._by_name = {upstream.name: upstream for upstream in _made(settings, environment or {})}
+        self._by_name = {upstream.name: upstream for upstream in _servers(settings, environment or {})}
         for name, url in (overrides or {}).items():
             known = self._by_name.get(name)
-            self._by_name[name] = Upstream(name, known.kind if known else "http", _base(url))
+            self._by_name[name] = UpstreamServer(name, known.kind if known else "http", _base(url))
         self._routes: dict[tuple[str, str], Route | None] = {}
 
-    def __iter__(self) -> Iterator[Upstream]:
+    def __iter__(self) -> Iterator[UpstreamServer]:
         return iter(self._by_name.values())
 
-    def __getitem__(self, name: str) -> Upstream:
+    def __getitem__(self, name: str) -> UpstreamServer:
         return self._by_name[name]
 
     @property
@@ -118,7 +99,7 @@ class Upstreams:
         if kept is not None:
             return kept
         name, _, rest = path[1:].partition("/")
-        upstream = self._by_name.get(_ALIASES.get(name, name))
+        upstream = self._by_name.get(upstream_name(name))
         is_prefixed = upstream is not None
         if upstream is None:
             found = unprefixed_upstream(path, header, self._by_name)
@@ -135,32 +116,31 @@ class Upstreams:
         return route
 
 
-def _made(settings: Settings, environment: Mapping[str, str]) -> Iterator[Upstream]:
-    for name, provider in settings.providers.items():
-        if provider.kind in _NO_SERVER or provider.base_url is None:
+def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[UpstreamServer]:
+    for own_name, provider in settings.providers.items():
+        if provider.base_url is None:
             continue
-        name = _ALIASES.get(name, name)  # noqa: PLW2901 - the name that clients know it by
-        own = environment.get(ENVIRONMENT.get(name, ""), "").strip()
-        if own and _is_for_sdk(name, provider):
+        name = upstream_name(own_name)
+        row = provider_of(name)
+        own = "" if row is None else environment.get(row.url_variable, "").strip()
+        if row is not None and own and _is_for_sdk(row, provider):
             # As the SDKs do it: the key in the environment is for the server in the environment.
-            yield Upstream(name, provider.kind, _base(own), None, provider.own_key_variables)
+            yield UpstreamServer(name, provider.kind, _base(own), None, row.key_variables)
         else:
-            yield Upstream(name, provider.kind, _base(provider.base_url), provider)
+            yield UpstreamServer(name, provider.kind, _base(provider.base_url), provider)
 
 
-def _is_for_sdk(name: str, provider: ProviderSettings) -> bool:
+def _is_for_sdk(row: Provider, provider: ProviderSettings) -> bool:
     """Whether a provider is the one that an SDK's variables are about: its server and key are as they were,
     and it takes the key of that SDK and not another's."""
-    default, sdk = ProviderSettings(kind=provider.kind), ProviderSettings(kind=_SDK_KINDS[name])
     has_key = bool(provider.key_env) or provider.key_file is not None
-    is_as_it_was = provider.base_url == default.base_url and not has_key
-    return is_as_it_was and provider.own_key_variables == sdk.own_key_variables
+    return provider.service is row and provider.base_url == row.base_url and not has_key
 
 
 def _base(url: str) -> str:
     """A server's URL as paths are put behind it."""
     if "://" not in url:  # Ollama's variable may hold a host alone
-        host = url if re.search(r":\d+$", url) else f"{url}:11434"
+        host = url if re.search(r":\d+$", url) else f"{url}:{_OLLAMA_PORT}"
         url = f"http://{host}"
     if not url.startswith(("http://", "https://")):
         raise InvalidRequest("upstream", "is not an http or https URL")

@@ -1,0 +1,64 @@
+"""The settings of one caller of the admin RPC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from cortex_replay.config import checks
+from cortex_replay.config.checks import Check
+from cortex_replay.config.origin import ProjectOrigin
+from cortex_replay.validation import keep
+
+__all__ = ["CALLER_CHECKS", "CallerSettings", "Grant"]
+
+Grant = Literal["llm_complete"]
+
+CALLER_CHECKS: Final[Mapping[str, Check]] = {
+    "token_env": checks.variables,
+    "token_file": checks.optional(checks.path),
+    "grants": checks.choices_of(get_args(Grant)),
+    "max_calls": checks.optional(checks.whole_from(0)),
+    "max_tokens": checks.optional(checks.whole_from(0)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerSettings:
+    """Somebody who may use the admin RPC, and how far; `docs/admin.md` is the guide."""
+
+    token_env: tuple[str, ...] = ()
+    """The environment variables that may hold the token; the first that is set does."""
+    token_file: Path | None = None
+    """A file with the token, for when no variable is set."""
+    grants: tuple[Grant, ...] = ()
+    """What the caller may do: nothing, unless it is named here."""
+    max_calls: int | None = None
+    """The most calls while the server runs; ``None`` for no limit."""
+    max_tokens: int | None = None
+    """The most tokens while the server runs; ``None`` for no limit."""
+    project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
+    """What a project's file said of all this."""
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            token_env: str | Sequence[str] = (),
+            token_file: Path | str | None = None,
+            grants: Sequence[Grant] = (),
+            max_calls: int | None = None,
+            max_tokens: int | None = None,
+            project: ProjectOrigin | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name, check in CALLER_CHECKS.items():
+            keep(self, name, check(getattr(self, name), name))
+
+    def root_of(self, setting: str) -> Path | None:
+        """See :meth:`ProviderSettings.root_of`."""
+        return None if self.project is None else self.project.root_of(setting)

@@ -1,0 +1,171 @@
+"""The settings of one provider."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from cortex_replay.config import checks
+from cortex_replay.config.checks import Check
+from cortex_replay.config.origin import ProjectOrigin
+from cortex_replay.config.servers import server_of
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import ANTHROPIC_VERSION, KINDS, PROVIDERS, Kind, Provider
+from cortex_replay.validation import flag, keep
+
+__all__ = [
+    "PROVIDER_CHECKS",
+    "MaxTokensField",
+    "ProviderSettings",
+    "kind_settings",
+    "refuse_foreign_setting",
+    "refuse_unknown_provider",
+]
+
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+
+_EVERY_KIND: Final = frozenset(["kind", "models"])
+"""The settings that every provider has."""
+
+PROVIDER_CHECKS: Final[Mapping[str, Check]] = {
+    "kind": checks.choice_of(get_args(Kind)),
+    "base_url": checks.optional(checks.server),
+    "key_env": checks.variables,
+    "key_file": checks.optional(checks.path),
+    "allow_remote": flag,
+    "allow_unpinned": flag,
+    "allow_latest": flag,
+    "version": checks.optional(checks.word),
+    "betas": checks.words,
+    "max_tokens_field": checks.optional(checks.choice_of(get_args(MaxTokensField))),
+    "script": checks.optional(checks.path),
+    "models": checks.optional(checks.some_words),
+}
+
+
+def kind_settings(kind: Kind) -> list[str]:
+    """The settings that a provider of this kind has, in the order of the document."""
+    return [name for name in PROVIDER_CHECKS if name in _EVERY_KIND | KINDS[kind].settings]
+
+
+def refuse_foreign_setting(kind: Kind, setting: str, where: str) -> None:
+    """Refuse a setting that says nothing about a provider of this kind.
+
+    Raises:
+        InvalidRequest: It is for other kinds.
+    """
+    if setting not in kind_settings(kind):
+        kinds = ", ".join(other for other, row in KINDS.items() if setting in row.settings)
+        raise InvalidRequest(where, f"is for providers of the kind {kinds}; this one is {kind}")
+
+
+def refuse_unknown_provider(name: str, known: Collection[str], where: str) -> None:
+    """Refuse the name of a provider that is not there.
+
+    Raises:
+        InvalidRequest: It is not among ``known``.
+    """
+    if name not in known:
+        hint = checks.did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise InvalidRequest(where, f"there is no such provider{hint}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """One place that answers requests.
+
+    What is not given is what the kind's own service needs.
+    """
+
+    kind: Kind
+    base_url: str | None = None
+    """The server; ``None`` where there is none."""
+    key_env: tuple[str, ...] = ()
+    """The environment variables that may hold the key; see :attr:`key_variables`."""
+    key_file: Path | None = None
+    """A file with the key, for when no variable is set."""
+    allow_remote: bool = False
+    """Ollama: take a server on another machine."""
+    allow_unpinned: bool = False
+    """Ollama: take a model without a digest."""
+    allow_latest: bool = False
+    """Claude: take a model with ``latest`` in its name."""
+    version: str | None = None
+    """Claude: the ``anthropic-version`` header."""
+    betas: tuple[str, ...] = ()
+    """Claude: what goes into ``anthropic-beta``."""
+    max_tokens_field: MaxTokensField | None = None
+    """Chat completions: the name of the limit on the wire; ``None`` for what fits the server."""
+    script: Path | None = None
+    """Scripted: the file of rules."""
+    models: tuple[str, ...] | None = None
+    """The models that callers of the admin RPC may name; ``None`` for any."""
+    project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
+    """What a project's file said of all this; the rest the user did (:mod:`cortex_replay.config.trust`)."""
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            kind: Kind,
+            base_url: str | None = None,
+            key_env: str | Sequence[str] = (),
+            key_file: Path | str | None = None,
+            allow_remote: bool = False,
+            allow_unpinned: bool = False,
+            allow_latest: bool = False,
+            version: str | None = None,
+            betas: Sequence[str] = (),
+            max_tokens_field: MaxTokensField | None = None,
+            script: Path | str | None = None,
+            models: Sequence[str] | None = None,
+            project: ProjectOrigin | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name, check in PROVIDER_CHECKS.items():
+            keep(self, name, check(getattr(self, name), name))
+        kind = KINDS[self.kind]
+        if self.base_url is None and kind.service is not None:
+            keep(self, "base_url", PROVIDERS[kind.service].base_url)
+        if self.kind == "http" and self.base_url is None:
+            raise InvalidRequest("base_url", "a provider of the kind http has none of its own")
+        if self.kind == "claude" and self.version is None:
+            keep(self, "version", ANTHROPIC_VERSION)
+        for setting in fields(self):
+            is_given = getattr(self, setting.name) not in (setting.default, None)
+            if is_given and setting.name in PROVIDER_CHECKS:
+                refuse_foreign_setting(self.kind, setting.name, setting.name)
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables that may hold the key; the first that is set does.
+
+        Those of a service are for its own server alone. With another ``base_url`` there are none but
+        ``key_env``, since a key must not reach a server that it was not made for.
+        """
+        return self.key_env or self.own_key_variables
+
+    @property
+    def own_key_variables(self) -> tuple[str, ...]:
+        """The variables that hold the key of the service that this provider is."""
+        return () if self.service is None else self.service.key_variables
+
+    @property
+    def service(self) -> Provider | None:
+        """The service of this kind that is at the provider's server; ``None`` at any other."""
+        server, own = server_of(self.base_url or ""), KINDS[self.kind].service
+        rows = (row for name, row in PROVIDERS.items() if row.kind == self.kind or name == own)
+        return next((row for row in rows if server is not None and server == server_of(row.base_url)), None)
+
+    def at(self, base_url: str) -> ProviderSettings:
+        """The provider at a server that the user chose."""
+        origin = self.project and replace(self.project, names=self.project.names - {"base_url"})
+        return replace(self, base_url=base_url, project=origin)
+
+    def root_of(self, setting: str) -> Path | None:
+        """The folder that a path must be below because a project's file names it; ``None`` for any."""
+        return None if self.project is None else self.project.root_of(setting)

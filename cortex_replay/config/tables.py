@@ -1,0 +1,86 @@
+"""Normalisers, prices and redaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cortex_replay.config import checks
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.validation import keep, texts
+
+__all__ = ["Normaliser", "Price", "Redaction", "pattern_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class Normaliser:
+    """A text that changes from run to run, and what stands for it in the key."""
+
+    pattern: str
+    """A regular expression, or the name of one that comes with the program: ``builtin:uuid``."""
+    placeholder: str
+    """Taken as it is: there are no references to groups."""
+
+    def __post_init__(self) -> None:
+        checks.normaliser(self.pattern, "pattern")
+        checks.placeholder(self.placeholder, "placeholder")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs per million tokens, in whatever currency."""
+
+    input: float
+    output: float
+
+    def __post_init__(self) -> None:
+        keep(self, "input", checks.price(self.input, "input"))
+        keep(self, "output", checks.price(self.output, "output"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """What counts as a secret beyond what always does."""
+
+    extra_patterns: Mapping[str, str] = field(default_factory=dict)
+    """Regular expressions of further secrets, by name."""
+    redact_key: tuple[str, ...] = ()
+    """Which of them apply to the key as well. Those that come with the program cannot: they get better
+    with its versions, and keys must not change with them."""
+    known_env: tuple[str, ...] = ()
+    """Further environment variables whose values are secrets."""
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            extra_patterns: Mapping[str, str] | None = None,
+            redact_key: Sequence[str] = (),
+            known_env: str | Sequence[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        checks.refuse_more(self.extra_patterns or {}, checks.MAX_ENTRIES, "extra_patterns")
+        patterns = {
+            checks.name(name, "extra_patterns"): checks.pattern(pattern, f"extra_patterns.{name}")
+            for name, pattern in (self.extra_patterns or {}).items()
+        }
+        keep(self, "extra_patterns", patterns)
+        keep(self, "redact_key", pattern_names(self.redact_key, patterns, "redact_key"))
+        keep(self, "known_env", checks.variables(self.known_env, "known_env"))
+
+
+def pattern_names(value: object, patterns: Collection[str], where: str) -> tuple[str, ...]:
+    """Names of patterns, each of which is there.
+
+    Raises:
+        InvalidRequest: One is not.
+    """
+    given = texts(value, where)
+    for i, name in enumerate(given):
+        if name not in patterns:
+            hint = checks.did_you_mean(name, patterns)
+            raise InvalidRequest(f"{where}[{i}]", f"names no pattern of redaction.extra_patterns{hint}")
+    return tuple(dict.fromkeys(given))
