@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cortex_replay.engine.replay import ReplayAdapter
     from cortex_replay.errors import (
         BudgetSpent,
+        ConfigError,
         Finding,
         FixtureConflict,
         FixtureIntegrityFailed,
@@ -50,6 +51,7 @@ __all__ = [
     "Answer",
     "BudgetSpent",
     "ClaudeAdapter",
+    "ConfigError",
     "FaultAdapter",
     "Finding",
     "Fixture",
@@ -101,6 +103,7 @@ _MODULES = {
     "engine.replay": ("ReplayAdapter",),
     "errors": (
         "BudgetSpent",
+        "ConfigError",
         "Finding",
         "FixtureConflict",
         "FixtureIntegrityFailed",

@@ -4,6 +4,7 @@
 
     LlmError                      exit 1
     ├── InvalidRequest            exit 2   a value that cannot be a request
+    │   └── ConfigError                    a file, a variable or a flag that says what cannot be
     ├── Transport                          the connection, not the model
     ├── Timeout                            the request's whole budget is spent
     ├── Upstream                           the provider answered with an error
@@ -27,6 +28,7 @@ from typing import ClassVar
 
 __all__ = [
     "BudgetSpent",
+    "ConfigError",
     "Finding",
     "FixtureConflict",
     "FixtureIntegrityFailed",
@@ -62,6 +64,17 @@ class InvalidRequest(LlmError):
 
     def __str__(self) -> str:
         return f"invalid request: {self.field}: {self.reason}"
+
+
+class ConfigError(InvalidRequest):
+    """A configuration that cannot be: a file, an environment variable, a flag, or what they lead to.
+
+    ``field`` is the file and the setting in it, the variable or the flag. A value that a program passes to
+    :class:`~cortex_replay.config.Settings` and its like is an :class:`InvalidRequest` as any other argument.
+    """
+
+    def __str__(self) -> str:
+        return f"configuration: {self.field}: {self.reason}"
 
 
 class Transport(LlmError):

@@ -11,6 +11,11 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
     (errors.Transport("connection reset"), "transport: connection reset", 1),
     (errors.Upstream(529, "overloaded"), "upstream: 529 overloaded", 1),
     (InvalidRequest("temperature", "must be finite"), "invalid request: temperature: must be finite", 2),
+    (
+        errors.ConfigError("cortex-replay.toml: jobs", "must be at least 1"),
+        "configuration: cortex-replay.toml: jobs: must be at least 1",
+        2,
+    ),
     (errors.Timeout(30), "timeout after 30 ms", 1),
     (errors.ResponseParse("not JSON"), "response parse: not JSON", 1),
     (NoFixture("m", "ab"), "no replay fixture for model=m prompt_hash=ab", 3),

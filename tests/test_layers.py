@@ -25,7 +25,8 @@ LAYERS = [
     {"redact"},
     {"config"},
     {"types"},
-    {"hosts", "providers", "strict_json", "validation"},
+    {"providers"},
+    {"hosts", "strict_json", "validation"},
     {"canonical", "expressions", "hashing"},
     {"disk", "errors", "printable", "secret_names"},
 ]

@@ -10,7 +10,7 @@ from typing import Final
 
 from cortex_replay.config import Grant, Settings, token_for
 from cortex_replay.config.checks import did_you_mean
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 
 __all__ = ["Caller", "Callers"]
 
@@ -38,7 +38,7 @@ class Callers:
         environment: ``os.environ``, or what stands for it.
 
     Raises:
-        InvalidRequest: A token cannot be read, is too short, or belongs to two callers.
+        ConfigError: A token cannot be read, is too short, or belongs to two callers.
     """
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
@@ -54,10 +54,10 @@ class Callers:
     def _add(self, digest: bytes, length: int, caller: Caller) -> None:
         where = f"callers.{caller.name}"
         if length < _SHORTEST_TOKEN:
-            raise InvalidRequest(where, f"its token has less than {_SHORTEST_TOKEN} characters")
+            raise ConfigError(where, f"its token has less than {_SHORTEST_TOKEN} characters")
         if digest in self._by_digest:
             other = self._by_digest[digest].name
-            raise InvalidRequest(where, f"its token is that of {other}; each caller needs one of its own")
+            raise ConfigError(where, f"its token is that of {other}; each caller needs one of its own")
         self._by_digest[digest] = caller
 
     def by_token(self, token: str | bytes) -> Caller | None:

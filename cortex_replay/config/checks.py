@@ -1,8 +1,8 @@
 """Checks of single settings.
 
 Every check takes a value and where it stands, returns the value to keep, and raises
-:class:`~cortex_replay.errors.InvalidRequest` with that place. No message quotes a value: somebody
-may have written a key there.
+:class:`~cortex_replay.errors.InvalidRequest` with that place; of a file, a variable or a flag that becomes a
+:class:`~cortex_replay.errors.ConfigError`. No message quotes a value: somebody may have written a key there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from cortex_replay import validation
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.printable import UNPRINTABLE
 from cortex_replay.secret_names import is_secret_setting
@@ -29,6 +30,7 @@ __all__ = [
     "Check",
     "choice_of",
     "choices_of",
+    "config_errors",
     "did_you_mean",
     "is_key_like",
     "is_key_name",
@@ -77,6 +79,17 @@ MAX_PATTERN: Final = 1000
 _MAX_WORD: Final = 2000
 _MAX_PATH: Final = 4000
 _MAX_PLACEHOLDER: Final = 200
+
+
+@contextmanager
+def config_errors() -> Iterator[None]:
+    """Say of a value that was refused that it stands in a configuration."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except InvalidRequest as error:
+        raise ConfigError(error.field, error.reason) from None
 
 
 def printable(value: str, where: str, *, also: str = "") -> str:

@@ -17,8 +17,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cortex_replay.config import bounds
-from cortex_replay.config.checks import KEY_ADVICE, is_key_like, is_key_name, printable, shown_name
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.config.checks import (
+    KEY_ADVICE,
+    config_errors,
+    is_key_like,
+    is_key_name,
+    printable,
+    shown_name,
+)
+from cortex_replay.errors import ConfigError
 
 __all__ = [
     "OWN_NAME",
@@ -76,17 +83,18 @@ def shown_path(path: Path) -> str:
         return str(path)
 
 
+@config_errors()
 def find_config(start: Path) -> ConfigFile | None:
     """The nearest file with settings, from ``start`` upward.
 
     Raises:
-        InvalidRequest: It cannot be read, or is not what it should be; or there are two in one folder.
+        ConfigError: It cannot be read, or is not what it should be; or there are two in one folder.
     """
     for folder in _upward(start):
         own, shared = _own(folder), _shared(folder)
         if own is not None and own.table and shared is not None:
             reason = f"{shared.shown} has settings too; keep them in one of the two"
-            raise InvalidRequest(own.shown, reason)
+            raise ConfigError(own.shown, reason)
         found = shared if own is None or (shared is not None and not own.table) else own
         if found is not None:
             _refuse_keys(found, found.table)
@@ -103,11 +111,12 @@ def user_folder(environment: Mapping[str, str]) -> Path | None:
     return Path(base, _TOOL) if base else None
 
 
+@config_errors()
 def find_user_config(environment: Mapping[str, str]) -> ConfigFile | None:
     """The user's own settings, which hold in every project.
 
     Raises:
-        InvalidRequest: They cannot be read, are not sound, or others could have written them.
+        ConfigError: They cannot be read, are not sound, or others could have written them.
     """
     folder = user_folder(environment)
     if folder is None or not _has(folder, _USER_NAME):
@@ -119,7 +128,7 @@ def find_user_config(environment: Mapping[str, str]) -> ConfigFile | None:
         return None
     facts = path.stat()
     if hasattr(os, "geteuid") and (facts.st_uid not in (os.geteuid(), 0) or facts.st_mode & 0o022):
-        raise InvalidRequest(shown, "others could have written it; run: chmod go-w, or make it your own")
+        raise ConfigError(shown, "others could have written it; run: chmod go-w, or make it your own")
     file = ConfigFile(path, shown, "", _parsed(read, shown), is_project=False)
     _refuse_keys(file, file.table)
     return file
@@ -129,7 +138,7 @@ def _upward(start: Path) -> Iterator[Path]:
     try:
         here = start.resolve()
     except (OSError, RuntimeError, ValueError):
-        raise InvalidRequest(shown_path(start), "settings cannot be looked for there") from None
+        raise ConfigError(shown_path(start), "settings cannot be looked for there") from None
     for folder in (here, *here.parents):
         yield folder
         if _has(folder, ".git"):  # a folder, or a file in a worktree or a submodule
@@ -152,7 +161,7 @@ def _own(folder: Path) -> ConfigFile | None:
     shown = shown_path(path)
     table = _parsed(read, shown)
     if isinstance(tool := table.get("tool"), dict) and _TOOL in tool:
-        raise InvalidRequest(f"{shown}: tool.{_TOOL}", f"that table is for {PYPROJECT}; leave it out here")
+        raise ConfigError(f"{shown}: tool.{_TOOL}", f"that table is for {PYPROJECT}; leave it out here")
     return ConfigFile(path, shown, "", table)
 
 
@@ -169,7 +178,7 @@ def _shared(folder: Path) -> ConfigFile | None:
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise InvalidRequest(f"{shown}: tool.{_TOOL}", "expected a table")
+        raise ConfigError(f"{shown}: tool.{_TOOL}", "expected a table")
     if path.is_symlink():
         raise _is_link(shown)
     return ConfigFile(path, shown, f"tool.{_TOOL}.", table)
@@ -182,13 +191,13 @@ def _read(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None  # a link to nowhere, or it is gone
     except OSError as error:
-        raise InvalidRequest(shown_path(path), f"cannot be read: {error.strerror}") from None
+        raise ConfigError(shown_path(path), f"cannot be read: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
-        raise InvalidRequest(shown_path(path), "is not a regular file")
+        raise ConfigError(shown_path(path), "is not a regular file")
     if _is_planted(path.parent, facts):
         return None
     if len(data) > MAX_BYTES:
-        raise InvalidRequest(shown_path(path), f"is larger than {MAX_BYTES} bytes")
+        raise ConfigError(shown_path(path), f"is larger than {MAX_BYTES} bytes")
     return data
 
 
@@ -218,8 +227,8 @@ def _is_planted(folder: Path, facts: os.stat_result) -> bool:
     return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
-def _is_link(shown: str) -> InvalidRequest:
-    return InvalidRequest(shown, "is a symbolic link; put the settings in a file of their own")
+def _is_link(shown: str) -> ConfigError:
+    return ConfigError(shown, "is a symbolic link; put the settings in a file of their own")
 
 
 def _parsed(data: bytes, shown: str) -> dict[str, Any]:
@@ -235,7 +244,7 @@ def _parsed(data: bytes, shown: str) -> dict[str, Any]:
             problem = f"{error}; no configuration needs that"
         except (ValueError, RecursionError) as error:
             problem = f"is not TOML: {error}"
-    raise InvalidRequest(shown, problem)
+    raise ConfigError(shown, problem)
 
 
 class _TooMuch(Exception):
@@ -265,4 +274,4 @@ def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -
     elif isinstance(value, str):
         is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS
         if is_key_like(value) or (is_key_name(names[-1]) and not is_free):
-            raise InvalidRequest(file.where(*map(shown_name, names)), KEY_ADVICE)
+            raise ConfigError(file.where(*map(shown_name, names)), KEY_ADVICE)

@@ -22,7 +22,7 @@ from cortex_replay.config.files import find_config
 from cortex_replay.config.load import load_from
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.tables import Normaliser
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.expressions import Expression
 from cortex_replay.types import LlmMessage, LlmRequest
 from cortex_replay.validation import keep
@@ -250,7 +250,7 @@ def key_rules_for(store_root: Path) -> KeyRules:
     Environment and flags have no say: two people who replay one store must get the same keys.
 
     Raises:
-        InvalidRequest: The configuration is not sound; ``field`` says where.
+        ConfigError: The configuration is not sound; ``field`` says where.
     """
     file = find_config(store_root)
     if file is None:
@@ -259,4 +259,4 @@ def key_rules_for(store_root: Path) -> KeyRules:
     try:
         return key_rules(settings)
     except InvalidRequest as error:
-        raise InvalidRequest(file.where(error.field), error.reason) from None
+        raise ConfigError(file.where(error.field), error.reason) from None

@@ -19,7 +19,7 @@ from cortex_replay.config.files import read_at_most, shown_path
 from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.trust import refuse_without_consent
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, is_secret_variable, secrets_in
 
 __all__ = ["key_for", "key_origin", "known_secrets", "refuse_outside", "token_for"]
@@ -31,7 +31,7 @@ def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str |
     """A provider's key: from the first of its variables that is set, else from its file.
 
     Raises:
-        InvalidRequest: The file is not there, or others could read it; or the user has not agreed that the
+        ConfigError: The file is not there, or others could read it; or the user has not agreed that the
             key goes to this server (:mod:`cortex_replay.config.trust`).
     """
     _refuse_stray_key(provider, environment)
@@ -56,7 +56,7 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
     """A caller's token, as :func:`key_for` finds a key.
 
     Raises:
-        InvalidRequest: The file is not there, or others could read it; or a project takes for a token what
+        ConfigError: The file is not there, or others could read it; or a project takes for a token what
             is none, and what its writer may know.
     """
     root = caller.root_of("token_file")
@@ -66,7 +66,7 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
             "this project takes it for a caller's token, but others may know what it holds; use a variable "
             "that is named as a secret is, such as CI_CALLER_TOKEN, or name this one in your own file"
         )
-        raise InvalidRequest(f"token_env {variable}", reason)
+        raise ConfigError(f"token_env {variable}", reason)
     return _secret_of(caller.token_env, caller.token_file, "token_file", environment, root)
 
 
@@ -92,7 +92,7 @@ def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> st
     """Where :func:`key_for` takes the key from: a variable's name or a file's; ``None`` for nowhere.
 
     Raises:
-        InvalidRequest: As :func:`key_for`.
+        ConfigError: As :func:`key_for`.
     """
     _refuse_stray_key(provider, environment)
     variable = _variable_of(provider.key_variables, environment)
@@ -123,12 +123,12 @@ def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str
     for provider in settings.providers.values():
         named.update(provider.key_variables)
         if provider.key_file is not None:
-            with suppress(InvalidRequest):  # whoever uses the provider will be told
+            with suppress(ConfigError):  # whoever uses the provider will be told
                 yield _key_in(provider.key_file, root=provider.root_of("key_file"))
     for caller in settings.callers.values():
         named.update(caller.token_env)
         if caller.token_file is not None:
-            with suppress(InvalidRequest):  # whoever starts a server will be told
+            with suppress(ConfigError):  # whoever starts a server will be told
                 yield _key_in(caller.token_file, "token_file", caller.root_of("token_file"))
     for name, value in environment.items():
         if name in settings.redaction.known_env or (name in named and not is_plain(value.strip())):
@@ -144,14 +144,14 @@ def _key_in(path: Path, setting: str = "key_file", root: Path | None = None) -> 
         facts, data = read_at_most(path, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
         reason = "is a symbolic link; name the file itself" if path.is_symlink() else error.strerror
-        raise InvalidRequest(where, f"cannot be read: {reason}") from None
+        raise ConfigError(where, f"cannot be read: {reason}") from None
     _refuse_open_to_others(facts, path, where)
     try:
         key = data.decode().strip() if len(data) <= _MAX_BYTES else ""
     except UnicodeDecodeError:
         key = ""
     if not key or len(key.split()) > 1:
-        raise InvalidRequest(where, "does not hold a key and nothing else")
+        raise ConfigError(where, "does not hold a key and nothing else")
     return key
 
 
@@ -159,7 +159,7 @@ def refuse_outside(path: Path, root: Path, where: str) -> None:
     """Refuse a path of a project's file that leaves the project, by its spelling or by a link on its way.
 
     Raises:
-        InvalidRequest: It does.
+        ConfigError: It does.
     """
     parts = Path(os.path.relpath(path, root)).parts
     if ".." in path.parts or not parts or parts[0] == ".." or Path(*parts).is_absolute():
@@ -167,22 +167,22 @@ def refuse_outside(path: Path, root: Path, where: str) -> None:
             "is outside of this project, whose configuration names it; only your own may do that "
             "(config.toml in ~/.config/cortex-replay, see docs/configuration.md)"
         )
-        raise InvalidRequest(where, reason)
+        raise ConfigError(where, reason)
     step = root
     for part in parts:
         step /= part
         if step.is_symlink():
-            raise InvalidRequest(where, f"leads through a symbolic link, {shown_path(step)}")
+            raise ConfigError(where, f"leads through a symbolic link, {shown_path(step)}")
 
 
 def _refuse_open_to_others(facts: os.stat_result, path: Path, where: str) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise InvalidRequest(where, "is not a regular file")
+        raise ConfigError(where, "is not a regular file")
     if not hasattr(os, "geteuid"):
         return  # Windows says nothing about owners here
     if facts.st_uid != os.geteuid():
-        raise InvalidRequest(where, "belongs to another user; make a copy of your own with mode 0600")
+        raise ConfigError(where, "belongs to another user; make a copy of your own with mode 0600")
     if facts.st_mode & 0o077:
         mode = stat.S_IMODE(facts.st_mode)
         fix = f"chmod 600 {shlex.quote(shown_path(path))}"
-        raise InvalidRequest(where, f"others can read it (mode {mode:04o}); run: {fix}")
+        raise ConfigError(where, f"others can read it (mode {mode:04o}); run: {fix}")

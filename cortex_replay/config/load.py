@@ -32,7 +32,7 @@ from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_settin
 from cortex_replay.config.reader import PATHS, expand_home, read_layer
 from cortex_replay.config.settings import SCALAR_CHECKS, Settings
 from cortex_replay.config.trust import is_ci
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.providers import PROVIDERS, Kind
 
 __all__ = ["VARIABLES", "Loaded", "load_from", "load_settings"]
@@ -69,11 +69,12 @@ def load_settings(
             is chosen.
 
     Raises:
-        InvalidRequest: Something is configured that cannot be; ``field`` says where.
+        ConfigError: Something is configured that cannot be; ``field`` says where.
     """
     return load_from(find_config(start), environment, flags or {})
 
 
+@checks.config_errors()
 def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
     """The settings that hold with a file that was found; see :func:`load_settings`."""
     home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text, to be joined
@@ -121,7 +122,7 @@ def _environment_values(environment: Mapping[str, str], home: str) -> dict[str, 
 
 def _number(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 30):
-        raise InvalidRequest(where, "expected a whole number")
+        raise ConfigError(where, "expected a whole number")
     return int(text)
 
 
@@ -132,7 +133,7 @@ def _flag_values(flags: Mapping[str, object]) -> dict[str, SourceValue]:
         if name in SCALAR_CHECKS and value is not None:
             found[name] = SourceValue(SCALAR_CHECKS[name](value, option), option, option)
         elif name not in SCALAR_CHECKS and (name not in PROVIDER_CHECKS or name == "kind"):
-            raise InvalidRequest(option, "there is no such setting")
+            raise ConfigError(option, "there is no such setting")
     return found
 
 
@@ -145,7 +146,7 @@ def _add_provider_flags(
             continue
         option = _option_name(name)
         if chosen is None:
-            raise InvalidRequest(option, "is about a provider, and none is named")
+            raise ConfigError(option, "is about a provider, and none is named")
         given = providers.setdefault(str(chosen.value), {})
         kind = cast("Kind", given["kind"].value if given else PROVIDERS[str(chosen.value)].kind)
         given.setdefault("kind", SourceValue(kind, DEFAULT, ""))

@@ -131,8 +131,8 @@ class ProviderSettings:
         kind = KINDS[self.kind]
         if self.base_url is None and kind.service is not None:
             keep(self, "base_url", PROVIDERS[kind.service].base_url)
-        if self.kind == "http" and self.base_url is None:
-            raise InvalidRequest("base_url", "a provider of the kind http has none of its own")
+        if self.base_url is None and "base_url" in kind.settings:
+            raise InvalidRequest("base_url", f"a provider of the kind {self.kind} has none of its own")
         if self.kind == "claude" and self.version is None:
             keep(self, "version", ANTHROPIC_VERSION)
         for setting in fields(self):

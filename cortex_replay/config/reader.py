@@ -17,7 +17,7 @@ from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting
 from cortex_replay.config.settings import SCALAR_CHECKS
 from cortex_replay.config.tables import Normaliser, Price, Redaction, pattern_names
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.providers import PROVIDERS, Kind
 
 __all__ = ["PATHS", "expand_home", "read_layer", "refuse_store_elsewhere"]
@@ -44,7 +44,7 @@ def read_layer(file: ConfigFile, home: str, kinds: Mapping[str, Kind] | None = N
         kinds: The kinds of providers that weaker files describe.
 
     Raises:
-        InvalidRequest: It says what cannot be; ``field`` says where.
+        ConfigError: It says what cannot be; ``field`` says where.
     """
     return _Reader(file, home, kinds or {}).read()
 
@@ -101,17 +101,17 @@ class _Reader:
         if "redact_key" in self._table(table, "redaction"):
             said.append(("redaction", "redact_key"))  # type: ignore[arg-type]
         for names in said:
-            raise InvalidRequest(self._file.where(*names), "is for a project to say, not for your own file")
+            raise ConfigError(self._file.where(*names), "is for a project to say, not for your own file")
 
     def _provider(self, name: str, entry: object) -> dict[str, SourceValue]:
         table = self._as_table(entry, "providers", name)
         if _PATHS_OF_GATEWAY.fullmatch(name):
             reason = "calls of other providers begin with this word, and would go here; choose another name"
-            raise InvalidRequest(self._file.where("providers", name), reason)
+            raise ConfigError(self._file.where("providers", name), reason)
         self._refuse_unknown(table, PROVIDER_CHECKS, "providers", name)
         if "kind" not in table and name not in self._kinds:
             kinds = ", ".join(get_args(Kind))
-            raise InvalidRequest(self._file.where("providers", name), f"lacks kind: one of {kinds}")
+            raise ConfigError(self._file.where("providers", name), f"lacks kind: one of {kinds}")
         given = {
             setting: self._given(PROVIDER_CHECKS[setting], value, "providers", name, setting)
             for setting, value in table.items()
@@ -127,7 +127,7 @@ class _Reader:
         self._refuse_unknown(table, ("pattern", "placeholder"), "normalisers", name)
         where = self._file.where("normalisers", name)
         if "pattern" not in table:
-            raise InvalidRequest(where, "lacks pattern")
+            raise ConfigError(where, "lacks pattern")
         return Normaliser(
             checks.normaliser(table["pattern"], f"{where}.pattern"),
             checks.placeholder(table.get("placeholder", f"<{name}>"), f"{where}.placeholder"),
@@ -139,7 +139,7 @@ class _Reader:
         where = self._file.where("prices", checks.shown_name(name))
         for side in ("input", "output"):
             if side not in table:
-                raise InvalidRequest(where, f"lacks {side}, per million tokens")
+                raise ConfigError(where, f"lacks {side}, per million tokens")
             checks.price(table[side], f"{where}.{side}")
         return Price(table["input"], table["output"])
 
@@ -178,14 +178,14 @@ class _Reader:
 
     def _as_table(self, value: object, *names: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise InvalidRequest(self._file.where(*map(checks.shown_name, names)), "expected a table")
+            raise ConfigError(self._file.where(*map(checks.shown_name, names)), "expected a table")
         return value
 
     def _refuse_unknown(self, table: Mapping[str, Any], known: Collection[str], *above: str) -> None:
         for name in table:
             if name not in known:
                 where = self._file.where(*map(checks.shown_name, (*above, name)))
-                raise InvalidRequest(where, f"there is no such setting{checks.did_you_mean(name, known)}")
+                raise ConfigError(where, f"there is no such setting{checks.did_you_mean(name, known)}")
 
 
 def refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
@@ -194,9 +194,9 @@ def refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:
     project, normal = next(above, folder), Path(os.path.normpath(store))
     if not normal.is_relative_to(project):
         reason = "is outside of this project; only you can name such a store: --store or CORTEX_REPLAY_STORE"
-        raise InvalidRequest(where, reason)
+        raise ConfigError(where, reason)
     if any(_GIT_FOLDER.fullmatch(part) for part in normal.relative_to(project).parts):
-        raise InvalidRequest(where, "is in git's own folder, where no store belongs")
+        raise ConfigError(where, "is in git's own folder, where no store belongs")
 
 
 def expand_home(path: Path, home: str) -> Path:

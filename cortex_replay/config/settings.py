@@ -12,7 +12,7 @@ from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check
 from cortex_replay.config.provider import ProviderSettings, kind_settings, refuse_unknown_provider
 from cortex_replay.config.tables import Normaliser, Price, Redaction
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import PROVIDERS
 from cortex_replay.validation import keep, kind_of
@@ -113,11 +113,12 @@ class Settings:
         """One of the providers; without a name, the one that ``provider`` names.
 
         Raises:
-            InvalidRequest: There is none of that name, or none is named at all.
+            InvalidRequest: There is none of that name.
+            ConfigError: None is named at all.
         """
         name = self.provider if name is None else name
         if name is None:
-            raise InvalidRequest("provider", f"none is named; there are {', '.join(self.providers)}")
+            raise ConfigError("provider", f"none is named; there are {', '.join(self.providers)}")
         refuse_unknown_provider(name, self.providers, "provider")
         return self.providers[name]
 

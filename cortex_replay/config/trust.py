@@ -29,7 +29,7 @@ from cortex_replay.config.files import read_at_most, shown_path, user_folder
 from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.servers import server_of
 from cortex_replay.disk import PRIVATE, Folder
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 
 __all__ = [
     "CLIENT",
@@ -86,7 +86,7 @@ def needed_consent(provider: ProviderSettings, key: str, setting: str | None) ->
         setting: The setting that names it; ``None`` if none does.
 
     Raises:
-        InvalidRequest: The provider's server is spelled in a way that could mean two.
+        ConfigError: The provider's server is spelled in a way that could mean two.
     """
     names = frozenset() if provider.project is None else provider.project.names
     if "base_url" not in names and setting not in names:
@@ -94,7 +94,7 @@ def needed_consent(provider: ProviderSettings, key: str, setting: str | None) ->
     server = server_of(provider.base_url or "")
     if server is None:
         reason = "its host is not spelled plainly, so no key goes there; use ASCII letters and no tricks"
-        raise InvalidRequest("base_url", reason)
+        raise ConfigError("base_url", reason)
     if server.is_loopback:
         return None
     is_server_fine = "base_url" not in names or provider.service is not None
@@ -108,7 +108,7 @@ def refuse_without_consent(
     """Let a key go to a provider, or raise.
 
     Raises:
-        InvalidRequest: The user has not agreed, or the trust file is not the user's own.
+        ConfigError: The user has not agreed, or the trust file is not the user's own.
     """
     needed = needed_consent(provider, key, setting)
     if needed is None or needed in trusted(environment):
@@ -119,14 +119,14 @@ def refuse_without_consent(
         f"this project's configuration wants to send {what} to {needed.server}, and you have not allowed "
         f"it; nothing was sent. If you trust that server with it, {'set' if is_ci(environment) else ''} {how}"
     )
-    raise InvalidRequest("api_key", reason.replace("  ", " "))
+    raise ConfigError("api_key", reason.replace("  ", " "))
 
 
 def trusted(environment: Mapping[str, str]) -> frozenset[Consent]:
     """Everything that the user agreed to, and that counts in this run.
 
     Raises:
-        InvalidRequest: It is not spelled as it should be, or others could have written it.
+        ConfigError: It is not spelled as it should be, or others could have written it.
     """
     given = {consent_in(one, TRUST_VARIABLE) for one in _listed(environment.get(TRUST_VARIABLE, ""))}
     return frozenset(given if is_ci(environment) else {*given, *remembered(environment)})
@@ -140,23 +140,24 @@ def consent_in(text: str, where: str) -> Consent:
     """A consent as it is spelled in a flag or a variable: ``https://llm.example=VARIABLE``.
 
     Raises:
-        InvalidRequest: It is not spelled like that.
+        ConfigError: It is not spelled like that.
     """
     server, equals, key = text.rpartition("=")
     if not equals:
-        raise InvalidRequest(where, "expected SERVER=VARIABLE, such as https://llm.example=LLM_KEY")
+        raise ConfigError(where, "expected SERVER=VARIABLE, such as https://llm.example=LLM_KEY")
     return consent_of(server, key, where)
 
 
+@checks.config_errors()
 def consent_of(server: str, key: str, where: str) -> Consent:
     """A consent, with the server in its one spelling; a host alone means https.
 
     Raises:
-        InvalidRequest: There is no such server, or the key is neither a variable nor a file.
+        ConfigError: There is no such server, or the key is neither a variable nor a file.
     """
     found = server_of(server if "://" in server else f"https://{server}")
     if found is None:
-        raise InvalidRequest(where, "expected a server such as https://llm.example or http://10.0.0.7:8000")
+        raise ConfigError(where, "expected a server such as https://llm.example or http://10.0.0.7:8000")
     if key == CLIENT:
         return Consent(str(found), CLIENT)
     if os.sep in key or key.startswith("."):
@@ -175,7 +176,7 @@ def remembered(environment: Mapping[str, str]) -> frozenset[Consent]:
     """What ``cortex-replay trust`` has remembered on this machine.
 
     Raises:
-        InvalidRequest: Somebody else could have written it, or it is damaged.
+        ConfigError: Somebody else could have written it, or it is damaged.
     """
     path = trust_file(environment)
     if path is None:
@@ -187,27 +188,27 @@ def remembered(environment: Mapping[str, str]) -> frozenset[Consent]:
         return frozenset()
     except OSError as error:
         reason = "it is a symbolic link; make it a file of its own" if path.is_symlink() else error.strerror
-        raise InvalidRequest(where, f"cannot be read: {reason}") from None
+        raise ConfigError(where, f"cannot be read: {reason}") from None
     is_others = hasattr(os, "geteuid") and (facts.st_uid != os.geteuid() or facts.st_mode & 0o022)
     if not stat.S_ISREG(facts.st_mode) or is_others:
-        raise InvalidRequest(where, "others could have written it; make it a file of your own, mode 0600")
+        raise ConfigError(where, "others could have written it; make it a file of your own, mode 0600")
     try:
         rows = tomllib.loads(data.decode())["trust"] if len(data) <= _MAX_BYTES else None
         return frozenset(consent_of(row["server"], row["key"], where) for row in rows)  # type: ignore[union-attr]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InvalidRequest(where, "is damaged; remove it and allow again what you need") from None
+        raise ConfigError(where, "is damaged; remove it and allow again what you need") from None
 
 
 def remember(consents: Iterable[Consent], environment: Mapping[str, str]) -> Path:
     """Remember exactly these, in the place of what was.
 
     Raises:
-        InvalidRequest: There is no folder to remember anything in.
+        ConfigError: There is no folder to remember anything in.
         OSError: It cannot be written.
     """
     path = trust_file(environment)
     if path is None:
-        raise InvalidRequest("trust", "there is no folder of yours; set HOME or XDG_CONFIG_HOME")
+        raise ConfigError("trust", "there is no folder of yours; set HOME or XDG_CONFIG_HOME")
     rows = [{"server": one.server, "key": one.key} for one in sorted(consents)]
     data = tomli_w.dumps({"trust": rows}).encode()
     with Folder.make_at(path.parent) as folder:  # the user's own, and so are the links that lead there

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.config import ProviderSettings, Settings, key_for
+from cortex_replay.config import Kind, ProviderSettings, Settings, key_for
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.keys import refuse_outside
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 
 __all__ = ["adapter_for"]
 
@@ -18,60 +19,77 @@ def adapter_for(settings: Settings, name: str | None) -> LlmAdapter:
     """The provider of that name, or the configured one.
 
     Raises:
-        InvalidRequest: There is no such provider, it lacks its key, or a setting of it makes no sense.
+        ConfigError: There is no such provider, it lacks its key, or it is for the gateway alone.
+        InvalidRequest: A setting of it makes no sense.
     """
     provider = settings.provider_named(name)
-    shared: dict[str, Any] = {
-        "max_retries": settings.max_retries,
-        "max_sensitivity": settings.max_sensitivity,
-    }
-    return _made(provider, shared)
-
-
-def _made(provider: ProviderSettings, shared: dict[str, Any]) -> LlmAdapter:
-    # Each is loaded when it is wanted: most commands need no HTTP client.
-    if provider.kind in ("scripted", "echo"):
-        from cortex_replay.testing import EchoAdapter, ScriptedAdapter  # noqa: PLC0415
-
-        if provider.kind == "echo":
-            return EchoAdapter()
-        if provider.script is None:
-            return ScriptedAdapter()
-        root = provider.root_of("script")
-        if root is not None:
-            refuse_outside(provider.script, root, f"script {shown_path(provider.script)}")
-        return ScriptedAdapter.from_file(provider.script)
-    if provider.kind in ("gemini", "http"):
+    make = _ADAPTERS.get(provider.kind)
+    if make is None:
         reason = f"one of the kind {provider.kind} is for the gateway: cortex-replay record -- COMMAND"
-        raise InvalidRequest("provider", reason)
-    if provider.base_url is not None:
-        shared["base_url"] = provider.base_url
-    if provider.kind == "ollama":
-        from cortex_replay.adapters.ollama import OllamaAdapter  # noqa: PLC0415
+        raise ConfigError("provider", reason)
+    shared = {"max_retries": settings.max_retries, "max_sensitivity": settings.max_sensitivity}
+    return make(provider, {**shared, "base_url": provider.base_url})
 
-        return OllamaAdapter(
-            allow_remote=provider.allow_remote, allow_unpinned=provider.allow_unpinned, **shared
-        )
-    if provider.kind == "claude":
-        from cortex_replay.adapters.claude import ClaudeAdapter  # noqa: PLC0415
 
-        key = key_for(provider, os.environ)
-        if key is None:
-            variables = " or ".join(provider.key_variables) or "key_env for this server"
-            raise InvalidRequest("api_key", f"there is none; set {variables}")
-        return ClaudeAdapter(
-            key,
-            version=provider.version or "",
-            betas=provider.betas,
-            allow_latest=provider.allow_latest,
-            **shared,
-        )
+# Each is loaded when it is wanted: most commands need no HTTP client.
+
+
+def _scripted(provider: ProviderSettings, _: Mapping[str, Any]) -> LlmAdapter:
+    from cortex_replay.testing import ScriptedAdapter  # noqa: PLC0415
+
+    if provider.script is None:
+        return ScriptedAdapter()
+    root = provider.root_of("script")
+    if root is not None:
+        refuse_outside(provider.script, root, f"script {shown_path(provider.script)}")
+    return ScriptedAdapter.from_file(provider.script)
+
+
+def _echo(*_: object) -> LlmAdapter:
+    from cortex_replay.testing import EchoAdapter  # noqa: PLC0415
+
+    return EchoAdapter()
+
+
+def _ollama(provider: ProviderSettings, shared: Mapping[str, Any]) -> LlmAdapter:
+    from cortex_replay.adapters.ollama import OllamaAdapter  # noqa: PLC0415
+
+    return OllamaAdapter(allow_remote=provider.allow_remote, allow_unpinned=provider.allow_unpinned, **shared)
+
+
+def _claude(provider: ProviderSettings, shared: Mapping[str, Any]) -> LlmAdapter:
+    from cortex_replay.adapters.claude import ClaudeAdapter  # noqa: PLC0415
+
+    key = key_for(provider, os.environ)
+    if key is None:
+        variables = " or ".join(provider.key_variables) or "key_env for this server"
+        raise ConfigError("api_key", f"there is none; set {variables}")
+    return ClaudeAdapter(
+        key,
+        version=provider.version or "",
+        betas=provider.betas,
+        allow_latest=provider.allow_latest,
+        **shared,
+    )
+
+
+def _openai(provider: ProviderSettings, shared: Mapping[str, Any]) -> LlmAdapter:
     from cortex_replay.adapters.openai_compat import OpenAICompatAdapter  # noqa: PLC0415
 
-    api = "responses" if provider.kind == "openai-responses" else "chat"
     return OpenAICompatAdapter(
         api_key=key_for(provider, os.environ),
-        api=api,  # type: ignore[arg-type]
+        api="responses" if provider.kind == "openai-responses" else "chat",
         max_tokens_field=provider.max_tokens_field,
         **shared,
     )
+
+
+_ADAPTERS: Final[Mapping[Kind, Callable[[ProviderSettings, Mapping[str, Any]], LlmAdapter]]] = {
+    "claude": _claude,
+    "ollama": _ollama,
+    "openai-compat": _openai,
+    "openai-responses": _openai,
+    "scripted": _scripted,
+    "echo": _echo,
+}
+"""The kinds that an adapter asks; calls to others only pass the gateway."""

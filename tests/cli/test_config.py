@@ -169,9 +169,9 @@ def test_an_error_for_programs(project: Project) -> None:
     project.write('modee = "x"')
     error = json.loads(run("config", "--json").stderr)
 
-    assert error["error"] == "InvalidRequest"
-    assert error["message"].endswith(
-        "cortex-replay.toml: modee: there is no such setting; did you mean mode?"
+    assert error["error"] == "ConfigError"
+    assert error["message"] == (
+        "configuration: cortex-replay.toml: modee: there is no such setting; did you mean mode?"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay.config.files import MAX_BYTES, find_config
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from tests.config.conftest import Project
 
 OURS = '[tool.cortex-replay]\nmodel = "m"\n'
@@ -22,8 +22,8 @@ def found(start: Path) -> str | None:
     return None if file is None else file.shown
 
 
-def refused(start: Path) -> InvalidRequest:
-    with pytest.raises(InvalidRequest) as caught:
+def refused(start: Path) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
         find_config(start)
     return caught.value
 

@@ -18,7 +18,7 @@ from cortex_replay.config import (
     known_secrets,
     token_for,
 )
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -62,7 +62,7 @@ def test_a_file_that_others_could_use(key_file: Path, mode: int) -> None:
     key_file.chmod(mode)
     provider = ProviderSettings(kind="claude", key_file=key_file)
     for ask in (key_for, key_origin):
-        with pytest.raises(InvalidRequest, match="run: chmod 600 'my key'") as caught:
+        with pytest.raises(ConfigError, match="run: chmod 600 'my key'") as caught:
             ask(provider, {})
         assert KEY not in str(caught.value)
         assert caught.value.exit_code == 2
@@ -89,7 +89,7 @@ def _replaced(path: Path, make: Any) -> None:
 def test_a_file_that_holds_no_key(key_file: Path, spoil: Any, reason: str) -> None:
     """A private file with other things in it must not go to a server."""
     spoil(key_file)
-    with pytest.raises(InvalidRequest, match=reason) as caught:
+    with pytest.raises(ConfigError, match=reason) as caught:
         key_for(ProviderSettings(kind="claude", key_file=key_file), {})
 
     assert KEY not in str(caught.value)
@@ -98,7 +98,7 @@ def test_a_file_that_holds_no_key(key_file: Path, spoil: Any, reason: str) -> No
 def test_a_file_of_another_user(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who could change it."""
     monkeypatch.setattr(os, "geteuid", lambda: key_file.stat().st_uid + 1)
-    with pytest.raises(InvalidRequest, match="belongs to another user"):
+    with pytest.raises(ConfigError, match="belongs to another user"):
         key_for(ProviderSettings(kind="claude", key_file=key_file), {})
 
 
@@ -151,7 +151,7 @@ def test_tokens_of_callers(key_file: Path) -> None:
     assert token_for(by_name, {}) == KEY
     assert token_for(CallerSettings(token_env="ONE"), environment) is None
     gone = CallerSettings(token_file=key_file.with_name("gone"))
-    with pytest.raises(InvalidRequest, match="token_file gone: cannot be read"):
+    with pytest.raises(ConfigError, match="token_file gone: cannot be read"):
         token_for(gone, {})
     settings = Settings(callers={"a": by_name, "b": gone})
     assert known_secrets(settings, environment) == [KEY, "token-in-two"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cortex_replay.config import ProviderSettings, load_settings
 from cortex_replay.config.files import ConfigFile
 from cortex_replay.config.load import VARIABLES, load_from
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from tests.config.conftest import Project
 from tests.property.strategies import effort
 
@@ -64,9 +64,9 @@ max_tokens = 1000
 """
 
 
-def refused(project: Project, text: str, name: str = "cortex-replay.toml") -> InvalidRequest:
+def refused(project: Project, text: str, name: str = "cortex-replay.toml") -> ConfigError:
     project.write(text, name)
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(ConfigError) as caught:
         project.load()
     return caught.value
 
@@ -304,7 +304,7 @@ def test_the_place_in_a_pyproject_has_the_table_s_name(project: Project) -> None
     error = refused(project, '[tool.cortex-replay]\nmodee = "live"', "pyproject.toml")
 
     assert str(error) == (
-        "invalid request: pyproject.toml: tool.cortex-replay.modee: "
+        "configuration: pyproject.toml: tool.cortex-replay.modee: "
         "there is no such setting; did you mean mode?"
     )
 
@@ -400,7 +400,7 @@ def test_a_pattern_may_be_called_after_the_key_it_finds(project: Project) -> Non
 )
 def test_a_variable_that_cannot_be(project: Project, variable: str, value: str, reason: str) -> None:
     """Its name is the place."""
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(ConfigError) as caught:
         project.load(environment={variable: value})
 
     assert variable == caught.value.field
@@ -415,7 +415,7 @@ def test_an_empty_variable_counts_as_not_set(project: Project) -> None:
 def test_a_value_that_loses_is_checked_too(project: Project) -> None:
     """It would hold for the next person."""
     project.write('mode = "rewind"')
-    with pytest.raises(InvalidRequest, match=r"cortex-replay\.toml: mode"):
+    with pytest.raises(ConfigError, match=r"cortex-replay\.toml: mode"):
         project.load(environment={"CORTEX_REPLAY_MODE": "live"}, mode="replay")
 
 
@@ -462,7 +462,7 @@ def test_flags_for_the_chosen_provider(project: Project) -> None:
 )
 def test_flags_that_cannot_be(project: Project, flags: dict[str, object], field: str, reason: str) -> None:
     """The option is the place."""
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_settings(project.root, {}, flags)
 
     assert field == caught.value.field

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay.config import Price, ProviderSettings, load_settings
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 
 
 def loaded(tmp_path: Path, text: str) -> dict[str, Price]:
@@ -34,7 +34,7 @@ def test_prices_by_model(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_price(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(InvalidRequest, match=reason):
+    with pytest.raises(ConfigError, match=reason):
         loaded(tmp_path, text)
 
 

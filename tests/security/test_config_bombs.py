@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortex_replay.config import bounds, load_settings
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from tests.property.strategies import effort
 
 MEMORY = 400 * 2**20
@@ -31,12 +31,12 @@ resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
 from pathlib import Path
 from cortex_replay.config import load_settings
 from cortex_replay.config.key_rules import key_rules_for
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 for folder in sys.argv[1:]:
     try:
         load_settings(Path(folder), {})
         key_rules_for(Path(folder))
-    except InvalidRequest as error:
+    except ConfigError as error:
         print(len(str(error)) < 400, error)
     else:
         print("taken")
@@ -123,7 +123,7 @@ def test_what_is_let_through_costs_little(tmp_path: Path) -> None:
         assert bounds.problem_of(text) is None
         (tmp_path / "cortex-replay.toml").write_text(text)
         start = time.process_time()
-        with contextlib.suppress(InvalidRequest):
+        with contextlib.suppress(ConfigError):
             load_settings(tmp_path, {})
         assert time.process_time() - start < 2
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_seen_is_refused(tmp_path: Path, place: str) -> None:
     for one in UNSEEN:
         escaped = quoted(f"a{one}b")
         (tmp_path / "cortex-replay.toml").write_text(place.format(escaped))
-        with pytest.raises(InvalidRequest) as caught:
+        with pytest.raises(ConfigError) as caught:
             load_settings(tmp_path, {})
         assert one not in str(caught.value), place
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_seen_is_refused(tmp_path: Path, place: str) -> None:
 def test_patterns_have_only_lines_and_tabs(tmp_path: Path, one: str) -> None:
     """For long ones; the rest can be written as an escape."""
     (tmp_path / "cortex-replay.toml").write_text(f"normalisers.a = {quoted(f'(?x) a{one}b')}")
-    with pytest.raises(InvalidRequest, match=rf"U\+{ord(one):04X}"):
+    with pytest.raises(ConfigError, match=rf"U\+{ord(one):04X}"):
         load_settings(tmp_path, {})
 
 
@@ -214,7 +214,7 @@ def quoted(text: str) -> str:
 @pytest.mark.parametrize("variable", ["CORTEX_REPLAY_STORE", "CORTEX_REPLAY_MODEL"])
 def test_the_environment_is_looked_at_too(tmp_path: Path, variable: str) -> None:
     """It may come from a file of a tool."""
-    with pytest.raises(InvalidRequest, match=variable):
+    with pytest.raises(ConfigError, match=variable):
         load_settings(tmp_path, {variable: "a\x1b]0;b"})
 
 

@@ -26,7 +26,7 @@ from cortex_replay.config import key_for, load_settings, token_for
 from cortex_replay.config.keys import known_secrets
 from cortex_replay.config.servers import server_of
 from cortex_replay.config.trust import CLIENT, Consent, needed_consent
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.run.adapters import adapter_for
 
 SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
@@ -379,7 +379,7 @@ def test_a_server_that_looks_like_another(tmp_path: Path, url: str) -> None:
     (tmp_path / "cortex-replay.toml").write_text(
         f'[providers.openai]\nbase_url = {json.dumps(url)}\nkey_env = "OPENAI_API_KEY"'
     )
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(ConfigError):
         key_for(load_settings(tmp_path, {}).settings.providers["openai"], {"OPENAI_API_KEY": SECRET})
 
 
@@ -457,7 +457,7 @@ def test_no_path_of_a_project_leads_out(clone: Clone, path: str) -> None:
         lambda: token_for(settings.callers["c"], {}),
         lambda: adapter_for(settings, "scripted"),
     ):
-        with pytest.raises(InvalidRequest, match=r"outside of this project|symbolic link"):
+        with pytest.raises(ConfigError, match=r"outside of this project|symbolic link"):
             use()
     assert SECRET not in known_secrets(settings, {})
 
@@ -466,7 +466,7 @@ def test_no_path_of_a_project_leads_out(clone: Clone, path: str) -> None:
 def test_a_store_stays_in_its_repository(clone: Clone, store: str) -> None:
     """Commands write and remove there; only the user names one elsewhere."""
     clone.says(f'store = "{store}"')
-    with pytest.raises(InvalidRequest, match="outside of this project"):
+    with pytest.raises(ConfigError, match="outside of this project"):
         load_settings(clone.root, clone.environment)
     clone.says("")
     loaded = load_settings(clone.root, clone.environment, {"store": clone.home})
@@ -492,12 +492,12 @@ def test_when_the_users_own_file_counts(clone: Clone) -> None:
     assert load_settings(clone.root, here).settings.model == "mine"
     assert load_settings(clone.root, here | {"CI": "true"}).settings.model is None
     own.chmod(0o666)
-    with pytest.raises(InvalidRequest, match="others could have written it"):
+    with pytest.raises(ConfigError, match="others could have written it"):
         load_settings(clone.root, here)
     own.chmod(0o600)
     for said in ("store = 'x'", "mode = 'live'", "normalisers.a = 'a'", "redaction.redact_key = []"):
         own.write_text(said)
-        with pytest.raises(InvalidRequest, match="is for a project to say"):
+        with pytest.raises(ConfigError, match="is for a project to say"):
             load_settings(clone.root, here)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cortex_replay.config import ProviderSettings, Settings, key_for
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.providers import KINDS, PROVIDERS, Kind, Provider, provider_of, upstream_name
 
 __all__ = ["UpstreamServer", "Upstreams"]
@@ -46,7 +46,7 @@ class UpstreamServer:
         """Keep a key that a client brings from a server that a project's file put in its provider's place.
 
         Raises:
-            InvalidRequest: The user has not agreed.
+            ConfigError: The user has not agreed.
         """
         if self.provider is not None:
             refuse_without_consent(self.provider, CLIENT, None, environment)
@@ -55,7 +55,7 @@ class UpstreamServer:
         """The provider's key, where there is one for this very server.
 
         Raises:
-            InvalidRequest: There is one, and the user has not agreed that it goes there.
+            ConfigError: There is one, and the user has not agreed that it goes there.
         """
         if self.provider is not None:
             return key_for(self.provider, environment)
@@ -143,5 +143,5 @@ def _base(url: str) -> str:
         host = url if re.search(r":\d+$", url) else f"{url}:{_OLLAMA_PORT}"
         url = f"http://{host}"
     if not url.startswith(("http://", "https://")):
-        raise InvalidRequest("upstream", "is not an http or https URL")
+        raise ConfigError("upstream", "is not an http or https URL")
     return re.sub(r"(?:/v1)?/*$", "", url)
