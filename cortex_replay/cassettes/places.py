@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from cortex_replay.engine.http.routes import Route, canonical_path, lifted_by, unprefixed_upstream
+from cortex_replay.engine.http.routes import Route, canonical_path, protocol_of, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import PROTOCOLS, PROVIDERS, Kind, upstream_name
 
@@ -102,7 +102,7 @@ def _without_port(host: str) -> str:
 
 def _lifted_path(path: str) -> str | None:
     """The path of a call that is lifted, also of one below a server's own base."""
-    if lifted_by(path) is not None:
+    if protocol_of(path) is not None:
         return path.rstrip("/")
     tail = _LIFTED_TAIL.search(path)
     last = tail and tail[0].rstrip("/").rpartition("/")[2]

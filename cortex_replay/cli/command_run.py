@@ -27,7 +27,7 @@ from cortex_replay.faults import Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.modes import AnyMode
-from cortex_replay.run.environment import command_environment, withheld_from
+from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.store import Store
 
 __all__ = ["Handover", "environment_behind", "fail_on_option", "report_option", "run_behind"]
@@ -60,7 +60,7 @@ class Handover:
         for name in passed:
             if name not in environment:
                 output.talk(f"warning: --pass-env {output.escape(name)}: there is no such variable")
-        return cls(tuple(passed), tuple(withheld_from(environment, passed)))
+        return cls(tuple(passed), tuple(variables_to_withhold(environment, passed)))
 
     def tell(self, given: Collection[str]) -> None:
         """Say what a command that failed may have lacked; not of keys that it got a dummy for."""

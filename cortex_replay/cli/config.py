@@ -13,7 +13,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.config import (
-    Loaded,
+    Configuration,
     Normaliser,
     Price,
     Settings,
@@ -100,7 +100,7 @@ def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[
             yield name, _Key("not set" if origin is None else "set", origin)
 
 
-def _rule_warnings(loaded: Loaded) -> Iterator[str]:
+def _rule_warnings(loaded: Configuration) -> Iterator[str]:
     """A store is found by the rules of the configuration above it, which need not be this one."""
     store = loaded.settings.store
     key_rules_for(store)
@@ -110,7 +110,7 @@ def _rule_warnings(loaded: Loaded) -> Iterator[str]:
         yield f"normalisers and redact_key of the store {shown_path(store)} come from {whose}"
 
 
-def _as_json(loaded: Loaded, keys: Mapping[str, _Key], warnings: list[str]) -> dict[str, object]:
+def _as_json(loaded: Configuration, keys: Mapping[str, _Key], warnings: list[str]) -> dict[str, object]:
     return {
         "file": loaded.file and loaded.file.shown,
         "settings": {
@@ -130,7 +130,7 @@ def _json_of(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _print(loaded: Loaded, keys: Mapping[str, _Key]) -> None:
+def _print(loaded: Configuration, keys: Mapping[str, _Key]) -> None:
     rows = [(name, _text_of(value), loaded.origins[name]) for name, value in loaded.settings.flat()]
     widths = [min(max(len(row[i]) for row in rows), 48) for i in (0, 1)]
     above = ""

@@ -19,12 +19,12 @@ from cortex_replay.config.trust import (
     TRUST_VARIABLE,
     Consent,
     consent_of,
+    consents_in,
     is_ci,
     needed_consent,
+    recall,
     remember,
-    remembered,
     trust_file,
-    trusted,
 )
 from cortex_replay.errors import InvalidRequest
 
@@ -80,7 +80,7 @@ def trust_command(
             raise click.UsageError("--remove needs a server")
         _remove(server, key, as_json=as_json)
     elif is_list:
-        _print_consents(sorted(remembered(os.environ)), as_json=as_json)
+        _print_consents(sorted(recall(os.environ)), as_json=as_json)
     elif server is not None:
         if key is None:
             raise click.UsageError("name the variable or the file that holds the key, or client")
@@ -104,7 +104,7 @@ class _Wish(NamedTuple):
 
 
 def _wishes() -> Iterator[_Wish]:
-    allowed = trusted(os.environ)
+    allowed = consents_in(os.environ)
     for name, provider in load_settings(Path(), os.environ).settings.providers.items():
         if "base_url" not in kind_settings(provider.kind):
             continue
@@ -160,7 +160,7 @@ def _print_consents(consents: list[Consent], *, as_json: bool) -> None:
 
 
 def _add(consents: list[Consent], *, as_json: bool) -> None:
-    known = remembered(os.environ)
+    known = recall(os.environ)
     path = remember({*known, *consents}, os.environ)
     new = sorted(set(consents) - known)
     if as_json:
@@ -174,7 +174,7 @@ def _add(consents: list[Consent], *, as_json: bool) -> None:
 
 
 def _remove(server: str, key: str | None, *, as_json: bool) -> None:
-    known = remembered(os.environ)
+    known = recall(os.environ)
     wanted = consent_of(server, key or CLIENT, "trust")
     gone = {one for one in known if one == wanted or (key is None and one.server == wanted.server)}
     if gone:

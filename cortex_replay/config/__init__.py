@@ -3,7 +3,7 @@
 from cortex_replay.config.caller import CallerSettings, Grant
 from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
 from cortex_replay.config.keys import key_for, key_origin, known_secrets, token_for
-from cortex_replay.config.load import Loaded, load_settings
+from cortex_replay.config.load import Configuration, load_settings
 from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.tables import Normaliser, Price, Redaction
@@ -11,10 +11,11 @@ from cortex_replay.providers import Kind
 
 __all__ = [
     "CallerSettings",
+    "Configuration",
     "Grant",
     "KeyRules",
     "Kind",
-    "Loaded",
+    "Mode",
     "Normaliser",
     "Price",
     "ProviderSettings",

@@ -22,7 +22,6 @@ from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.expressions import Expression, PatternError
 from cortex_replay.printable import UNPRINTABLE
-from cortex_replay.secret_names import is_secret_setting
 
 __all__ = [
     "KEY_ADVICE",
@@ -33,7 +32,6 @@ __all__ = [
     "config_errors",
     "did_you_mean",
     "is_key_like",
-    "is_key_name",
     "name",
     "normaliser",
     "optional",
@@ -82,14 +80,14 @@ _MAX_PLACEHOLDER: Final = 200
 
 
 @contextmanager
-def config_errors() -> Iterator[None]:
-    """Say of a value that was refused that it stands in a configuration."""
+def config_errors(above: str = "") -> Iterator[None]:
+    """Say of a value that was refused that it stands in a configuration, and what stands above it there."""
     try:
         yield
     except ConfigError:
         raise
     except InvalidRequest as error:
-        raise ConfigError(error.field, error.reason) from None
+        raise ConfigError(above + error.field, error.reason) from None
 
 
 def printable(value: str, where: str, *, also: str = "") -> str:
@@ -129,11 +127,6 @@ def did_you_mean(value: object, known: Iterable[str]) -> str:
 def shown_name(setting: str) -> str:
     """The name of a setting that nobody knows, for a message."""
     return setting if _NAME.fullmatch(setting) else "(a setting)"
-
-
-def is_key_name(setting: str) -> bool:
-    """Whether a setting of this name is probably meant to hold a key."""
-    return is_secret_setting(setting)
 
 
 def is_key_like(value: str) -> bool:

@@ -21,11 +21,11 @@ from cortex_replay.config.checks import (
     KEY_ADVICE,
     config_errors,
     is_key_like,
-    is_key_name,
     printable,
     shown_name,
 )
 from cortex_replay.errors import ConfigError
+from cortex_replay.secret_names import is_secret_setting
 
 __all__ = [
     "OWN_NAME",
@@ -90,8 +90,8 @@ def find_config(start: Path) -> ConfigFile | None:
     Raises:
         ConfigError: It cannot be read, or is not what it should be; or there are two in one folder.
     """
-    for folder in _upward(start):
-        own, shared = _own(folder), _shared(folder)
+    for folder in _folders_from(start):
+        own, shared = _own_file(folder), _pyproject(folder)
         if own is not None and own.table and shared is not None:
             reason = f"{shared.shown} has settings too; keep them in one of the two"
             raise ConfigError(own.shown, reason)
@@ -119,7 +119,7 @@ def find_user_config(environment: Mapping[str, str]) -> ConfigFile | None:
         ConfigError: They cannot be read, are not sound, or others could have written them.
     """
     folder = user_folder(environment)
-    if folder is None or not _has(folder, _USER_NAME):
+    if folder is None or not _exists(folder, _USER_NAME):
         return None
     path = folder / _USER_NAME
     shown = shown_path(path)
@@ -129,58 +129,58 @@ def find_user_config(environment: Mapping[str, str]) -> ConfigFile | None:
     facts = path.stat()
     if hasattr(os, "geteuid") and (facts.st_uid not in (os.geteuid(), 0) or facts.st_mode & 0o022):
         raise ConfigError(shown, "others could have written it; run: chmod go-w, or make it your own")
-    file = ConfigFile(path, shown, "", _parsed(read, shown), is_project=False)
+    file = ConfigFile(path, shown, "", _parse(read, shown), is_project=False)
     _refuse_keys(file, file.table)
     return file
 
 
-def _upward(start: Path) -> Iterator[Path]:
+def _folders_from(start: Path) -> Iterator[Path]:
     try:
         here = start.resolve()
     except (OSError, RuntimeError, ValueError):
         raise ConfigError(shown_path(start), "settings cannot be looked for there") from None
     for folder in (here, *here.parents):
         yield folder
-        if _has(folder, ".git"):  # a folder, or a file in a worktree or a submodule
+        if _exists(folder, ".git"):  # a folder, or a file in a worktree or a submodule
             return
 
 
-def _has(folder: Path, name: str) -> bool:
+def _exists(folder: Path, name: str) -> bool:
     return os.path.lexists(f"{folder}/{name}")  # asked for each folder, at a fifth of what a Path costs
 
 
-def _own(folder: Path) -> ConfigFile | None:
-    if not _has(folder, OWN_NAME):
+def _own_file(folder: Path) -> ConfigFile | None:
+    if not _exists(folder, OWN_NAME):
         return None
     path = folder / OWN_NAME
     if path.is_symlink():
-        raise _is_link(shown_path(path))
+        raise _link_error(shown_path(path))
     read = _read(path)
     if read is None:
         return None
     shown = shown_path(path)
-    table = _parsed(read, shown)
+    table = _parse(read, shown)
     if isinstance(tool := table.get("tool"), dict) and _TOOL in tool:
         raise ConfigError(f"{shown}: tool.{_TOOL}", f"that table is for {PYPROJECT}; leave it out here")
     return ConfigFile(path, shown, "", table)
 
 
-def _shared(folder: Path) -> ConfigFile | None:
-    if not _has(folder, PYPROJECT):
+def _pyproject(folder: Path) -> ConfigFile | None:
+    if not _exists(folder, PYPROJECT):
         return None
     path = folder / PYPROJECT
     read = _read(path)
     if read is None or _TOOL.encode() not in read:
         return None  # not about us, and not ours to complain about
     shown = shown_path(path)
-    tool = _parsed(read, shown).get("tool")
+    tool = _parse(read, shown).get("tool")
     table = tool.get(_TOOL) if isinstance(tool, dict) else None
     if table is None:
         return None
     if not isinstance(table, dict):
         raise ConfigError(f"{shown}: tool.{_TOOL}", "expected a table")
     if path.is_symlink():
-        raise _is_link(shown)
+        raise _link_error(shown)
     return ConfigFile(path, shown, f"tool.{_TOOL}.", table)
 
 
@@ -227,17 +227,17 @@ def _is_planted(folder: Path, facts: os.stat_result) -> bool:
     return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
-def _is_link(shown: str) -> ConfigError:
+def _link_error(shown: str) -> ConfigError:
     return ConfigError(shown, "is a symbolic link; put the settings in a file of their own")
 
 
-def _parsed(data: bytes, shown: str) -> dict[str, Any]:
+def _parse(data: bytes, shown: str) -> dict[str, Any]:
     problem = None
     if data.startswith(b"\xef\xbb\xbf"):
         problem = "starts with a byte order mark; save it as UTF-8 without one"
     else:
         try:
-            return _toml(data)
+            return _parse_toml(data)
         except UnicodeDecodeError:
             problem = "is not UTF-8"
         except _TooMuch as error:
@@ -252,7 +252,7 @@ class _TooMuch(Exception):
 
 
 @lru_cache(maxsize=8)
-def _toml(data: bytes) -> dict[str, Any]:
+def _parse_toml(data: bytes) -> dict[str, Any]:
     """By content: the same bytes say the same, whatever the clock of the file system thinks."""
     text = data.decode()
     problem = bounds.problem_of(text)
@@ -273,5 +273,5 @@ def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -
             _refuse_keys(file, inner, names)
     elif isinstance(value, str):
         is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS
-        if is_key_like(value) or (is_key_name(names[-1]) and not is_free):
+        if is_key_like(value) or (is_secret_setting(names[-1]) and not is_free):
             raise ConfigError(file.where(*map(shown_name, names)), KEY_ADVICE)

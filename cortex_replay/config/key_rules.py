@@ -22,7 +22,7 @@ from cortex_replay.config.files import find_config
 from cortex_replay.config.load import load_from
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.tables import Normaliser
-from cortex_replay.errors import ConfigError, InvalidRequest
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.expressions import Expression
 from cortex_replay.types import LlmMessage, LlmRequest
 from cortex_replay.validation import keep
@@ -102,11 +102,6 @@ class KeyRules:
         for rule in self._rules:
             self._refuse_changes_of(rule)
 
-    @classmethod
-    def none(cls) -> Self:
-        """No rules: every request stays as it is."""
-        return cls()
-
     def with_normalisers(self, further: Further) -> Self:
         """These rules and further ones behind them, as for one test.
 
@@ -116,7 +111,7 @@ class KeyRules:
         Raises:
             InvalidRequest: One is not sound, or does not agree with another.
         """
-        added = dict(_further(further))
+        added = dict(_normalisers_in(further))
         for name, one in added.items():
             if self.normalisers.get(name, one) != one:
                 raise InvalidRequest(f"normalisers.{name}", "another normaliser has the same name")
@@ -133,7 +128,7 @@ class KeyRules:
         if not self._rules:
             return request, []
         changed: set[str] = set()
-        system = self._replaced(request.system, changed)
+        system = self._replace(request.system, changed)
         messages = tuple(self._message(message, changed) for message in request.messages)
         extra = request.extra
         if "system" in extra:  # where a system text stands that is more than text
@@ -145,14 +140,14 @@ class KeyRules:
 
     def _refuse_changes_of(self, rule: _Rule) -> None:
         changed: set[str] = set()
-        self._replaced(rule.instead, changed)
+        self._replace(rule.instead, changed)
         for other in self._rules:
             if other.name in changed:
                 table = "normalisers" if other.name in self.normalisers else "redaction.extra_patterns"
                 reason = f"would change {rule.instead}, which stands for what {rule.name} has found"
                 raise InvalidRequest(f"{table}.{other.name}", reason)
 
-    def _replaced(self, text: str, changed: set[str]) -> str:
+    def _replace(self, text: str, changed: set[str]) -> str:
         for rule in self._rules:
             after = rule.pattern.sub(rule.replacement, text)
             if after != text:
@@ -169,13 +164,13 @@ class KeyRules:
         if texts and "".join(texts) == message.content:
             content = "".join(_texts(parts))  # the same text once more
         else:
-            content = self._replaced(message.content, changed)
+            content = self._replace(message.content, changed)
         return replace(message, content=content, parts=parts, tool_calls=calls)
 
     def _free(self, value: JsonValue, changed: set[str]) -> JsonValue:
         """A free value: every text in it, but not the names of its fields."""
         if isinstance(value, str):
-            return self._replaced(value, changed)
+            return self._replace(value, changed)
         if isinstance(value, list):
             return [self._free(item, changed) for item in value]
         if isinstance(value, dict):
@@ -185,7 +180,7 @@ class KeyRules:
     def _block(self, value: JsonValue, changed: set[str]) -> JsonValue:
         """A block: every text in it that the model reads as text."""
         if isinstance(value, str):
-            return value if _is_data_url(value) else self._replaced(value, changed)
+            return value if _is_data_url(value) else self._replace(value, changed)
         if isinstance(value, list):
             return [self._block(item, changed) for item in value]
         if isinstance(value, dict):
@@ -202,7 +197,7 @@ Further = Iterable[str] | Mapping[str, str | Normaliser]
 """Normalisers as a caller may give them."""
 
 
-def _further(given: Further) -> Iterator[tuple[str, Normaliser]]:
+def _normalisers_in(given: Further) -> Iterator[tuple[str, Normaliser]]:
     if isinstance(given, str):
         given = [given]
     if isinstance(given, Mapping):
@@ -254,9 +249,7 @@ def key_rules_for(store_root: Path) -> KeyRules:
     """
     file = find_config(store_root)
     if file is None:
-        return KeyRules.none()  # as for most stores, and at no cost
+        return KeyRules()  # as for most stores, and at no cost
     settings = load_from(file, {}, {}).settings
-    try:
+    with checks.config_errors(file.where("")):
         return key_rules(settings)
-    except InvalidRequest as error:
-        raise ConfigError(file.where(error.field), error.reason) from None

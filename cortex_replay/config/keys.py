@@ -34,22 +34,31 @@ def key_for(provider: ProviderSettings, environment: Mapping[str, str]) -> str |
         ConfigError: The file is not there, or others could read it; or the user has not agreed that the
             key goes to this server (:mod:`cortex_replay.config.trust`).
     """
-    _refuse_stray_key(provider, environment)
-    root = provider.root_of("key_file")
-    return _secret_of(provider.key_variables, provider.key_file, "key_file", environment, root)
+    return _key(provider, environment)[1]
 
 
-def _refuse_stray_key(provider: ProviderSettings, environment: Mapping[str, str]) -> None:
-    variable = _variable_of(provider.key_variables, environment)
+def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
+    """Where :func:`key_for` takes the key from: a variable's name or a file's; ``None`` for nowhere.
+
+    Raises:
+        ConfigError: As :func:`key_for`.
+    """
+    return _key(provider, environment)[0]
+
+
+def _key(provider: ProviderSettings, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Where a provider's key is, and the key."""
+    variable, file = _variable_of(provider.key_variables, environment), provider.key_file
     if variable is not None:
-        setting = "key_env" if provider.key_env else None
-        refuse_without_consent(provider, variable, setting, environment)
-    elif provider.key_file is not None:
-        file = os.path.normpath(provider.key_file.absolute())
-        root = provider.root_of("key_file")
-        if root is not None:
-            refuse_outside(provider.key_file, root, f"key_file {shown_path(provider.key_file)}")
-        refuse_without_consent(provider, file, "key_file", environment)
+        refuse_without_consent(provider, variable, "key_env" if provider.key_env else None, environment)
+        return variable, environment[variable].strip()
+    if file is None:
+        return None, None
+    root = provider.root_of("key_file")
+    if root is not None:
+        refuse_outside(file, root, f"key_file {shown_path(file)}")
+    refuse_without_consent(provider, os.path.normpath(file.absolute()), "key_file", environment)
+    return shown_path(file), _secret_in(file, "key_file", root)
 
 
 def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | None:
@@ -59,47 +68,22 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
         ConfigError: The file is not there, or others could read it; or a project takes for a token what
             is none, and what its writer may know.
     """
-    root = caller.root_of("token_file")
     variable = _variable_of(caller.token_env, environment)
-    if variable is not None and caller.root_of("token_env") is not None and not _is_for_token(variable):
+    if variable is None:
+        file = caller.token_file
+        return None if file is None else _secret_in(file, "token_file", caller.root_of("token_file"))
+    if caller.root_of("token_env") is not None and not _is_for_token(variable):
         reason = (
             "this project takes it for a caller's token, but others may know what it holds; use a variable "
             "that is named as a secret is, such as CI_CALLER_TOKEN, or name this one in your own file"
         )
         raise ConfigError(f"token_env {variable}", reason)
-    return _secret_of(caller.token_env, caller.token_file, "token_file", environment, root)
+    return environment[variable].strip()
 
 
 def _is_for_token(variable: str) -> bool:
     """Whether somebody set a variable to hold a token; ``PATH`` and ``GITHUB_SHA`` are long, too."""
     return is_secret_variable(variable) or "caller" in variable.lower()
-
-
-def _secret_of(
-    variables: tuple[str, ...],
-    file: Path | None,
-    setting: str,
-    environment: Mapping[str, str],
-    root: Path | None,
-) -> str | None:
-    variable = _variable_of(variables, environment)
-    if variable is not None:
-        return environment[variable].strip()
-    return None if file is None else _key_in(file, setting, root)
-
-
-def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> str | None:
-    """Where :func:`key_for` takes the key from: a variable's name or a file's; ``None`` for nowhere.
-
-    Raises:
-        ConfigError: As :func:`key_for`.
-    """
-    _refuse_stray_key(provider, environment)
-    variable = _variable_of(provider.key_variables, environment)
-    if variable is None and provider.key_file is not None:
-        _key_in(provider.key_file, root=provider.root_of("key_file"))
-        return shown_path(provider.key_file)
-    return variable
 
 
 def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
@@ -110,7 +94,7 @@ def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[st
     others. A value of less than eight characters is none; nor is a word, a path or a placeholder, unless
     ``known_env`` names it. Everybody who cuts something out asks here, so that all know the same.
     """
-    values = {value.strip() for value in _secrets(settings, environment)}
+    values = {value.strip() for value in _secret_values(settings, environment)}
     return sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=lambda v: (-len(v), v))
 
 
@@ -118,25 +102,25 @@ def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | 
     return next((name for name in names if environment.get(name, "").strip()), None)
 
 
-def _secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+def _secret_values(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
     named: set[str] = set()
     for provider in settings.providers.values():
         named.update(provider.key_variables)
         if provider.key_file is not None:
             with suppress(ConfigError):  # whoever uses the provider will be told
-                yield _key_in(provider.key_file, root=provider.root_of("key_file"))
+                yield _secret_in(provider.key_file, "key_file", provider.root_of("key_file"))
     for caller in settings.callers.values():
         named.update(caller.token_env)
         if caller.token_file is not None:
             with suppress(ConfigError):  # whoever starts a server will be told
-                yield _key_in(caller.token_file, "token_file", caller.root_of("token_file"))
+                yield _secret_in(caller.token_file, "token_file", caller.root_of("token_file"))
     for name, value in environment.items():
         if name in settings.redaction.known_env or (name in named and not is_plain(value.strip())):
             yield value
         yield from secrets_in(name, value)
 
 
-def _key_in(path: Path, setting: str = "key_file", root: Path | None = None) -> str:
+def _secret_in(path: Path, setting: str, root: Path | None) -> str:
     where = f"{setting} {shown_path(path)}"
     if root is not None:
         refuse_outside(path, root, where)

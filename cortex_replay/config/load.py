@@ -29,13 +29,13 @@ from cortex_replay.config import checks
 from cortex_replay.config.files import ConfigFile, find_config, find_user_config
 from cortex_replay.config.layers import DEFAULT, Layer, SourceValue, provider_settings
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting, refuse_unknown_provider
-from cortex_replay.config.reader import PATHS, expand_home, read_layer
+from cortex_replay.config.reader import PATHS, LayerReader, expand_home
 from cortex_replay.config.settings import SCALAR_CHECKS, Settings
 from cortex_replay.config.trust import is_ci
 from cortex_replay.errors import ConfigError
 from cortex_replay.providers import PROVIDERS, Kind
 
-__all__ = ["VARIABLES", "Loaded", "load_from", "load_settings"]
+__all__ = ["VARIABLES", "Configuration", "load_from", "load_settings"]
 
 _PREFIX: Final = "CORTEX_REPLAY_"
 VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name in SCALAR_CHECKS}
@@ -45,7 +45,7 @@ _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class Configuration:
     """The settings that hold, and how they came about."""
 
     settings: Settings
@@ -59,7 +59,7 @@ class Loaded:
 
 def load_settings(
     start: Path, environment: Mapping[str, str], flags: Mapping[str, object] | None = None
-) -> Loaded:
+) -> Configuration:
     """The settings that hold in a folder.
 
     Args:
@@ -75,13 +75,15 @@ def load_settings(
 
 
 @checks.config_errors()
-def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
+def load_from(
+    file: ConfigFile | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> Configuration:
     """The settings that hold with a file that was found; see :func:`load_settings`."""
     home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text, to be joined
     in_ci = is_ci(environment)
     own = None if in_ci else find_user_config(environment)
-    of_user = Layer() if own is None else read_layer(own, home)
-    of_project = Layer() if file is None else read_layer(file, home, of_user.kinds)
+    of_user = Layer() if own is None else LayerReader(own, home, {}).read()
+    of_project = Layer() if file is None else LayerReader(file, home, of_user.kinds).read()
     layer = of_project.over(of_user)
     scalars = layer.scalars | _environment_values(environment, home) | _flag_values(flags)
     warnings = _spelling_warnings(environment)
@@ -103,7 +105,7 @@ def load_from(file: ConfigFile | None, environment: Mapping[str, str], flags: Ma
     for name, given in layer.providers.items():
         given_by |= {f"providers.{name}.{setting}": one.origin for setting, one in given.items()}
     origins = {name: given_by.get(name, DEFAULT) for name, _ in settings.flat()}
-    return Loaded(settings, origins, warnings, file)
+    return Configuration(settings, origins, warnings, file)
 
 
 def _environment_values(environment: Mapping[str, str], home: str) -> dict[str, SourceValue]:

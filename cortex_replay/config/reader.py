@@ -6,21 +6,21 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, cast
 
 from cortex_replay.config import checks
 from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
-from cortex_replay.config.checks import Check
+from cortex_replay.config.checks import Check, config_errors
 from cortex_replay.config.files import ConfigFile
 from cortex_replay.config.layers import DEFAULT, Layer, SourceValue
 from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting
 from cortex_replay.config.settings import SCALAR_CHECKS
-from cortex_replay.config.tables import Normaliser, Price, Redaction, pattern_names
+from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError
-from cortex_replay.providers import PROVIDERS, Kind
+from cortex_replay.providers import KINDS, PROVIDERS, Kind
 
-__all__ = ["PATHS", "expand_home", "read_layer", "refuse_store_elsewhere"]
+__all__ = ["PATHS", "LayerReader", "expand_home", "refuse_store_elsewhere"]
 
 PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
 """The settings that are paths."""
@@ -35,22 +35,14 @@ _OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers"])
 """What the user's own file cannot say: it would make one store mean two things."""
 
 
-def read_layer(file: ConfigFile, home: str, kinds: Mapping[str, Kind] | None = None) -> Layer:
-    """What a file says, checked.
+class LayerReader:
+    """Reads what a file says, and says where it stands when it is wrong.
 
     Args:
         file: The file.
         home: What ``~`` stands for.
-        kinds: The kinds of providers that weaker files describe.
-
-    Raises:
-        ConfigError: It says what cannot be; ``field`` says where.
+        kinds: The kinds of the providers that weaker files describe.
     """
-    return _Reader(file, home, kinds or {}).read()
-
-
-class _Reader:
-    """Reads the settings of one file, and says where each stands when it is wrong."""
 
     def __init__(self, file: ConfigFile, home: str, kinds: Mapping[str, Kind]) -> None:
         self._file = file
@@ -59,36 +51,34 @@ class _Reader:
         self._kinds = {name: row.kind for name, row in PROVIDERS.items()} | dict(kinds)
 
     def read(self) -> Layer:
-        table = self._file.table
-        self._refuse_unknown(table, (*SCALAR_CHECKS, *_TABLES))
+        """The layer that the file is.
+
+        Raises:
+            ConfigError: It says what cannot be; ``field`` says where.
+        """
+        table = self._table(self._file.table, (*SCALAR_CHECKS, *_TABLES))
         if not self._file.is_project:
             self._refuse_what_projects_say(table)
-        said = Layer()
-        said.scalars = {
-            name: self._given(check, table[name], name)
-            for name, check in SCALAR_CHECKS.items()
-            if name in table
-        }
-        for name, entry in self._entries(table, "providers"):
-            said.providers[name] = self._provider(name, entry)
-        for name, entry in self._entries(table, "normalisers"):
-            said.normalisers[name] = self._normaliser(name, entry)
-        for name, entry in self._table(table, "prices").items():
-            said.prices[name] = self._price(name, entry)
-        for name, entry in self._entries(table, "callers"):
-            said.callers[name] = self._caller(name, entry)
-        said.redaction = self._redaction(self._table(table, "redaction"))
-        by_name = [f"normalisers.{name}" for name in said.normalisers]
-        by_name += [f"redaction.extra_patterns.{name}" for name in said.redaction.extra_patterns]
-        by_name += [f"prices.{name}" for name in said.prices]
-        by_name += [f"redaction.{name}" for name in table.get("redaction", ())]
-        by_name += [
-            f"callers.{name}.{setting}" for name in said.callers for setting in table["callers"][name]
-        ]
-        said.origins = dict.fromkeys(by_name, self._file.shown)
-        return said
+        checked = {name: check for name, check in SCALAR_CHECKS.items() if name in table}
+        layer = Layer(
+            scalars={name: self._value(check, table[name], name) for name, check in checked.items()},
+            providers={name: self._provider(name, one) for name, one in self._entries(table, "providers")},
+            normalisers={
+                name: self._normaliser(name, one) for name, one in self._entries(table, "normalisers")
+            },
+            prices={name: self._price(name, one) for name, one in self._any(table, "prices").items()},
+            callers={name: self._caller(name, one) for name, one in self._entries(table, "callers")},
+            redaction=self._redaction(table),
+        )
+        names = [f"normalisers.{name}" for name in layer.normalisers]
+        names += [f"redaction.extra_patterns.{name}" for name in layer.redaction.extra_patterns]
+        names += [f"prices.{name}" for name in layer.prices]
+        names += [f"redaction.{name}" for name in table.get("redaction", ())]
+        names += [f"callers.{name}.{setting}" for name in layer.callers for setting in table["callers"][name]]
+        layer.origins = dict.fromkeys(names, self._file.shown)
+        return layer
 
-    def _given(self, check: Check, value: object, *names: str) -> SourceValue:
+    def _value(self, check: Check, value: object, *names: str) -> SourceValue:
         where = self._file.where(*names)
         if names[-1] in PATHS:
             value = self._file.path.parent / expand_home(checks.path(value, where), self._home)
@@ -97,95 +87,84 @@ class _Reader:
         return SourceValue(check(value, where), self._file.shown, where, self._root)
 
     def _refuse_what_projects_say(self, table: Mapping[str, Any]) -> None:
-        said = [(name,) for name in table if name in _OF_PROJECTS]
-        if "redact_key" in self._table(table, "redaction"):
-            said.append(("redaction", "redact_key"))  # type: ignore[arg-type]
-        for names in said:
-            raise ConfigError(self._file.where(*names), "is for a project to say, not for your own file")
+        names = [name for name in table if name in _OF_PROJECTS]
+        if "redact_key" in self._any(table, "redaction"):
+            names.append("redaction.redact_key")
+        for name in names:
+            raise ConfigError(self._file.where(name), "is for a project to say, not for your own file")
 
     def _provider(self, name: str, entry: object) -> dict[str, SourceValue]:
-        table = self._as_table(entry, "providers", name)
+        where = self._file.where("providers", name)
         if _PATHS_OF_GATEWAY.fullmatch(name):
             reason = "calls of other providers begin with this word, and would go here; choose another name"
-            raise ConfigError(self._file.where("providers", name), reason)
-        self._refuse_unknown(table, PROVIDER_CHECKS, "providers", name)
+            raise ConfigError(where, reason)
+        table = self._table(entry, PROVIDER_CHECKS, "providers", name)
         if "kind" not in table and name not in self._kinds:
-            kinds = ", ".join(get_args(Kind))
-            raise ConfigError(self._file.where("providers", name), f"lacks kind: one of {kinds}")
-        given = {
-            setting: self._given(PROVIDER_CHECKS[setting], value, "providers", name, setting)
+            raise ConfigError(where, f"lacks kind: one of {', '.join(KINDS)}")
+        values = {
+            setting: self._value(PROVIDER_CHECKS[setting], value, "providers", name, setting)
             for setting, value in table.items()
         }
-        kind = cast("Kind", given["kind"].value if "kind" in given else self._kinds[name])
-        given.setdefault("kind", SourceValue(kind, DEFAULT, ""))
-        for setting, one in given.items():
+        kind = cast("Kind", values["kind"].value if "kind" in values else self._kinds[name])
+        values.setdefault("kind", SourceValue(kind, DEFAULT, ""))
+        for setting, one in values.items():
             refuse_foreign_setting(kind, setting, one.where)
-        return given
+        return values
 
     def _normaliser(self, name: str, entry: object) -> Normaliser:
-        table = {"pattern": entry} if isinstance(entry, str) else self._as_table(entry, "normalisers", name)
-        self._refuse_unknown(table, ("pattern", "placeholder"), "normalisers", name)
-        where = self._file.where("normalisers", name)
+        entry = {"pattern": entry} if isinstance(entry, str) else entry
+        table = self._table(entry, ("pattern", "placeholder"), "normalisers", name)
         if "pattern" not in table:
-            raise ConfigError(where, "lacks pattern")
-        return Normaliser(
-            checks.normaliser(table["pattern"], f"{where}.pattern"),
-            checks.placeholder(table.get("placeholder", f"<{name}>"), f"{where}.placeholder"),
-        )
+            raise ConfigError(self._file.where("normalisers", name), "lacks pattern")
+        with config_errors(self._file.where("normalisers", name, "")):
+            return Normaliser(table["pattern"], table.get("placeholder", f"<{name}>"))
 
     def _price(self, name: str, entry: object) -> Price:
-        table = self._as_table(entry, "prices", name)
-        self._refuse_unknown(table, ("input", "output"), "prices", name)
-        where = self._file.where("prices", checks.shown_name(name))
+        table = self._table(entry, ("input", "output"), "prices", name)
+        shown = checks.shown_name(name)
         for side in ("input", "output"):
             if side not in table:
-                raise ConfigError(where, f"lacks {side}, per million tokens")
-            checks.price(table[side], f"{where}.{side}")
-        return Price(table["input"], table["output"])
+                reason = f"lacks {side}, per million tokens"
+                raise ConfigError(self._file.where("prices", shown), reason)
+        with config_errors(self._file.where("prices", shown, "")):
+            return Price(**table)
 
     def _caller(self, name: str, entry: object) -> CallerSettings:
-        table = self._as_table(entry, "callers", name)
-        self._refuse_unknown(table, CALLER_CHECKS, "callers", name)
-        given = {
-            setting: self._given(CALLER_CHECKS[setting], value, "callers", name, setting).value
+        table = self._table(entry, CALLER_CHECKS, "callers", name)
+        values: dict[str, Any] = {
+            setting: self._value(CALLER_CHECKS[setting], value, "callers", name, setting).value
             for setting, value in table.items()
         }
-        said = None if self._root is None else ProjectOrigin(self._root, frozenset(given))
-        return CallerSettings(**cast("dict[str, Any]", given), project=said)
+        origin = None if self._root is None else ProjectOrigin(self._root, frozenset(values))
+        return CallerSettings(**values, project=origin)
 
-    def _redaction(self, table: Mapping[str, Any]) -> Redaction:
-        self._refuse_unknown(table, _REDACTION, "redaction")
-        where = self._file.where("redaction")
-        patterns = {
-            name: checks.pattern(value, f"{where}.extra_patterns.{name}")
-            for name, value in self._entries(table, "extra_patterns", "redaction")
-        }
-        return Redaction(
-            extra_patterns=patterns,
-            redact_key=pattern_names(table.get("redact_key"), patterns, f"{where}.redact_key"),
-            known_env=checks.variables(table.get("known_env"), f"{where}.known_env"),
-        )
+    def _redaction(self, above: Mapping[str, Any]) -> Redaction:
+        table = self._table(above.get("redaction", {}), _REDACTION, "redaction")
+        patterns = dict(self._entries(table, "extra_patterns", "redaction"))
+        with config_errors(self._file.where("redaction", "")):
+            return Redaction(**{**table, "extra_patterns": patterns})
 
-    def _entries(self, table: Mapping[str, Any], name: str, *above: str) -> Iterator[tuple[str, object]]:
+    def _entries(self, table: Mapping[str, Any], name: str, *above: str) -> Iterator[tuple[str, Any]]:
         """The entries of a table whose names are the user's."""
-        entries = self._table(table, name, *above)
+        entries = self._any(table, name, *above)
         checks.refuse_more(entries, checks.MAX_ENTRIES, self._file.where(*above, name))
         for key, value in entries.items():
             yield checks.name(key, self._file.where(*above, name)), value
 
-    def _table(self, table: Mapping[str, Any], name: str, *above: str) -> Mapping[str, Any]:
-        return self._as_table(table.get(name, {}), *above, name)
+    def _any(self, table: Mapping[str, Any], name: str, *above: str) -> Mapping[str, Any]:
+        """A table with any names, by its own."""
+        entries = table.get(name, {})
+        return self._table(entries, entries, *above, name)
 
-    def _as_table(self, value: object, *names: str) -> Mapping[str, Any]:
+    def _table(self, value: object, known: Collection[str], *names: str) -> Mapping[str, Any]:
+        """A value that is a table, with no names but those that are known."""
         if not isinstance(value, dict):
             raise ConfigError(self._file.where(*map(checks.shown_name, names)), "expected a table")
-        return value
-
-    def _refuse_unknown(self, table: Mapping[str, Any], known: Collection[str], *above: str) -> None:
-        for name in table:
+        for name in value:
             if name not in known:
-                where = self._file.where(*map(checks.shown_name, (*above, name)))
+                where = self._file.where(*map(checks.shown_name, (*names, name)))
                 raise ConfigError(where, f"there is no such setting{checks.did_you_mean(name, known)}")
+        return value
 
 
 def refuse_store_elsewhere(store: Path, folder: Path, where: str) -> None:

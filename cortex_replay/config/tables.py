@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from cortex_replay.config import checks
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.validation import keep, texts
 
-__all__ = ["Normaliser", "Price", "Redaction", "pattern_names"]
+__all__ = ["Normaliser", "Price", "Redaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +68,11 @@ class Redaction:
             for name, pattern in (self.extra_patterns or {}).items()
         }
         keep(self, "extra_patterns", patterns)
-        keep(self, "redact_key", pattern_names(self.redact_key, patterns, "redact_key"))
+        redact_key = texts(self.redact_key, "redact_key")
+        for i, name in enumerate(redact_key):
+            if name not in patterns:
+                hint = checks.did_you_mean(name, patterns)
+                reason = f"names no pattern of redaction.extra_patterns{hint}"
+                raise InvalidRequest(f"redact_key[{i}]", reason)
+        keep(self, "redact_key", tuple(dict.fromkeys(redact_key)))
         keep(self, "known_env", checks.variables(self.known_env, "known_env"))
-
-
-def pattern_names(value: object, patterns: Collection[str], where: str) -> tuple[str, ...]:
-    """Names of patterns, each of which is there.
-
-    Raises:
-        InvalidRequest: One is not.
-    """
-    given = texts(value, where)
-    for i, name in enumerate(given):
-        if name not in patterns:
-            hint = checks.did_you_mean(name, patterns)
-            raise InvalidRequest(f"{where}[{i}]", f"names no pattern of redaction.extra_patterns{hint}")
-    return tuple(dict.fromkeys(given))

@@ -35,15 +35,15 @@ __all__ = [
     "CLIENT",
     "TRUST_VARIABLE",
     "Consent",
-    "consent_in",
     "consent_of",
+    "consents_in",
     "is_ci",
     "needed_consent",
+    "parse_consent",
+    "recall",
     "refuse_without_consent",
     "remember",
-    "remembered",
     "trust_file",
-    "trusted",
 ]
 
 TRUST_VARIABLE: Final = "CORTEX_REPLAY_TRUST"
@@ -111,7 +111,7 @@ def refuse_without_consent(
         ConfigError: The user has not agreed, or the trust file is not the user's own.
     """
     needed = needed_consent(provider, key, setting)
-    if needed is None or needed in trusted(environment):
+    if needed is None or needed in consents_in(environment):
         return
     what = "the key that a client brings" if key == CLIENT else f"the key in {key}"
     how = f"{TRUST_VARIABLE}={shlex.quote(str(needed))}" if is_ci(environment) else f"run: {needed.command}"
@@ -122,21 +122,21 @@ def refuse_without_consent(
     raise ConfigError("api_key", reason.replace("  ", " "))
 
 
-def trusted(environment: Mapping[str, str]) -> frozenset[Consent]:
+def consents_in(environment: Mapping[str, str]) -> frozenset[Consent]:
     """Everything that the user agreed to, and that counts in this run.
 
     Raises:
         ConfigError: It is not spelled as it should be, or others could have written it.
     """
-    given = {consent_in(one, TRUST_VARIABLE) for one in _listed(environment.get(TRUST_VARIABLE, ""))}
-    return frozenset(given if is_ci(environment) else {*given, *remembered(environment)})
+    given = {parse_consent(one, TRUST_VARIABLE) for one in _items(environment.get(TRUST_VARIABLE, ""))}
+    return frozenset(given if is_ci(environment) else {*given, *recall(environment)})
 
 
-def _listed(text: str) -> Iterator[str]:
+def _items(text: str) -> Iterator[str]:
     return (one.strip() for one in text.split(",") if one.strip())
 
 
-def consent_in(text: str, where: str) -> Consent:
+def parse_consent(text: str, where: str) -> Consent:
     """A consent as it is spelled in a flag or a variable: ``https://llm.example=VARIABLE``.
 
     Raises:
@@ -172,7 +172,7 @@ def trust_file(environment: Mapping[str, str]) -> Path | None:
     return None if folder is None else folder / _NAME
 
 
-def remembered(environment: Mapping[str, str]) -> frozenset[Consent]:
+def recall(environment: Mapping[str, str]) -> frozenset[Consent]:
     """What ``cortex-replay trust`` has remembered on this machine.
 
     Raises:

@@ -14,13 +14,13 @@ from cortex_replay.providers import PROVIDERS, upstream_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names import has_secret
 
-__all__ = ["command_environment", "withheld_from"]
+__all__ = ["command_environment", "variables_to_withhold"]
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOOPBACK: Final = "127.0.0.1,localhost,::1"
 
 
-def withheld_from(environment: Mapping[str, str], passed: Collection[str] = ()) -> list[str]:
+def variables_to_withhold(environment: Mapping[str, str], passed: Collection[str] = ()) -> list[str]:
     """The names of the variables that a command is not to have, in order.
 
     Args:
@@ -53,7 +53,7 @@ def command_environment(
         settings: For the variables that hold keys of configured providers.
         url: The base URL of each upstream.
         guard: A proxy that everything else is to run into; ``None`` to leave proxies as they are.
-        withheld: The variables to leave out, as :func:`withheld_from` names them.
+        withheld: The variables to leave out, as :func:`variables_to_withhold` names them.
         passed: Those that the user hands over by name, keys of SDKs too.
     """
     made = {name: value for name, value in environment.items() if name not in withheld}

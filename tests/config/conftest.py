@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay.config import Loaded, load_settings
+from cortex_replay.config import Configuration, load_settings
 from cortex_replay.config.load import VARIABLES
 
 
@@ -30,7 +30,9 @@ class Project:
         path.write_text(text)
         return path
 
-    def load(self, below: str = ".", environment: dict[str, str] | None = None, **flags: object) -> Loaded:
+    def load(
+        self, below: str = ".", environment: dict[str, str] | None = None, **flags: object
+    ) -> Configuration:
         return load_settings(self.root / below, environment or {}, flags)
 
 

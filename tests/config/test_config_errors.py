@@ -12,7 +12,7 @@ import pytest
 
 from cortex_replay import ConfigError, InvalidRequest
 from cortex_replay.config import ProviderSettings, Redaction, Settings, key_for, key_rules_for
-from cortex_replay.config.trust import consent_of, refuse_without_consent, trusted
+from cortex_replay.config.trust import consent_of, consents_in, refuse_without_consent
 from cortex_replay.engine.http import Upstreams
 from cortex_replay.run.adapters import adapter_for
 from tests.config.conftest import Project
@@ -79,7 +79,7 @@ DOORS: dict[str, tuple[Callable[[Project], object], str]] = {
         lambda _: key_for(ProviderSettings(kind="claude", key_file="gone"), {}),
         "key_file gone: cannot be read",
     ),
-    "consent": (lambda _: trusted({"CORTEX_REPLAY_TRUST": "x"}), "CORTEX_REPLAY_TRUST: expected SERVER="),
+    "consent": (lambda _: consents_in({"CORTEX_REPLAY_TRUST": "x"}), "CORTEX_REPLAY_TRUST: expected SERVER="),
     "consent for no variable": (
         lambda _: consent_of("https://a.example", "lower", "trust"),
         "trust: expected the name of an environment variable",

@@ -47,8 +47,8 @@ def test_a_request_that_no_rule_concerns_is_the_very_same() -> None:
 
     assert RULES.apply(plain) == (plain, [])
     assert RULES.apply(plain)[0] is plain
-    assert KeyRules.none().apply(request)[0] is request
-    assert not KeyRules.none()
+    assert KeyRules().apply(request)[0] is request
+    assert not KeyRules()
     assert RULES
 
 

@@ -19,7 +19,7 @@ from cortex_replay.cli.replay import replay_command
 from cortex_replay.cli.sweep import sweep_command
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
-from cortex_replay.run.environment import command_environment, withheld_from
+from cortex_replay.run.environment import command_environment, variables_to_withhold
 from tests.redact.kinds import KINDS
 from tests.security.test_names import INNOCENT, INSIDE, PLAIN, SECRETS, value_for
 
@@ -157,7 +157,7 @@ def test_the_help_says_so(command: click.Command) -> None:
 
 @pytest.mark.parametrize("value", PLAIN)
 def test_plain_values_stay(value: str) -> None:
-    assert withheld_from({"DB_PASSWORD": value}) == []
+    assert variables_to_withhold({"DB_PASSWORD": value}) == []
 
 
 def test_a_configuration_cannot_hand_anything_over() -> None:
@@ -165,7 +165,7 @@ def test_a_configuration_cannot_hand_anything_over() -> None:
     settings = Settings()
     variables = {"AWS_SECRET_ACCESS_KEY": NAMED["AWS_SECRET_ACCESS_KEY"]}
     made = command_environment(
-        variables, settings, lambda name: f"http://g/{name}", withheld=withheld_from(variables)
+        variables, settings, lambda name: f"http://g/{name}", withheld=variables_to_withhold(variables)
     )
 
     assert "AWS_SECRET_ACCESS_KEY" not in made

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.config.checks import is_key_name
 from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.client_keys import keys_brought
 from cortex_replay.engine.http.offload import aside
@@ -17,7 +16,7 @@ from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import KINDS
-from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy
+from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy, is_secret_setting
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ class Relay:
         given = [(name, value) for name, value in bare if value != DUMMY_KEY and not is_dummy(value)]
         names = [name for name, _ in given if name not in _NO_KEYS]
         names += [unquote_plus(pair.partition("=")[0]) for pair in re.split("[&;]", query)]
-        if any(is_key_name(name) or name.lower() in CREDENTIAL_PARAMETERS for name in names):
+        if any(is_secret_setting(name) or name.lower() in CREDENTIAL_PARAMETERS for name in names):
             return True
         if call.header("content-encoding").lower() not in ("", "identity"):
             return True  # nobody can tell

@@ -20,8 +20,8 @@ __all__ = [
     "METHODS",
     "Route",
     "canonical_path",
-    "lifted_by",
     "path_problem",
+    "protocol_of",
     "unprefixed_upstream",
 ]
 
@@ -97,7 +97,7 @@ def canonical_path(path: str, kind: Kind) -> str:
     return path
 
 
-def lifted_by(path: str) -> str | None:
+def protocol_of(path: str) -> str | None:
     """The protocol of what is posted to a path, where it is one that is lifted."""
     return PROTOCOLS.get(path.rstrip("/"))
 
