@@ -254,11 +254,17 @@ def price(value: object, where: str) -> float:
 
 
 def whole_from(least: int, most: int = validation.MAX_U64) -> Callable[[object, str], int]:
-    return partial(_whole, least, most)
+    def check(value: object, where: str) -> int:
+        number = validation.whole_number(value, where, most)
+        if number < least:
+            raise InvalidRequest(where, f"must be at least {least}")
+        return number
+
+    return check
 
 
 def optional(check: Callable[[object, str], _T]) -> Callable[[object, str], _T | None]:
-    return partial(_optional, check)
+    return lambda value, where: None if value is None else check(value, where)
 
 
 def _choice(known: Sequence[_T], value: object, where: str) -> _T:
@@ -268,17 +274,6 @@ def _choice(known: Sequence[_T], value: object, where: str) -> _T:
     *others, last = map(str, known)
     hint = did_you_mean(value, map(str, known))
     raise InvalidRequest(where, f"expected {', '.join(others)}{' or ' if others else ''}{last}{hint}")
-
-
-def _whole(least: int, most: int, value: object, where: str) -> int:
-    number = validation.whole_number(value, where, most)
-    if number < least:
-        raise InvalidRequest(where, f"must be at least {least}")
-    return number
-
-
-def _optional(check: Callable[[object, str], _T], value: object, where: str) -> _T | None:
-    return None if value is None else check(value, where)
 
 
 def _many(check: Callable[[object, str], str], value: object, where: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -128,12 +128,9 @@ def consents_in(environment: Mapping[str, str]) -> frozenset[Consent]:
     Raises:
         ConfigError: It is not spelled as it should be, or others could have written it.
     """
-    given = {parse_consent(one, TRUST_VARIABLE) for one in _items(environment.get(TRUST_VARIABLE, ""))}
+    texts = environment.get(TRUST_VARIABLE, "").split(",")
+    given = {parse_consent(text.strip(), TRUST_VARIABLE) for text in texts if text.strip()}
     return frozenset(given if is_ci(environment) else {*given, *recall(environment)})
-
-
-def _items(text: str) -> Iterator[str]:
-    return (one.strip() for one in text.split(",") if one.strip())
 
 
 def parse_consent(text: str, where: str) -> Consent:

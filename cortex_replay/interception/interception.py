@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from cortex_replay.config import Settings
 from cortex_replay.engine.http import Call, Engine
-from cortex_replay.engine.http.routes import Route, canonical_path, protocol_of, unprefixed_upstream
+from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
@@ -71,9 +71,7 @@ class Interception:
         """The call that a request is, to one of the providers that :meth:`upstreams_at` found."""
         shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
         upstream, path = _fitting(found, dict(shown))
-        canonical = canonical_path(path or "/", upstream.kind)
-        protocol = protocol_of(canonical) if method == "POST" else None
-        route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
+        route = Route.to(upstream.name, upstream.kind, method, path or "/")
         query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
         return Call(method, route, query, shown, body, self.scope)
 

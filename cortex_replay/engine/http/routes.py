@@ -48,6 +48,13 @@ class Route:
     protocol: str | None
     """The wire that the call is lifted by; ``None`` for what is recorded as it is."""
 
+    @classmethod
+    def to(cls, upstream: str, kind: Kind, method: str, path: str) -> Route:
+        """The route of a path below a provider's own."""
+        path = canonical_path(path, kind)
+        protocol = protocol_of(path) if method == "POST" else None
+        return cls(upstream, path if protocol is None else path.rstrip("/"), protocol)
+
 
 def path_problem(path: str) -> str | None:
     """Why a path, as it came, must not be put behind a provider's base URL; ``None`` for nearly all.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
-from cortex_replay.engine.http.routes import Route, canonical_path, protocol_of, unprefixed_upstream
+from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.errors import ConfigError
 from cortex_replay.providers import KINDS, PROVIDERS, Kind, Provider, provider_of, upstream_name
 
@@ -107,11 +107,9 @@ class Upstreams:
             rest = path[1:]
         if upstream is None:
             return None
-        canonical = canonical_path(f"/{rest}", upstream.kind)
-        protocol = protocol_of(canonical) if method == "POST" else None
-        route = Route(upstream.name, canonical if protocol is None else canonical.rstrip("/"), protocol)
+        route = Route.to(upstream.name, upstream.kind, method, f"/{rest}")
         is_short = len(path) <= _LONGEST_PATH_KEPT and len(self._routes) < _MOST_ROUTES_KEPT
-        if is_short and (is_prefixed or protocol is not None):
+        if is_short and (is_prefixed or route.protocol is not None):
             self._routes[method, path] = route
         return route
 
