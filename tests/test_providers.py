@@ -115,9 +115,11 @@ def test_a_server_in_the_environment_is_the_one_that_is_recorded() -> None:
     upstream = Upstreams(Settings(), environment)["acme-ai"]
     assert (upstream.base_url, upstream.key(environment)) == ("https://mine.example", KEY)
 
-    other = Settings(providers={"acme": ProviderSettings(kind="openai-compat")})
-    upstream = Upstreams(other, {**environment, "OPENAI_API_KEY": "of-openai-0003"})["acme-ai"]
-    assert upstream.base_url == "https://api.openai.com"
+    for kind, base_url in (("openai-compat", None), ("http", ACME.base_url), ("claude", ACME.base_url)):
+        other = ProviderSettings(kind=kind, base_url=base_url)  # type: ignore[arg-type]
+        upstream = Upstreams(Settings(providers={"acme": other}), environment)["acme-ai"]
+        assert upstream.base_url != "https://mine.example"
+        assert upstream.key(environment) is None
 
 
 def test_a_command_behind_the_gateway_is_told() -> None:

@@ -58,7 +58,7 @@ def _key(provider: ProviderSettings, environment: Mapping[str, str]) -> tuple[st
     if root is not None:
         refuse_outside(file, root, f"key_file {shown_path(file)}")
     refuse_without_consent(provider, os.path.normpath(file.absolute()), "key_file", environment)
-    return shown_path(file), _secret_in(file, "key_file", root)
+    return shown_path(file), _secret_in(file, "key_file", None)
 
 
 def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | None:

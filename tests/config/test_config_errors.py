@@ -47,6 +47,15 @@ def of_stray_key(project: Project) -> object:
     return key_for(project.load().settings.providers["x"], {"X_KEY": "some-key-0001"})
 
 
+def of_key_file(path: str) -> Callable[[Project], object]:
+    def read(project: Project) -> object:
+        project.write(f'[providers.claude]\nbase_url = "https://strange.example"\nkey_file = "{path}"')
+        project.write("a-key-0001", "k").chmod(0o600)
+        return key_for(project.load().settings.providers["claude"], {})
+
+    return read
+
+
 DOORS: dict[str, tuple[Callable[[Project], object], str]] = {
     "not TOML": (of_file("="), "cortex-replay.toml: is not TOML"),
     "an unknown setting": (of_file("modee = 1"), "cortex-replay.toml: modee: there is no such"),
@@ -75,6 +84,12 @@ DOORS: dict[str, tuple[Callable[[Project], object], str]] = {
     "a provider for the gateway": (lambda _: adapter_for(Settings(), "gemini"), "provider: one of the kind"),
     "no key": (lambda _: adapter_for(Settings(), "claude"), "api_key: there is none"),
     "a key to a stranger": (of_stray_key, "api_key: this project's configuration wants to send"),
+    "a key file to a stranger": (of_key_file("k"), "api_key: this project's configuration wants to send"),
+    "a key file of others": (of_key_file("../k"), "key_file ../k: is outside"),
+    "a price": (
+        of_file("prices.m = { input = 3, output = -1 }"),
+        "cortex-replay.toml: prices.m.output: expected a number",
+    ),
     "a key file": (
         lambda _: key_for(ProviderSettings(kind="claude", key_file="gone"), {}),
         "key_file gone: cannot be read",
