@@ -76,7 +76,7 @@ class Provider:
     protocols: Mapping[str, str] = field(default_factory=dict)
     """The wires that calls are lifted by, by the path that they are posted to."""
     own_paths: str = "(?!)"
-    """A pattern of paths that are no other provider's, with or without ``/v1``."""
+    """A pattern of paths that are its own whatever a header says; all that are lifted are among them."""
     shared_paths: str = "(?!)"
     """A pattern of paths that are this provider's unless a header says otherwise."""
     header: str = ""
@@ -109,7 +109,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         secret_variables=("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"),
         client_name="anthropic",
         protocols={"/v1/messages": "anthropic-messages"},
-        shared_paths=r"(?:/v1)*/(?:messages|complete)(?:/|$)",
+        own_paths=r"(?:/v1)*/(?:messages|complete)(?:/|$)",
         header="anthropic-version",
         error_protocol="anthropic-messages",
     ),

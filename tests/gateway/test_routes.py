@@ -8,6 +8,7 @@ import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.http import Upstreams
+from cortex_replay.providers import PROTOCOLS
 
 CUSTOM = Settings(
     providers={
@@ -55,6 +56,14 @@ def test_lists_of_models_are_told_apart_by_headers() -> None:
         assert route("GET", "/v1/models", upstreams, x_goog_api_key="k")[0] == "gemini"
         assert route("GET", "/v1/models", upstreams)[0] == "openai"
     assert route("GET", "/api/tags", upstreams) == ("ollama", "/api/tags", None)
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+def test_no_header_decides_about_a_call_that_is_lifted(path: str) -> None:
+    """What is remembered of its path would send the next client's call to the wrong provider."""
+    for headers in ({"x_goog_api_key": "k"}, {"anthropic_version": "2023-06-01"}):
+        upstreams = Upstreams(Settings())
+        assert route("POST", path, upstreams, **headers) == route("POST", path)
 
 
 @pytest.mark.parametrize(
