@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 __all__ = ["Server", "server_of"]
@@ -44,6 +45,7 @@ class Server(NamedTuple):
         return f"{self.scheme}://{self.host}{port}"
 
 
+@lru_cache(maxsize=256)
 def server_of(url: str) -> Server | None:
     """The server of a URL; ``None`` if it is not spelled in the plain way."""
     found = _URL.fullmatch(url)
