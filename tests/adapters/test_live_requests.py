@@ -27,9 +27,9 @@ from cortex_replay import (
     Upstream,
 )
 from cortex_replay.adapters.live import LiveAdapter
+from tests.adapters.calling import complete, run
 from tests.adapters.dialects import CANARY, DIALECTS, DIGEST, Dialect, ask
 from tests.adapters.fake_provider import Exchange, serving_in_thread, stream, whole
-from tests.adapters.test_live_failures import complete, run
 
 CLAUDE, CHAT, RESPONSES, OLLAMA = DIALECTS
 dialects = pytest.mark.parametrize("dialect", DIALECTS, ids=str)

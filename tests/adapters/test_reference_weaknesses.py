@@ -27,9 +27,9 @@ from cortex_replay import (
     Transport,
     Upstream,
 )
+from tests.adapters.calling import complete, read_stream, run
 from tests.adapters.dialects import DIALECTS, Dialect, ask
 from tests.adapters.fake_provider import serving, silence, stream, whole
-from tests.adapters.test_live_failures import complete, read_stream, run
 
 PROBE = json.loads((Path(__file__).parents[1] / "vectors/adapter_probe.json").read_text())
 CLAUDE, CHAT, RESPONSES, OLLAMA = DIALECTS
