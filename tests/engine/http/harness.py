@@ -1,0 +1,129 @@
+"""The HTTP engine, bytes in and bytes out: no socket, no gateway, no client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from cortex_replay import LlmRequest, Store
+from cortex_replay.config import Settings
+from cortex_replay.engine.http import Call, Engine, Reply, Upstreams
+from cortex_replay.providers import PROTOCOLS
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.wire import WIRES
+from tests.builder import ask as request_for
+from tests.gateway.upstream import REAL_KEY
+
+__all__ = ["PATHS", "Got", "answer", "ask", "body_of", "call_of", "engine_over", "request_for"]
+
+PATHS: Final = {protocol: path for path, protocol in PROTOCOLS.items()}
+"""Where each wire's requests go."""
+_RUNNERS: Final[WeakKeyDictionary[Engine, asyncio.Runner]] = WeakKeyDictionary()
+
+
+class Got(NamedTuple):
+    """What a client has at the end of a call."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+
+@contextmanager
+def engine_over(
+    root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any
+) -> Iterator[Engine]:
+    """An engine over a store; what it recorded is committed at the end. Tests make engines nowhere else."""
+    urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
+    keys = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
+    environment = {**keys, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
+    store = Store.open_or_create(root, verify="on-read")
+    engine = Engine(
+        store,
+        mode,
+        Upstreams(Settings(), environment),
+        environment=environment,
+        redactor=Redactor([REAL_KEY]),
+        **options,
+    )
+    with asyncio.Runner() as runner:
+        _RUNNERS[engine] = runner
+        try:
+            yield engine
+        finally:
+            runner.run(engine.aclose())
+            del _RUNNERS[engine]
+    if mode in ("once", "record"):
+        store.commit()
+
+
+def ask(
+    engine: Engine,
+    method: str,
+    path: str,
+    body: object = b"",
+    headers: Iterable[tuple[str, str]] = (),
+    scope: str = "",
+    *,
+    is_quick: bool = True,
+) -> Got:
+    """Make one call and read its answer to the end. A body that is not bytes is sent as JSON."""
+    return _RUNNERS[engine].run(answer(engine, method, path, body, headers, scope, is_quick=is_quick))
+
+
+async def answer(
+    engine: Engine,
+    method: str,
+    path: str,
+    body: object = b"",
+    headers: Iterable[tuple[str, str]] = (),
+    scope: str = "",
+    *,
+    is_quick: bool = True,
+) -> Got:
+    """The same for several calls at once. One that is not quick never takes the short way of a replay."""
+    call = call_of(engine, method, path, body, headers, scope)
+    reply = engine.at_once(call) if is_quick else None
+    if reply is not None:
+        return await _read(reply)
+    async with engine.answering(call) as reply:
+        return await _read(reply)
+
+
+def call_of(
+    engine: Engine,
+    method: str,
+    path: str,
+    body: object = b"",
+    headers: Iterable[tuple[str, str]] = (),
+    scope: str = "",
+) -> Call:
+    given = list(headers)
+    path, _, query = path.partition("?")
+    route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
+    assert route is not None, path
+    return Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body), scope)
+
+
+def body_of(protocol: str, request: LlmRequest, *, stream: bool = False) -> dict[str, Any]:
+    """The body by which a client of one wire asks this."""
+    return WIRES[protocol].lower(request, stream=stream)
+
+
+async def _read(reply: Reply) -> Got:
+    body = reply.body
+    if reply.live is not None:
+        body = b"".join([piece async for piece in reply.live])
+    elif reply.events:
+        assert body == b"".join(data for _, data in reply.events)
+    return Got(reply.status, dict(reply.headers), body)
