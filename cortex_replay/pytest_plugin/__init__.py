@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cortex_replay.pytest_plugin.summary import Summary
     from cortex_replay.store import Store
 
+__all__ = ["LlmRecording"]
+
 _MODES = ("replay", "record", "once", "live")
 _SESSION: pytest.StashKey[LlmSession] = pytest.StashKey()
 _DESELECTED: pytest.StashKey[list[str]] = pytest.StashKey()
@@ -27,6 +29,14 @@ _WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _SUMMARY: pytest.StashKey[Summary] = pytest.StashKey()
 _OUTPUT = "cortex_replay"
 _RUN = "CORTEX_REPLAY_RUN"
+
+
+def __getattr__(name: str) -> object:
+    if name == "LlmRecording":
+        from cortex_replay.pytest_plugin.recording import LlmRecording  # noqa: PLC0415
+
+        return LlmRecording
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,6 +14,8 @@ from cortex_replay import (
     StreamChunk,
     WrapperAdapter,
 )
+from cortex_replay.pytest_plugin import LlmRecording
+from cortex_replay.redact import Redactor
 
 
 async def use(adapter: LlmAdapter) -> str:
@@ -52,3 +54,8 @@ class Named(WrapperAdapter):
 
 
 name: str = Named(Forwarding(Mine())).adapter_id
+
+
+def test_agent(llm_recording: LlmRecording) -> None:
+    text, _ = Redactor(["a-secret"]).text("It is a-secret.")
+    assert [request.model for request in llm_recording.requests] == [text]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cortex_replay import LlmAdapter
-from cortex_replay.pytest_plugin.recording import LlmRecording
+from cortex_replay.pytest_plugin import LlmRecording
 from examples.pytest_project import agent
 
 pytestmark = pytest.mark.llm_replay
