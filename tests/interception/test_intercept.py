@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,9 @@ import cortex_replay
 from cortex_replay import InvalidRequest, LlmAdapter, LlmRequest, LlmResponse, Store
 from cortex_replay.interception import LiveCallRefused, bypassing
 from tests.adapters.fake_provider import FakeProvider
-from tests.gateway.upstream import REAL_KEY, model_server
+from tests.gateway.upstream import REAL_KEY
 
 QUESTION: Any = [{"role": "user", "content": "Hello there."}]
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    """A model server, in the environment as SDKs look for it."""
-    with model_server() as serving:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", serving.url)
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{serving.url}/v1")
-        monkeypatch.setenv("OLLAMA_HOST", serving.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", REAL_KEY)
-        monkeypatch.setenv("OPENAI_API_KEY", REAL_KEY)
-        yield serving
 
 
 def gone(monkeypatch: pytest.MonkeyPatch) -> None:

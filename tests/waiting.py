@@ -1,0 +1,29 @@
+"""Waiting for something to happen, where no event tells of it. Tests sleep nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+__all__ = ["until", "wait_until"]
+
+_LONGEST_S = 30.0
+"""How long a test waits before it fails: far more than a loaded machine needs."""
+_LOOK_EVERY_S = 0.005
+
+
+def wait_until(condition: Callable[[], object], longest_s: float = _LONGEST_S) -> None:
+    """Return as soon as the condition holds; fail if it does not in a long time."""
+    end = time.monotonic() + longest_s
+    while not condition():
+        assert time.monotonic() < end, f"not so after {longest_s:g} seconds"
+        time.sleep(_LOOK_EVERY_S)
+
+
+async def until(condition: Callable[[], object], longest_s: float = _LONGEST_S) -> None:
+    """The same, for what happens in the running loop."""
+    end = time.monotonic() + longest_s
+    while not condition():
+        assert time.monotonic() < end, f"not so after {longest_s:g} seconds"
+        await asyncio.sleep(_LOOK_EVERY_S)
