@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-__all__ = ["until", "wait_until"]
+__all__ = ["let_others_run", "until", "wait_until"]
 
 _LONGEST_S = 30.0
 """How long a test waits before it fails: far more than a loaded machine needs."""
@@ -27,3 +27,9 @@ async def until(condition: Callable[[], object], longest_s: float = _LONGEST_S) 
     while not condition():
         assert time.monotonic() < end, f"not so after {longest_s:g} seconds"
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def let_others_run() -> None:
+    """Give every other task of the loop its turn, until each waits for something."""
+    for _ in range(100):
+        await asyncio.sleep(0)

@@ -7,7 +7,6 @@ import gzip
 import json
 import logging
 import pickle
-import time
 import traceback
 
 import pytest
@@ -86,17 +85,26 @@ def test_a_server_that_says_not_to_try_again_is_believed(dialect: Dialect, call:
 
 @dialects
 @calls
-def test_a_wait_beyond_the_deadline_is_not_waited(dialect: Dialect, call: Call) -> None:
+def test_a_wait_beyond_the_budget_is_not_waited(
+    dialect: Dialect, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller gets the error now, not a timeout later."""
     script = whole(dialect.error(429, "later"), 429, retry_after="3600")
-    started = time.monotonic()
+    pauses: list[float] = []
+    sleep = asyncio.sleep
 
-    outcome, _ = run(dialect, call, script, max_retries=2)
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    outcome, provider = run(dialect, call, script, max_retries=2)
 
     error = failed_with(outcome, Upstream)
     assert isinstance(error, Upstream)
     assert error.status == 429
-    assert time.monotonic() - started < 4
+    assert len(provider.received) == 1
+    assert max(pauses, default=0) < 0.1, "but for the server's own"
 
 
 @dialects
@@ -166,10 +174,9 @@ def test_the_deadline_counts_everything(dialect: Dialect, call: Call) -> None:
     assert isinstance(error, Timeout)
     assert error.timeout_ms == 200
 
-    started = time.monotonic()
-    outcome, _ = run(dialect, call, hang_up, request=ask(timeout_ms=700), max_retries=1000)
+    outcome, provider = run(dialect, call, hang_up, request=ask(timeout_ms=700), max_retries=1000)
     assert isinstance(outcome, Transport | Timeout)
-    assert time.monotonic() - started < 3
+    assert len(provider.received) < 100
 
 
 @dialects
@@ -183,11 +190,9 @@ def test_a_stall_in_the_middle_is_a_timeout(dialect: Dialect, call: Call) -> Non
             await exchange.piece(b" ")
             await asyncio.sleep(0.01)
 
-    started = time.monotonic()
     outcome, _ = run(dialect, call, trickle, request=ask(timeout_ms=300))
 
     failed_with(outcome, Timeout)
-    assert time.monotonic() - started < 3
 
 
 @dialects

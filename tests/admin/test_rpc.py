@@ -18,6 +18,7 @@ from cortex_replay.admin.rpc import MAX_BYTES, Method, Params, RpcDispatcher, un
 from cortex_replay.errors import Finding, InvalidRequest
 from tests.admin.conftest import GRANTED, Noting, call, dispatcher_of
 from tests.property.strategies import effort, json_values
+from tests.waiting import until
 
 
 async def subtract(params: Params, caller: Caller) -> Any:
@@ -386,9 +387,11 @@ def test_somebody_unknown() -> None:
 
 def test_whoever_leaves_ends_the_calls_of_a_batch() -> None:
     """Nobody pays for an answer that nobody waits for."""
+    begun: list[int] = []
     ended: list[int] = []
 
     async def slow(params: Params, caller: Caller) -> Any:
+        begun.append(1)
         try:
             await asyncio.sleep(60)
         finally:
@@ -397,7 +400,7 @@ def test_whoever_leaves_ends_the_calls_of_a_batch() -> None:
     async def scenario() -> None:
         data = json.dumps([{"jsonrpc": "2.0", "method": "slow", "id": i} for i in range(3)]).encode()
         task = asyncio.ensure_future(RpcDispatcher({"slow": slow}).handle(data, GRANTED))
-        await asyncio.sleep(0.01)
+        await until(lambda: len(begun) == 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

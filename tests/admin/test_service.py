@@ -23,6 +23,7 @@ from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES
 from tests.admin.conftest import GRANTED, SETTINGS, Noting, call, service_of
 from tests.property.strategies import effort, texts
+from tests.waiting import until
 
 
 def ask(service: LlmService, caller: Caller = GRANTED, **changes: Any) -> LlmCompleteOutput:
@@ -311,13 +312,14 @@ def test_an_answer_of_unknown_cost() -> None:
 
 def test_a_caller_who_leaves_gives_back_what_was_set_aside() -> None:
     """And pays for it, since the provider may."""
-    service = service_of(Noting(TokenUsage(1, 1), delay_s=0.05))
+    adapter = Noting(TokenUsage(1, 1), delay_s=0.05)
+    service = service_of(adapter)
     caller = Caller("ci", frozenset(["llm_complete"]), max_tokens=400)
 
     async def scenario() -> LlmCompleteOutput:
         given_ = LlmCompleteInput.from_dict(call(max_tokens=100))
         task = asyncio.ensure_future(service.complete(given_, caller))
-        await asyncio.sleep(0.01)
+        await until(lambda: adapter.asked)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

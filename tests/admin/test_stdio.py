@@ -19,6 +19,7 @@ from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.rpc import MAX_BYTES, Params, RpcDispatcher
 from cortex_replay.admin.stdio import FileReader, FileWriter, LineReader, LineWriter, serve_lines
 from tests.admin.conftest import GRANTED, Noting, call, dispatcher_of
+from tests.waiting import until
 
 Streams = Callable[[int, int], Awaitable[tuple[LineReader, LineWriter]]]
 
@@ -109,18 +110,20 @@ def test_text_with_line_ends_stays_on_its_line() -> None:
 def test_calls_are_under_way_together() -> None:
     """A quick one does not wait for a slow one before it, and the end waits for both."""
 
+    ended: list[object] = []
+
     async def wait(params: Params, caller: Caller) -> Any:
         assert isinstance(params, list)
-        await asyncio.sleep(float(params[0]))  # type: ignore[arg-type]
-        return None
+        await until(lambda: len(ended) == params[0])
+        ended.append(params)
 
     lines = [
-        json.dumps({"jsonrpc": "2.0", "method": "wait", "params": [seconds], "id": seconds}).encode()
-        for seconds in (0.3, 0, 0.1)
+        json.dumps({"jsonrpc": "2.0", "method": "wait", "params": [place], "id": place}).encode()
+        for place in (2, 0, 1)
     ]
     answers = spoken(RpcDispatcher({"wait": wait}), b"\n".join(lines))
 
-    assert [answer["id"] for answer in answers] == [0, 0.1, 0.3]
+    assert [answer["id"] for answer in answers] == [0, 1, 2]
 
 
 def test_many_calls() -> None:

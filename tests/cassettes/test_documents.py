@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +48,9 @@ def test_what_is_more_than_data_is_refused_at_once(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(text)
-    started = time.process_time()
     with pytest.raises(CassetteError, match=reason) as caught:
         read_document(file)
 
-    assert time.process_time() - started < 10
     assert len(str(caught.value)) < 200
     assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from cortex_replay.config.built_in import BUILT_IN
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 from tests.config.conftest import Project
+from tests.growth import grows_linearly
 
 ALL = KeyRules().with_normalisers([f"builtin:{name}" for name in BUILT_IN])
 ID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
@@ -96,21 +97,8 @@ def test_time_grows_with_the_text(name: str) -> None:
     pattern = re.compile(BUILT_IN[name])
     for unit in HOSTILE:
         small = unit * (20_000 // len(unit))
-        for _ in range(6):
-            twice = cpu(pattern, small + small)
-            if twice < 0.002 or twice < 2.6 * cpu(pattern, small):
-                break
-        else:
-            pytest.fail(f"{name} on {unit!r}")
-
-
-def cpu(pattern: re.Pattern[str], text: str) -> float:
-    spent = []
-    for _ in range(3):
-        start = time.process_time()
-        pattern.sub("", text)
-        spent.append(time.process_time() - start)
-    return min(spent)
+        once, twice = partial(pattern.sub, "", small), partial(pattern.sub, "", small + small)
+        assert grows_linearly(once, twice), unit
 
 
 @pytest.mark.parametrize("unit", HOSTILE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -110,14 +109,12 @@ def test_an_empty_file_ends_the_search(project: Project) -> None:
     ],
 )
 def test_a_file_that_is_no_configuration(project: Project, content: bytes, reason: str) -> None:
-    """Is refused, at once, with its name."""
+    """Is refused with its name, before anybody parses it."""
     (project.root / "cortex-replay.toml").write_bytes(content)
-    start = time.monotonic()
     error = refused(project.root)
 
     assert error.field.startswith("cortex-replay.toml")
     assert reason in error.reason
-    assert time.monotonic() - start < 5
 
 
 def test_a_broken_pyproject_counts_only_if_it_is_about_us(project: Project) -> None:

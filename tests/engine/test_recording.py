@@ -27,6 +27,7 @@ from cortex_replay import (
 from cortex_replay.testing import Rule, ScriptedAdapter
 from tests.builder import ask
 from tests.engine.counting import DIE, Counting, read, run, texts
+from tests.waiting import until
 
 
 def test_an_answer_is_recorded_and_replayed(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_call_that_does_not_end_well_records_nothing(how: str, tmp_path: Path)
                         await call
                 return
             task = asyncio.create_task(read(recorder) if how == "is cancelled" else recorder.complete(DIE))
-            await asyncio.sleep(0.05)
+            await until(lambda: inner.calls)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

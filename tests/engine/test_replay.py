@@ -23,6 +23,7 @@ from cortex_replay import (
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.types import ToolCall
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.waiting import let_others_run
 
 DIE = ask("Roll a die.")
 
@@ -101,7 +102,7 @@ def test_equal_calls_wait_for_one_another(adapter: ReplayAdapter) -> None:
         stream = adapter.stream(DIE)
         await anext(stream)
         third = asyncio.create_task(adapter.complete(DIE))
-        await asyncio.sleep(0.01)
+        await let_others_run()
         assert not third.done()
         assert (await adapter.complete(ask("What is one?"))).text == "One."  # other keys do not wait
         assert await texts(stream) == ["w", "o", ""]
@@ -117,7 +118,7 @@ def test_a_cancelled_waiter_does_not_block_the_next(adapter: ReplayAdapter) -> N
         stream = adapter.stream(DIE)
         await anext(stream)
         waiting = [asyncio.create_task(adapter.complete(DIE)) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await let_others_run()
         waiting[0].cancel()
         await stream.aclose()  # type: ignore[attr-defined]
         waiting[1].cancel()  # its turn has come, but it did not run yet
@@ -319,7 +320,7 @@ def test_a_waiter_that_is_lost_with_its_loop_does_not_keep_the_turn(adapter: Rep
         def doomed() -> None:
             loop = asyncio.new_event_loop()
             task = loop.create_task(adapter.complete(DIE))
-            loop.run_until_complete(asyncio.sleep(0.01))
+            loop.run_until_complete(let_others_run())
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             loop.close()
             lost.append(task)

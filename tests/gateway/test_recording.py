@@ -32,6 +32,7 @@ from tests.adapters.fake_provider import (
 )
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
+from tests.waiting import wait_until
 
 CLAUDE, CHAT, _, OLLAMA = DIALECTS
 ASKED = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}
@@ -140,8 +141,7 @@ def test_the_first_event_is_there_before_the_last_is_sent(opened: Opened) -> Non
     async def slow(exchange: Exchange) -> None:
         await exchange.start_stream()
         await exchange.piece(EVENTS[0] + EVENTS[1])
-        while not may_go_on.is_set():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(may_go_on.wait)
         for event in EVENTS[2:]:
             await exchange.piece(event)
         await exchange.end_stream()
@@ -174,10 +174,7 @@ def test_a_client_that_leaves_ends_the_call_upstream(opened: Opened, tmp_path: P
     ):
         with httpx.stream("POST", gateway.url("anthropic") + "/v1/messages", json=STREAMED) as answer:
             next(answer.iter_raw())
-        deadline = time.monotonic() + 10
-        while provider.closed_early == 0 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert provider.closed_early == 1
+        wait_until(lambda: provider.closed_early == 1)
         assert b"fine" in post(gateway, STREAMED).content
     assert len(stored(tmp_path)) == 1
 
@@ -190,10 +187,7 @@ def test_a_client_that_leaves_before_the_answer_begins_ends_the_call_too(opened:
     with serving_in_thread(silent) as provider, opened("once", provider.url) as gateway:
         with pytest.raises(httpx.TimeoutException):
             httpx.post(gateway.url("anthropic") + "/v1/messages", json=ASKED, timeout=0.3)
-        deadline = time.monotonic() + 10
-        while provider.closed_early == 0 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert provider.closed_early == 1
+        wait_until(lambda: provider.closed_early == 1)
 
 
 def test_compressed_answers_are_stored_readable(opened: Opened, tmp_path: Path) -> None:

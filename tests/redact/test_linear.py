@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
 from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern
 from cortex_replay.redact.redactor import Redactor
+from tests.growth import costs_at_most, grows_linearly
 
 SIZE = 8_000
 KNOWN = "s3cr3t\\Value%of the+Process"
@@ -38,24 +38,9 @@ HOSTILE = [
 ]
 
 
-def cpu(run: Callable[[str], object], text: str) -> float:
-    """The least of three, so that somebody else's work does not count."""
-    spent = []
-    for _ in range(3):
-        start = time.process_time()
-        run(text)
-        spent.append(time.process_time() - start)
-    return min(spent)
-
-
-def grows_linearly(run: Callable[[str], object], unit: str) -> bool:
-    """Whether twice the text costs less than two and a half times as much, or next to nothing."""
+def is_linear(run: Callable[[str], object], unit: str) -> bool:
     small = unit * (SIZE // len(unit))
-    for _ in range(6):
-        large_cost = cpu(run, small + small)
-        if large_cost < 0.002 or large_cost < 2.5 * cpu(run, small):
-            return True
-    return False
+    return grows_linearly(lambda: run(small), lambda: run(small + small))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -69,7 +54,7 @@ def test_no_rule_takes_more_than_linear_time(shape: str) -> None:
     slow = [
         (rule.name, rule.anchor)
         for rule in (*PATTERNS.patterns, *SHORT_PATTERNS)
-        if not grows_linearly(run(rule), unit_of(rule.anchor))
+        if not is_linear(run(rule), unit_of(rule.anchor))
     ]
     assert slow == []
 
@@ -77,13 +62,13 @@ def test_no_rule_takes_more_than_linear_time(shape: str) -> None:
 @pytest.mark.parametrize("unit", HOSTILE, ids=lambda unit: repr(unit[:24]))
 def test_redaction_takes_linear_time(unit: str) -> None:
     """Everything together: views, known values, patterns, the places of what is left."""
-    assert grows_linearly(REDACTOR.text, unit)
-    assert grows_linearly(lambda text: REDACTOR.left_in({"a": text}), unit)
+    assert is_linear(REDACTOR.text, unit)
+    assert is_linear(lambda text: REDACTOR.left_in({"a": text}), unit)
 
 
 def test_the_check_notices_a_slow_expression() -> None:
     """A search that reads everything again from each place is told from one that does not."""
-    assert not grows_linearly(lambda text: [text[i:].count("b") for i in range(0, len(text), 8)], "a")
+    assert not is_linear(lambda text: [text[i:].count("b") for i in range(0, len(text), 8)], "a")
 
 
 def test_many_pieces_cost_what_the_text_costs() -> None:
@@ -92,8 +77,8 @@ def test_many_pieces_cost_what_the_text_costs() -> None:
     pieces = [text[i : i + 20] for i in range(0, len(text), 20)]
     assert len(pieces) > 1000
 
-    for _ in range(10):
-        whole = cpu(lambda _: [REDACTOR.text(text) for _ in range(20)], "")
-        if cpu(lambda _: [REDACTOR.pieces(pieces) for _ in range(20)], "") < 2 * whole:
-            return
-    raise AssertionError("pieces cost more than twice the text")
+    assert costs_at_most(
+        2,
+        lambda: [REDACTOR.pieces(pieces) for _ in range(20)],
+        lambda: [REDACTOR.text(text) for _ in range(20)],
+    )

