@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import socket
 import sys
 import threading
@@ -432,11 +433,11 @@ def test_calls_that_want_no_answer_give_way(
     body = json.dumps(ASKED | {"stream": True}).encode()
     with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
         lines = f"x-cortex-replay-fault: {fault}", f"content-length: {len(body)}"
-        for _ in range(8):
+        for n in range(8):
             connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
             stack.enter_context(connection)
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", *lines) + body)
-            time.sleep(0.05)
+            wait_until(lambda n=n: gateway._app._faults.struck.total() > n)  # type: ignore[misc]
         for _ in range(3):
             assert httpx.get(f"{gateway.url()}/v1/models").status_code == 424
 
@@ -460,7 +461,7 @@ def test_a_client_that_does_not_read_gives_way(
             lines = [f"host: 127.0.0.1:{gateway.port}"]
             lines += ["x-cortex-replay-fault: chunks:event@always"] if is_in_pieces else []
             connection.sendall("\r\n".join(["GET /openai/v1/large HTTP/1.1", *lines, "", ""]).encode())
-            time.sleep(0.2)
+            assert select.select([connection], [], [], 30)[0], "its answer has begun"
         for _ in range(3):
             assert httpx.get(f"{gateway.url()}/v1/models").status_code == 424
         assert len(gateway._server.server_state.connections) <= 4
