@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ from cortex_replay.wire import WIRES
 from tests.builder import ask as request_for
 from tests.gateway.upstream import REAL_KEY
 
-__all__ = ["PATHS", "Got", "answer", "ask", "body_of", "call_of", "engine_over", "request_for"]
+__all__ = ["PATHS", "Got", "answer", "ask", "body_of", "open_call", "request_for", "run_over"]
 
 PATHS: Final = {protocol: path for path, protocol in PROTOCOLS.items()}
 """Where each wire's requests go."""
@@ -40,15 +40,15 @@ class Got(NamedTuple):
 
 
 @contextmanager
-def engine_over(
+def run_over(
     root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any
 ) -> Iterator[Engine]:
-    """An engine over a store; what it recorded is committed at the end. Tests make engines nowhere else."""
+    """What answers in one run over a store; at the end it commits what it recorded. Made only here."""
     urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
     keys = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
     environment = {**keys, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
     store = Store.open_or_create(root, verify="on-read")
-    engine = Engine(
+    run = Engine(
         store,
         mode,
         Upstreams(Settings(), environment),
@@ -57,18 +57,18 @@ def engine_over(
         **options,
     )
     with asyncio.Runner() as runner:
-        _RUNNERS[engine] = runner
+        _RUNNERS[run] = runner
         try:
-            yield engine
+            yield run
         finally:
-            runner.run(engine.aclose())
-            del _RUNNERS[engine]
+            runner.run(run.aclose())
+            del _RUNNERS[run]
     if mode in ("once", "record"):
         store.commit()
 
 
 def ask(
-    engine: Engine,
+    run: Engine,
     method: str,
     path: str,
     body: object = b"",
@@ -78,52 +78,45 @@ def ask(
     is_quick: bool = True,
 ) -> Got:
     """Make one call and read its answer to the end. A body that is not bytes is sent as JSON."""
-    return _RUNNERS[engine].run(answer(engine, method, path, body, headers, scope, is_quick=is_quick))
+    return _RUNNERS[run].run(answer(run, method, path, body, headers, scope, is_quick=is_quick))
 
 
-async def answer(
-    engine: Engine,
+async def answer(run: Engine, *call: Any, is_quick: bool = True, **options: Any) -> Got:
+    """The same for several calls at once. One that is not quick never takes the short way of a replay."""
+    async with open_call(run, *call, is_quick=is_quick, **options) as reply:
+        body = reply.body
+        if reply.live is not None:
+            body = b"".join([piece async for piece in reply.live])
+        elif reply.events:
+            assert body == b"".join(data for _, data in reply.events)
+        return Got(reply.status, dict(reply.headers), body)
+
+
+@asynccontextmanager
+async def open_call(
+    run: Engine,
     method: str,
     path: str,
     body: object = b"",
     headers: Iterable[tuple[str, str]] = (),
     scope: str = "",
     *,
-    is_quick: bool = True,
-) -> Got:
-    """The same for several calls at once. One that is not quick never takes the short way of a replay."""
-    call = call_of(engine, method, path, body, headers, scope)
-    reply = engine.at_once(call) if is_quick else None
-    if reply is not None:
-        return await _read(reply)
-    async with engine.answering(call) as reply:
-        return await _read(reply)
-
-
-def call_of(
-    engine: Engine,
-    method: str,
-    path: str,
-    body: object = b"",
-    headers: Iterable[tuple[str, str]] = (),
-    scope: str = "",
-) -> Call:
+    is_quick: bool = False,
+) -> AsyncIterator[Reply]:
+    """A call whose answer is under way."""
     given = list(headers)
     path, _, query = path.partition("?")
-    route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
+    route = run.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
     assert route is not None, path
-    return Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body), scope)
+    call = Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body), scope)
+    quick = run.at_once(call) if is_quick else None
+    if quick is not None:
+        yield quick
+        return
+    async with run.answering(call) as reply:
+        yield reply
 
 
 def body_of(protocol: str, request: LlmRequest, *, stream: bool = False) -> dict[str, Any]:
     """The body by which a client of one wire asks this."""
     return WIRES[protocol].lower(request, stream=stream)
-
-
-async def _read(reply: Reply) -> Got:
-    body = reply.body
-    if reply.live is not None:
-        body = b"".join([piece async for piece in reply.live])
-    elif reply.events:
-        assert body == b"".join(data for _, data in reply.events)
-    return Got(reply.status, dict(reply.headers), body)

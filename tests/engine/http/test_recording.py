@@ -14,7 +14,7 @@ from cortex_replay import Store, Transport
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, Script, serving_in_thread, stream, whole
-from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, call_of, engine_over, request_for
+from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, open_call, request_for, run_over
 from tests.gateway.upstream import REAL_KEY, model_server
 
 CLAUDE = DIALECTS[0]
@@ -44,14 +44,14 @@ def test_once_asks_and_a_replay_gives_the_same_bytes(
     provider: FakeProvider, tmp_path: Path, protocol: str, stream_it: bool
 ) -> None:
     asked = body_of(protocol, HELLO, stream=stream_it)
-    with engine_over(tmp_path, "once", provider.url) as engine:
-        live, again = (ask(engine, "POST", PATHS[protocol], asked) for _ in range(2))
-        assert (engine.ledger.live, engine.ledger.recorded, engine.ledger.refused) == (2, 2, [])
-    with engine_over(tmp_path, "once", provider.url) as engine:
-        known = [ask(engine, "POST", PATHS[protocol], asked) for _ in range(2)]
-        assert (engine.ledger.live, engine.ledger.hits) == (0, 2)
-    with engine_over(tmp_path) as engine:
-        replayed = [ask(engine, "POST", PATHS[protocol], asked) for _ in range(2)]
+    with run_over(tmp_path, "once", provider.url) as run:
+        live, again = (ask(run, "POST", PATHS[protocol], asked) for _ in range(2))
+        assert (run.ledger.live, run.ledger.recorded, run.ledger.refused) == (2, 2, [])
+    with run_over(tmp_path, "once", provider.url) as run:
+        known = [ask(run, "POST", PATHS[protocol], asked) for _ in range(2)]
+        assert (run.ledger.live, run.ledger.hits) == (0, 2)
+    with run_over(tmp_path) as run:
+        replayed = [ask(run, "POST", PATHS[protocol], asked) for _ in range(2)]
 
     assert b"Say" in live.body
     assert [got.body for got in known] == [got.body for got in replayed] == [live.body, again.body]
@@ -63,9 +63,9 @@ def test_once_asks_and_a_replay_gives_the_same_bytes(
 def test_live_asks_every_time_and_records_nothing(
     provider: FakeProvider, tmp_path: Path, stream_it: bool
 ) -> None:
-    with engine_over(tmp_path, "live", provider.url) as engine:
-        got = [ask(engine, "POST", MESSAGES, STREAMED if stream_it else ASKED) for _ in range(2)]
-        assert (engine.ledger.live, engine.ledger.recorded) == (2, 0)
+    with run_over(tmp_path, "live", provider.url) as run:
+        got = [ask(run, "POST", MESSAGES, STREAMED if stream_it else ASKED) for _ in range(2)]
+        assert (run.ledger.live, run.ledger.recorded) == (2, 0)
 
     assert [one.status for one in got] == [200, 200]
     assert len(provider.received) == 2
@@ -75,9 +75,9 @@ def test_live_asks_every_time_and_records_nothing(
 def test_record_overwrites_as_much_as_is_asked(tmp_path: Path) -> None:
     with serving_in_thread(*counted("old", "older", "new")) as provider:
         for calls in (2, 1):
-            with engine_over(tmp_path, "record", provider.url) as engine:
+            with run_over(tmp_path, "record", provider.url) as run:
                 for _ in range(calls):
-                    ask(engine, "POST", MESSAGES, ASKED)
+                    ask(run, "POST", MESSAGES, ASKED)
     store = Store.open(tmp_path)
 
     assert [one.text for one in store.get(*store.key(HELLO)).answers] == ["new", "older"]
@@ -85,16 +85,16 @@ def test_record_overwrites_as_much_as_is_asked(tmp_path: Path) -> None:
 
 def test_scopes_share_what_is_asked_once(tmp_path: Path) -> None:
     async def at_once() -> list[Got]:
-        calls = (answer(engine, "POST", MESSAGES, ASKED, scope=scope) for scope in "abc")
+        calls = (answer(run, "POST", MESSAGES, ASKED, scope=scope) for scope in "abc")
         return await asyncio.gather(*calls)
 
     with (
         serving_in_thread(*counted("one", "two")) as provider,
-        engine_over(tmp_path, "once", provider.url) as engine,
+        run_over(tmp_path, "once", provider.url) as run,
     ):
         got = asyncio.run(at_once())
         assert len(provider.received) == 1
-        assert b"two" in ask(engine, "POST", MESSAGES, ASKED, scope="b").body
+        assert b"two" in ask(run, "POST", MESSAGES, ASKED, scope="b").body
 
     assert len({one.body for one in got}) == 1
 
@@ -103,8 +103,8 @@ def test_the_key_goes_to_its_provider_and_the_client_s_nowhere(
     provider: FakeProvider, tmp_path: Path
 ) -> None:
     brought = [("x-api-key", "mine"), ("cookie", "c=1"), ("anthropic-version", "2023-06-01")]
-    with engine_over(tmp_path, "live", provider.url) as engine:
-        assert ask(engine, "POST", MESSAGES, ASKED, brought).status == 200
+    with run_over(tmp_path, "live", provider.url) as run:
+        assert ask(run, "POST", MESSAGES, ASKED, brought).status == 200
     (received,) = provider.received
 
     assert received.headers["x-api-key"] == REAL_KEY
@@ -119,11 +119,11 @@ def test_a_redirect_is_not_followed_passed_on_or_recorded(tmp_path: Path, path: 
     with (
         serving_in_thread(whole(CLAUDE.answer())) as elsewhere,
         serving_in_thread(whole(b"", status, location=elsewhere.url)) as provider,
-        engine_over(tmp_path, "once", provider.url) as engine,
+        run_over(tmp_path, "once", provider.url) as run,
     ):
-        got = ask(engine, "POST", path, ASKED)
+        got = ask(run, "POST", path, ASKED)
         assert elsewhere.received == []
-        assert engine.ledger.recorded == 0
+        assert run.ledger.recorded == 0
 
     assert "location" not in got.headers
     assert elsewhere.url.encode() not in got.body
@@ -134,26 +134,26 @@ def test_an_error_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
     body = CLAUDE.error(429, "slow down")
     with (
         serving_in_thread(whole(body, 429, retry_after="7"), *counted("fine")) as provider,
-        engine_over(tmp_path, "once", provider.url) as engine,
+        run_over(tmp_path, "once", provider.url) as run,
     ):
-        failed, fine = (ask(engine, "POST", MESSAGES, ASKED) for _ in range(2))
-        assert (engine.ledger.failed, engine.ledger.recorded) == (1, 1)
+        failed, fine = (ask(run, "POST", MESSAGES, ASKED) for _ in range(2))
+        assert (run.ledger.failed, run.ledger.recorded) == (1, 1)
 
     assert (failed.status, failed.body, failed.headers["retry-after"]) == (429, body, "7")
     assert b"fine" in fine.body
-    with engine_over(tmp_path) as engine:
-        assert ask(engine, "POST", MESSAGES, ASKED).body == fine.body
+    with run_over(tmp_path) as run:
+        assert ask(run, "POST", MESSAGES, ASKED).body == fine.body
 
 
 def test_a_failure_is_recorded_in_its_turn_when_asked(tmp_path: Path) -> None:
     body = CLAUDE.error(529, "busy")
     with (
         serving_in_thread(whole(body, 529), *counted("fine")) as provider,
-        engine_over(tmp_path, "once", provider.url, record_failures=True) as engine,
+        run_over(tmp_path, "once", provider.url, record_failures=True) as run,
     ):
-        live = [ask(engine, "POST", MESSAGES, ASKED) for _ in range(2)]
-    with engine_over(tmp_path) as engine:
-        replayed = [ask(engine, "POST", MESSAGES, ASKED) for _ in range(2)]
+        live = [ask(run, "POST", MESSAGES, ASKED) for _ in range(2)]
+    with run_over(tmp_path) as run:
+        replayed = [ask(run, "POST", MESSAGES, ASKED) for _ in range(2)]
 
     assert [(got.status, got.body) for got in replayed] == [(got.status, got.body) for got in live]
     assert [got.status for got in live] == [529, 200]
@@ -163,20 +163,20 @@ def test_a_stream_without_its_end_is_not_recorded(tmp_path: Path) -> None:
     cut = stream(CLAUDE.events("Hel", "lo")[:-1], ends=False)
     with (
         serving_in_thread(cut, stream(CLAUDE.events("fine"))) as provider,
-        engine_over(tmp_path, "once", provider.url) as engine,
+        run_over(tmp_path, "once", provider.url) as run,
     ):
         with pytest.raises(Transport):
-            ask(engine, "POST", MESSAGES, STREAMED)
-        assert engine.ledger.recorded == 0
-        assert b"fine" in ask(engine, "POST", MESSAGES, STREAMED).body
+            ask(run, "POST", MESSAGES, STREAMED)
+        assert run.ledger.recorded == 0
+        assert b"fine" in ask(run, "POST", MESSAGES, STREAMED).body
     store = Store.open(tmp_path)
 
     assert [one.text for one in store.get(*store.key(HELLO)).answers] == ["fine"]
 
 
 def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None:
-    with engine_over(tmp_path, "once", "http://127.0.0.1:1") as engine:
-        got = ask(engine, "POST", MESSAGES, ASKED)
+    with run_over(tmp_path, "once", "http://127.0.0.1:1") as run:
+        got = ask(run, "POST", MESSAGES, ASKED)
 
     assert got.status == 502
     assert "x-should-retry" not in got.headers
@@ -185,11 +185,11 @@ def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None
 
 def test_an_opaque_exchange_is_asked_once(provider: FakeProvider, tmp_path: Path) -> None:
     asked = {"model": "m", "input": "x"}
-    with engine_over(tmp_path, "once", provider.url) as engine:
-        live = [ask(engine, "POST", EMBEDDINGS, asked) for _ in range(2)]
+    with run_over(tmp_path, "once", provider.url) as run:
+        live = [ask(run, "POST", EMBEDDINGS, asked) for _ in range(2)]
         assert len(provider.received) == 1
-    with engine_over(tmp_path) as engine:
-        replayed = ask(engine, "POST", EMBEDDINGS, asked)
+    with run_over(tmp_path) as run:
+        replayed = ask(run, "POST", EMBEDDINGS, asked)
 
     assert {got.body for got in (*live, replayed)} == {live[0].body}
     assert live[0].json["data"][0]["embedding"] == [0.5, 0.25]
@@ -213,10 +213,10 @@ def test_a_secret_that_cannot_be_cut_out_of_a_request_is_not_recorded(
     provider: FakeProvider, tmp_path: Path, path: str, body: dict[str, Any]
 ) -> None:
     """The client has its answer, the ledger the reason, and the store nothing (ADR 8)."""
-    with engine_over(tmp_path, "once", provider.url) as engine:
-        assert ask(engine, "POST", path, body).status == 200
-        (reason,) = engine.ledger.refused
-        assert engine.ledger.recorded == 0
+    with run_over(tmp_path, "once", provider.url) as run:
+        assert ask(run, "POST", path, body).status == 200
+        (reason,) = run.ledger.refused
+        assert run.ledger.recorded == 0
 
     assert REAL_KEY not in reason
     assert not list(tmp_path.rglob("fixtures/**/*.json"))
@@ -224,11 +224,11 @@ def test_a_secret_that_cannot_be_cut_out_of_a_request_is_not_recorded(
 
 def test_a_secret_in_a_message_is_cut_out_and_the_key_stays(provider: FakeProvider, tmp_path: Path) -> None:
     asked = body_of("anthropic-messages", request_for(f"It is {REAL_KEY}."))
-    with engine_over(tmp_path, "once", provider.url) as engine:
-        assert REAL_KEY.encode() in ask(engine, "POST", MESSAGES, asked).body
-        assert engine.ledger.recorded == 1
-    with engine_over(tmp_path) as engine:
-        assert b"[REDACTED:known-value]" in ask(engine, "POST", MESSAGES, asked).body
+    with run_over(tmp_path, "once", provider.url) as run:
+        assert REAL_KEY.encode() in ask(run, "POST", MESSAGES, asked).body
+        assert run.ledger.recorded == 1
+    with run_over(tmp_path) as run:
+        assert b"[REDACTED:known-value]" in ask(run, "POST", MESSAGES, asked).body
 
     assert all(REAL_KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
@@ -238,8 +238,8 @@ def test_labelled_text_is_refused_before_it_leaves(provider: FakeProvider, tmp_p
         (MESSAGES, body_of("anthropic-messages", request_for("[SENSITIVITY:high] the plan"))),
         (EMBEDDINGS, {"model": "m", "input": "[SENSITIVITY:high] the plan"}),
     ):
-        with engine_over(tmp_path, "once", provider.url) as engine:
-            got = ask(engine, "POST", path, body)
+        with run_over(tmp_path, "once", provider.url) as run:
+            got = ask(run, "POST", path, body)
             assert (got.status, got.headers["x-should-retry"]) == (400, "false")
     assert provider.received == []
 
@@ -258,11 +258,11 @@ def test_the_first_bytes_are_there_before_the_last_are_sent(tmp_path: Path) -> N
         await exchange.end_stream()
 
     async def read() -> bytes:
-        async with engine.answering(call_of(engine, "POST", MESSAGES, STREAMED)) as reply:
+        async with open_call(run, "POST", MESSAGES, STREAMED) as reply:
             assert reply.live is not None
             got = await anext(reply.live)
             may_end.set()
             return got + b"".join([piece async for piece in reply.live])
 
-    with serving_in_thread(slow) as provider, engine_over(tmp_path, "once", provider.url) as engine:
+    with serving_in_thread(slow) as provider, run_over(tmp_path, "once", provider.url) as run:
         assert asyncio.run(read()) == b"".join([first, *rest])

@@ -25,7 +25,7 @@ from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.wire import WIRES
 from tests.builder import StoreBuilder, fixture_of
-from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, call_of, engine_over, request_for
+from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, open_call, request_for, run_over
 
 HELLO = request_for("Say hello.")
 DIE = request_for("Roll a die.")
@@ -73,16 +73,16 @@ def test_an_answer_comes_over_every_wire(
     made: StoreBuilder, protocol: str, stream: bool, recorded: Answer, is_quick: bool
 ) -> None:
     root = store_of(made, HELLO, recorded)
-    with engine_over(root) as engine:
+    with run_over(root) as run:
         asked = body_of(protocol, HELLO, stream=stream)
-        got = ask(engine, "POST", PATHS[protocol], asked, is_quick=is_quick)
+        got = ask(run, "POST", PATHS[protocol], asked, is_quick=is_quick)
 
         response = read(protocol, got, stream=stream)
         assert (response.text, response.model, response.finish_reason) == ("Hello.", "real", "stop")
         assert response.usage == TokenUsage(3, 4)
         media_type = WIRES[protocol].stream_media_type if stream else "application/json"
         assert got.headers["content-type"].partition(";")[0] == media_type
-        assert (engine.ledger.hits, engine.ledger.misses, engine.ledger.live) == (1, [], 0)
+        assert (run.ledger.hits, run.ledger.misses, run.ledger.live) == (1, [], 0)
 
 
 @wires
@@ -90,11 +90,11 @@ def test_an_answer_comes_over_every_wire(
 def test_the_short_way_gives_the_same_bytes(made: StoreBuilder, protocol: str, stream: bool) -> None:
     root = store_of(made, HELLO, STREAMED)
     asked = body_of(protocol, HELLO, stream=stream)
-    with engine_over(root) as engine:
-        quick, other = (ask(engine, "POST", PATHS[protocol], asked, is_quick=way) for way in (True, False))
+    with run_over(root) as run:
+        quick, other = (ask(run, "POST", PATHS[protocol], asked, is_quick=way) for way in (True, False))
 
         assert quick == other
-        assert engine.ledger.hits == 2
+        assert run.ledger.hits == 2
 
 
 @wires
@@ -119,8 +119,8 @@ def test_a_recorded_wire_comes_again_byte_for_byte(made: StoreBuilder, protocol:
         wire["body"] = expected.decode()
     root = store_of(made, HELLO, dataclasses.replace(ANSWER, wire=wire))
     asked = body_of(protocol, HELLO, stream=stream)
-    with engine_over(root) as engine:
-        got = ask(engine, "POST", PATHS[protocol], asked)
+    with run_over(root) as run:
+        got = ask(run, "POST", PATHS[protocol], asked)
 
     assert got == (200, {"content-type": "x/y", "request-id": "req_1"}, expected)
 
@@ -128,9 +128,9 @@ def test_a_recorded_wire_comes_again_byte_for_byte(made: StoreBuilder, protocol:
 def test_usage_in_a_stream_is_for_clients_that_ask_for_it(made: StoreBuilder) -> None:
     root = store_of(made, HELLO, ANSWER)
     asked = body_of("openai-chat", HELLO, stream=True)
-    with engine_over(root) as engine:
-        told = ask(engine, "POST", PATHS["openai-chat"], asked)
-        untold = ask(engine, "POST", PATHS["openai-chat"], asked | {"stream_options": {}})
+    with run_over(root) as run:
+        told = ask(run, "POST", PATHS["openai-chat"], asked)
+        untold = ask(run, "POST", PATHS["openai-chat"], asked | {"stream_options": {}})
 
     assert b'"prompt_tokens":3' in told.body
     assert b'"prompt_tokens"' not in untold.body
@@ -144,9 +144,9 @@ def test_a_tool_call_comes_over_every_wire_that_has_them(made: StoreBuilder, pro
     tools = [{"name": "look", "description": "d", "input_schema": {"type": "object"}}]
     request = request_for("Where?", tools=tools)
     root = store_of(made, request, Answer("", finish_reason="tool_calls", tool_calls=(CALL,)))
-    with engine_over(root) as engine:
+    with run_over(root) as run:
         for stream in (False, True):
-            got = ask(engine, "POST", PATHS[protocol], body_of(protocol, request, stream=stream))
+            got = ask(run, "POST", PATHS[protocol], body_of(protocol, request, stream=stream))
             (call,) = read(protocol, got, stream=stream).tool_calls
             assert (call.name, call.arguments) == ("look", {"city": "Paris"})
 
@@ -156,25 +156,25 @@ def test_several_answers_come_in_turn_and_then_no_more(made: StoreBuilder, proto
     """Whichever wire asks, and whichever way: they are counted together."""
     root = store_of(made, DIE, Answer("one"), Answer("two"), Answer("three"))
     asked = body_of(protocol, DIE)
-    with engine_over(root) as engine:
-        assert text_of(protocol, ask(engine, "POST", PATHS[protocol], asked)) == "one"
-        streamed = ask(engine, "POST", PATHS[protocol], body_of(protocol, DIE, stream=True))
+    with run_over(root) as run:
+        assert text_of(protocol, ask(run, "POST", PATHS[protocol], asked)) == "one"
+        streamed = ask(run, "POST", PATHS[protocol], body_of(protocol, DIE, stream=True))
         assert read(protocol, streamed, stream=True).text == "two"
         other = "openai-chat"
-        assert text_of(other, ask(engine, "POST", PATHS[other], body_of(other, DIE))) == "three"
+        assert text_of(other, ask(run, "POST", PATHS[other], body_of(other, DIE))) == "three"
         for _ in range(2):
-            exhausted = ask(engine, "POST", PATHS[protocol], asked)
+            exhausted = ask(run, "POST", PATHS[protocol], asked)
             assert exhausted.status == 424
             assert exhausted.headers["x-should-retry"] == "false"
             assert DIE.prompt_hash()[:16].encode() in exhausted.body
-        assert (engine.ledger.hits, len(engine.ledger.misses)) == (3, 2)
+        assert (run.ledger.hits, len(run.ledger.misses)) == (3, 2)
 
 
 def test_scopes_count_apart(made: StoreBuilder) -> None:
     root = store_of(made, DIE, Answer("one"), Answer("two"))
     path, asked = PATHS["anthropic-messages"], body_of("anthropic-messages", DIE)
-    with engine_over(root) as engine:
-        got = [ask(engine, "POST", path, asked, scope=scope) for scope in ("a", "b", "a", "b", "", "a")]
+    with run_over(root) as run:
+        got = [ask(run, "POST", path, asked, scope=scope) for scope in ("a", "b", "a", "b", "", "a")]
 
     assert [text_of("anthropic-messages", one) for one in got[:5]] == ["one", "one", "two", "two", "one"]
     assert got[5].status == 424
@@ -185,9 +185,9 @@ def test_calls_at_the_same_time_get_different_answers(made: StoreBuilder) -> Non
     path, asked = PATHS["openai-chat"], body_of("openai-chat", DIE)
 
     async def all_at_once() -> list[Got]:
-        return await asyncio.gather(*(answer(engine, "POST", path, asked) for _ in range(8)))
+        return await asyncio.gather(*(answer(run, "POST", path, asked) for _ in range(8)))
 
-    with engine_over(root) as engine:
+    with run_over(root) as run:
         texts = [text_of("openai-chat", got) for got in asyncio.run(all_at_once())]
 
     assert sorted(texts) == [str(n) for n in range(8)]
@@ -199,13 +199,13 @@ def test_a_call_that_is_not_read_to_the_end_has_not_had_its_turn(made: StoreBuil
     path, asked = PATHS["openai-chat"], body_of("openai-chat", DIE)
 
     async def leave() -> None:
-        async with engine.answering(call_of(engine, "POST", path, asked)):
+        async with open_call(run, "POST", path, asked):
             raise ConnectionResetError
 
-    with engine_over(root) as engine:
+    with run_over(root) as run:
         with pytest.raises(ConnectionResetError):
             asyncio.run(leave())
-        assert text_of("openai-chat", ask(engine, "POST", path, asked)) == "one"
+        assert text_of("openai-chat", ask(run, "POST", path, asked)) == "one"
 
 
 @wires
@@ -225,8 +225,8 @@ def test_a_failure_is_given_in_its_turn(made: StoreBuilder, protocol: str, is_fi
     made.add_exchange(failure, "failure.json", model=key.model, prompt_hash=key.prompt_hash, n=str(n))
     answers = [Answer("fine")] if is_first else [Answer("fine"), Answer("third")]
     root = store_of(made, DIE, *answers)
-    with engine_over(root) as engine:
-        got = [ask(engine, "POST", PATHS[protocol], body_of(protocol, DIE)) for _ in range(3)]
+    with run_over(root) as run:
+        got = [ask(run, "POST", PATHS[protocol], body_of(protocol, DIE)) for _ in range(3)]
     failed = got.pop(n - 1)
 
     assert [text_of(protocol, one) for one in got] == ["fine", "fine" if is_first else "third"]
@@ -251,14 +251,14 @@ def test_an_opaque_exchange_comes_again_byte_for_byte(made: StoreBuilder) -> Non
     exchange = opaque_exchange(request, wire)  # type: ignore[arg-type]
     assert exchange.key is not None
     made.add_exchange(render_exchange(exchange), "embedding.json", key=exchange.key)
-    with engine_over(made.write()) as engine:
+    with run_over(made.write()) as run:
         for _ in range(2):  # as often as it is asked
-            got = ask(engine, "POST", "/openai/v1/embeddings", b'{"input":"x",  "model":"m"}')
+            got = ask(run, "POST", "/openai/v1/embeddings", b'{"input":"x",  "model":"m"}')
             assert (got.status, got.body) == (200, b'{ "data": [0.5] }')
-        other = ask(engine, "POST", "/openai/v1/embeddings", {"model": "m", "input": "y"})
+        other = ask(run, "POST", "/openai/v1/embeddings", {"model": "m", "input": "y"})
         assert (other.status, other.headers["x-should-retry"]) == (424, "false")
         assert b"POST /v1/embeddings of openai" in other.body
-        assert (engine.ledger.hits, len(engine.ledger.misses)) == (2, 1)
+        assert (run.ledger.hits, len(run.ledger.misses)) == (2, 1)
 
 
 @wires
@@ -266,9 +266,9 @@ def test_an_opaque_exchange_comes_again_byte_for_byte(made: StoreBuilder) -> Non
 def test_a_miss_is_explained_and_not_tried_again(made: StoreBuilder, protocol: str, stream: bool) -> None:
     """In the shape of the wire's own errors, with the nearest recording and what would record it."""
     root = store_of(made, HELLO, ANSWER)
-    with engine_over(root, how_to_record="make record") as engine:
+    with run_over(root, how_to_record="make record") as run:
         near = request_for("Say hallo.")
-        got = ask(engine, "POST", PATHS[protocol], body_of(protocol, near, stream=stream))
+        got = ask(run, "POST", PATHS[protocol], body_of(protocol, near, stream=stream))
 
         assert (got.status, got.headers["x-should-retry"]) == (424, "false")
         assert got.headers["content-type"] == "application/json"
@@ -278,16 +278,16 @@ def test_a_miss_is_explained_and_not_tried_again(made: StoreBuilder, protocol: s
         assert "make record" in message
         assert "hello" in message
         assert "hallo" in message
-        (miss,) = engine.ledger.misses
+        (miss,) = run.ledger.misses
         assert miss.explanation == message
-        assert (engine.ledger.hits, engine.ledger.live) == (0, 0)
+        assert (run.ledger.hits, run.ledger.live) == (0, 0)
 
 
 @wires
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model": 5}', b"\xff"])
 def test_what_is_no_request_is_refused_in_replay(made: StoreBuilder, protocol: str, body: bytes) -> None:
-    with engine_over(made.write()) as engine:
-        got = ask(engine, "POST", PATHS[protocol], body)
+    with run_over(made.write()) as run:
+        got = ask(run, "POST", PATHS[protocol], body)
 
     assert (got.status, got.headers["x-should-retry"]) == (400, "false")
     assert "error" in got.json
@@ -299,5 +299,5 @@ def test_a_changed_byte_is_never_served(made: StoreBuilder) -> None:
     file.write_bytes(file.read_bytes().replace(b"Hello.", b"Hallo."))
     asked = body_of("openai-chat", HELLO)
     for is_quick in (True, False):
-        with engine_over(root) as engine, pytest.raises(FixtureIntegrityFailed):
-            ask(engine, "POST", PATHS["openai-chat"], asked, is_quick=is_quick)
+        with run_over(root) as run, pytest.raises(FixtureIntegrityFailed):
+            ask(run, "POST", PATHS["openai-chat"], asked, is_quick=is_quick)
