@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cortex_replay.hashing import blake3_hex
     from cortex_replay.interception.block import intercept
     from cortex_replay.modes import Mode
+    from cortex_replay.run import Run
     from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
     from cortex_replay.types import (
         LlmMessage,
@@ -74,6 +75,7 @@ __all__ = [
     "RecordingRefused",
     "ReplayAdapter",
     "ResponseParse",
+    "Run",
     "Store",
     "StoreIo",
     "StreamChunk",
@@ -121,6 +123,7 @@ _MODULES = {
     "hashing": ("blake3_hex",),
     "interception.block": ("intercept",),
     "modes": ("Mode",),
+    "run": ("Run",),
     "store": ("Answer", "Fixture", "FixtureKey", "Store", "TimedChunk"),
     "types": (
         "LlmMessage",

@@ -27,7 +27,7 @@ LAYERS = [
     {"types"},
     {"providers"},
     {"hosts", "strict_json", "validation"},
-    {"canonical", "expressions", "hashing"},
+    {"canonical", "expressions", "hashing", "modes"},
     {"disk", "errors", "printable", "secret_names"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}

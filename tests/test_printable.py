@@ -21,7 +21,7 @@ from cortex_replay.printable import defuse_commands, escape_controls
         ("## a heading", "## a heading"),
     ],
 )
-def test_what_could_steer_a_terminal_is_spelled_out(written: str, shown: str) -> None:
+def test_what_could_steer_a_terminal_is_escape_controls(written: str, shown: str) -> None:
     assert escape_controls(written) == shown
     assert escape_controls(shown) == shown
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.admin.allowance import Allowance
+from cortex_replay.admin.allowance import allowance_of
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.errors import AdminError, Code
 from cortex_replay.admin.rpc import Method, Params
@@ -16,6 +16,7 @@ from cortex_replay.admin.values import METHOD, LlmCompleteInput, LlmCompleteOutp
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings
 from cortex_replay.config.checks import did_you_mean
+from cortex_replay.engine.budget import Budget
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import LlmMessage, LlmRequest, LlmResponse
@@ -46,7 +47,7 @@ class LlmService:
         self._settings = settings
         self._answer = answer
         self._adapters: dict[str, LlmAdapter] = {}
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, Budget] = {}
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -65,7 +66,7 @@ class LlmService:
         _check(given, self._settings)
         request = request_of(given, self._settings.timeout_ms)
         adapter = self._adapter(given.provider)
-        allowance = self._allowances.setdefault(caller.name, Allowance(caller))
+        allowance = self._allowances.setdefault(caller.name, allowance_of(caller))
         async with allowance.call(request) as bill:
             try:
                 response = await adapter.complete(request)

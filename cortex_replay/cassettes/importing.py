@@ -36,7 +36,7 @@ from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, whole_answer
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.redaction import redacted_answer
-from cortex_replay.engine.staging import StoreDoor, clean_wire
+from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.redact.process import learn_secret
@@ -255,7 +255,7 @@ class Importer:
         )
         request = opaque_request(call)
         try:
-            StoreDoor(self._store, self._redactor).refuse_asked(request, interaction.query)
+            RedactingStager(self._store, self._redactor).refuse_asked(request, interaction.query)
         except RecordingRefused:
             return "there is a secret in what was asked"
         content = encoded_body(interaction.body)
@@ -279,7 +279,7 @@ class Importer:
         return f"the same call is answered otherwise: {other.file} #{other.number}; it has one answer only"
 
     def _stage_key(self, key: FixtureKey, entries: Sequence[_Entry]) -> None:
-        maker = self._maker(entries[0].source)
+        maker = FixtureMaker(self._store, self._redactor)
         committed = maker.committed(key)
         failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
         new = list(entries)
@@ -309,13 +309,20 @@ class Importer:
                 self.report.answers += 1
 
     def _stage_entry(self, key: FixtureKey, n: int, entry: _Entry, successes: list[Answer]) -> None:
-        maker = self._maker(entry.source)
+        maker = FixtureMaker(self._store, self._redactor)
         if isinstance(entry.outcome, dict):
             failure = Exchange.failure(key, n, entry.outcome)
             staged = maker.stage_failure(failure, overwrite=self._overwrites)
             self.report.redacted += staged != failure
             return
-        kept = maker.stage(entry.request, key, successes, entry.outcome, (), overwrite=self._overwrites)
+        origin: dict[str, JsonValue] = {
+            "adapter": "import",
+            "cassette": "/".join(entry.source.file.parts[-2:]),
+            "interaction": entry.source.number,
+        }
+        kept = maker.stage(
+            entry.request, key, successes, entry.outcome, (), origin, overwrite=self._overwrites
+        )
         self.report.redacted += "redactions" in (kept.meta or {})
         successes.append(kept)
 
@@ -346,7 +353,7 @@ class Importer:
         return []
 
     def _stage_exchange(self, source: _Source, exchange: Exchange) -> None:
-        door = StoreDoor(self._store, self._redactor)
+        door = RedactingStager(self._store, self._redactor)
         try:
             stored = door.clean_exchange(exchange)
         except RecordingRefused:
@@ -368,14 +375,6 @@ class Importer:
         self.report.exchanges += 1
         self.report.overwritten += there is not None
         self.report.redacted += stored != exchange
-
-    def _maker(self, source: _Source) -> FixtureMaker:
-        origin: dict[str, JsonValue] = {
-            "adapter": "import",
-            "cassette": "/".join(source.file.parts[-2:]),
-            "interaction": source.number,
-        }
-        return FixtureMaker(self._store, self._redactor, origin, self._record_failures)
 
 
 class _StillStream(StreamTape):

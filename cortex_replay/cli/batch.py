@@ -12,7 +12,8 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
-from cortex_replay.cli.recording import Session, open_session, tell_of_yielded
+from cortex_replay.cli.recording import open_recording, warn_of_dropped
+from cortex_replay.run import Run
 from cortex_replay.run.batch import BatchReport, read_jobs, run_batch
 from cortex_replay.store.writer import CommitSummary
 
@@ -63,57 +64,57 @@ def batch_command(
     All lines are read before the first is asked. A request that fails does not stop the others. Ctrl-C
     commits what was answered, and the same command goes on from there.
     """
-    session = open_session(
+    run = open_recording(
         options.store_root(ctx, store), flags, record_failures=record_failures, makes_store=True
     )
-    report, summary, is_interrupted = asyncio.run(_record(session, file))
+    report, summary, is_interrupted = asyncio.run(_record(run, file))
     status = _INTERRUPTED if is_interrupted else report.exit_code
     options.settle(ctx, status)
     if as_json:
-        output.print_json(_as_json(session, report, summary.added))
+        output.print_json(_as_json(run, report, summary.added))
     else:
-        _print(session, report, len(summary.added), is_interrupted=is_interrupted)
-        tell_of_yielded(summary)
+        _print(run, report, len(summary.added), is_interrupted=is_interrupted)
+        warn_of_dropped(summary)
     ctx.exit(status)
 
 
-async def _record(session: Session, file: BinaryIO) -> tuple[BatchReport, CommitSummary, bool]:
+async def _record(run: Run, file: BinaryIO) -> tuple[BatchReport, CommitSummary, bool]:
     """Record every request of a file; what became of them, and whether it was interrupted.
 
     What was answered is committed in any case, also after Ctrl-C.
     """
-    jobs = read_jobs(file, session.settings.timeout_ms)
+    jobs = read_jobs(file, run.settings.timeout_ms)
     # A provider that does not exist ends it before the first call.
-    recorders = {name: session.recorder(name) for name in {job.provider for job in jobs}}
+    recorders = {name: run.adapter(name) for name in {job.provider for job in jobs}}
     report = BatchReport(len(jobs))
     is_interrupted = False
     async with contextlib.AsyncExitStack() as stack:
         for recorder in recorders.values():
             await stack.enter_async_context(recorder)
         try:
-            with call_progress(len(jobs), lambda: session.meter.tokens) as show:
+            with call_progress(len(jobs), lambda: run.budget.tokens) as show:
                 await run_batch(
                     report,
                     jobs,
                     recorders,
-                    session.settings.jobs,
+                    run.settings.jobs,
                     lambda now: show(now.done + len(now.failures), len(now.failures)),
                 )
         except asyncio.CancelledError:
             is_interrupted = True
         finally:
-            summary = session.store.commit()
+            summary = run.commit()
     return report, summary, is_interrupted
 
 
-def _print(session: Session, report: BatchReport, added: int, *, is_interrupted: bool) -> None:
+def _print(run: Run, report: BatchReport, added: int, *, is_interrupted: bool) -> None:
     for line, error in sorted(report.failures, key=lambda failure: failure[0])[:_MOST_SHOWN]:
         output.talk(f"line {line}: {output.escape(str(error))}")
     if len(report.failures) > _MOST_SHOWN:
         output.talk(f"and {len(report.failures) - _MOST_SHOWN} more failed")
     output.echo(
         f"{report.done} of {output.count(report.jobs, 'request')} answered, "
-        f"{session.meter.calls} asked for, {session.meter.tokens:,} tokens, "
+        f"{run.budget.calls} asked for, {run.budget.tokens:,} tokens, "
         f"{output.count(added, 'new fixture')}"
     )
     if report.unasked:
@@ -122,12 +123,12 @@ def _print(session: Session, report: BatchReport, added: int, *, is_interrupted:
         output.talk("interrupted; what was answered is committed, and the same command goes on from here")
 
 
-def _as_json(session: Session, report: BatchReport, added: Sequence[str]) -> dict[str, object]:
+def _as_json(run: Run, report: BatchReport, added: Sequence[str]) -> dict[str, object]:
     return {
         "requests": report.jobs,
         "answered": report.done,
-        "calls": session.meter.calls,
-        "tokens": session.meter.tokens,
+        "calls": run.budget.calls,
+        "tokens": run.budget.tokens,
         "left": report.unasked,
         "added": list(added),
         "failures": [

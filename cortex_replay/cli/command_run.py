@@ -16,17 +16,18 @@ from typing import Any
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import faults_in, open_engine, quoted_command, rpc_for
-from cortex_replay.cli.recording import tell_of_yielded
+from cortex_replay.cli.gateway import faults_in, open_run, quoted_command, rpc_for
+from cortex_replay.cli.recording import warn_of_dropped
 from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
-from cortex_replay.engine.http import Engine, Ledger
-from cortex_replay.engine.scope import RUN_VARIABLE
+from cortex_replay.engine.core import RUN_VARIABLE
+from cortex_replay.engine.ledger import Ledger
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.modes import AnyMode
+from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.store import Store
 
@@ -90,46 +91,44 @@ def run_behind(
     """Run a command whose SDKs come to a gateway; gives the status to exit with."""
     how = quoted_command("cortex-replay", "record", "--store", root, "--", *command)
     pace = Pace.parse(str(flags.get("pace") or "instant"))
-    engine, settings = open_engine(root, mode, flags, default=default, how_to_record=how)
+    run = open_run(root, mode, flags, default=default, how_to_record=how)
     faults = faults_in(flags.get("faults", ()))
-    is_guarded = not engine.mode.asks and not flags.get("no_guard")
+    is_guarded = not run.mode.asks and not flags.get("no_guard")
     handover = Handover.plan(os.environ, flags.get("pass_env", ()))
-    with environment_behind(
-        engine, settings, faults, handover, pace=pace, is_guarded=is_guarded
-    ) as environment:
+    with environment_behind(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)
     if status:
         handover.tell(environment)
-    if engine.mode.writes:
-        tell_of_yielded(engine.store.commit())
-    ledger = engine.ledger
-    _tell(ledger, engine.store, settings)
-    document = ledger.to_dict(engine.store) | {"mode": engine.mode, "command_status": status}
-    if (cost := ledger.cost(settings.prices)) is not None:
+    if run.mode.writes:
+        warn_of_dropped(run.commit())
+    ledger = run.ledger
+    _tell(run)
+    document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
+    if (cost := ledger.cost(run.settings.prices)) is not None:
         document["cost"] = cost
     if report is not None and not _written(report, document):
         status = status or 1
     if as_json:
         output.print_json(document, indent=None)
-    _summarise(ledger, engine, status)
-    return status or _verdict(ledger, engine.store, fail_on)
+    _summarise(run, status)
+    return status or _verdict(ledger, run.store, fail_on)
 
 
 @contextlib.contextmanager
 def environment_behind(
-    engine: Engine, settings: Settings, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
+    run: Run, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
 ) -> Iterator[dict[str, str]]:
     """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
     with contextlib.ExitStack() as stack:
-        served = Gateway(engine, pace=pace, faults=faults, rpc=rpc_for(engine, settings))
+        served = Gateway(run, pace=pace, faults=faults, rpc=rpc_for(run))
         gateway = stack.enter_context(served.running())
         guard = None
         if is_guarded:
             own = f"{gateway.host}:{gateway.port}"
-            guard = stack.enter_context(guarding(own, engine.ledger.bypass))
+            guard = stack.enter_context(guarding(own, run.ledger.bypass))
         yield command_environment(
-            os.environ, settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
+            os.environ, run.settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
         )
 
 
@@ -195,8 +194,9 @@ def _passing_on_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(ledger: Ledger, store: Store, settings: Settings) -> None:
+def _tell(run: Run) -> None:
     """The ledger, for a person."""
+    ledger = run.ledger
     for miss in ledger.misses[:_MOST_SHOWN]:
         output.talk(output.quote(miss.explanation))
     if len(ledger.misses) > _MOST_SHOWN:
@@ -207,7 +207,7 @@ def _tell(ledger: Ledger, store: Store, settings: Settings) -> None:
         output.talk(f"not recorded: {output.escape(reason)}")
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
         output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
-    output.talk("cortex-replay: " + ", ".join(_facts(ledger, store, settings)))
+    output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store, run.settings)))
 
 
 def _facts(ledger: Ledger, store: Store, settings: Settings) -> Iterator[str]:
@@ -226,18 +226,19 @@ def _facts(ledger: Ledger, store: Store, settings: Settings) -> Iterator[str]:
     yield f"{unused} of {len(store)} fixtures unused"
 
 
-def _summarise(ledger: Ledger, engine: Engine, status: int) -> None:
+def _summarise(run: Run, status: int) -> None:
     """A table in the summary of a GitHub job."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
+    ledger = run.ledger
     rows = {
-        "mode": engine.mode,
+        "mode": run.mode,
         "hits": ledger.hits,
         "misses": len(ledger.misses),
         "recorded": ledger.recorded,
         "live calls": ledger.live,
-        "unused fixtures": len(ledger.unused(engine.store)),
+        "unused fixtures": len(ledger.unused(run.store)),
         "command's status": status,
     }
     lines = [

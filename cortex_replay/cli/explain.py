@@ -14,7 +14,13 @@ from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
-from cortex_replay.prompt.explain import CacheHit, Explanation, PromptComparison, compare, explain
+from cortex_replay.prompt.explain import (
+    CacheHit,
+    Explanation,
+    PromptComparison,
+    compare,
+    explain,
+)
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.types import LlmRequest, TokenUsage
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,16 +12,12 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import adopt_abandoned
-from cortex_replay.config import CallerSettings, Settings, load_settings
-from cortex_replay.engine.budget import Meter, MeteredAdapter
-from cortex_replay.engine.http import Engine, Upstreams
+from cortex_replay.config import CallerSettings, load_settings
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.modes import AnyMode, Mode
+from cortex_replay.modes import AnyMode
 from cortex_replay.providers import upstream_name
-from cortex_replay.redact.settings import redactor_for
-from cortex_replay.run.adapters import adapter_for
-from cortex_replay.store import Store
+from cortex_replay.run import Run
 from cortex_replay.store.git import is_tracked
 
 if TYPE_CHECKING:
@@ -32,16 +27,13 @@ __all__ = [
     "fault_option",
     "faults_in",
     "gateway_options",
-    "open_engine",
+    "open_run",
     "overrides_in",
     "quoted_command",
     "rpc_for",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-_DEFAULT_TIMEOUT_MS = 600_000
-"""What SDKs give a call by themselves."""
 
 
 def gateway_options(function: _F) -> _F:
@@ -97,15 +89,15 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
     return overrides
 
 
-def open_engine(
+def open_run(
     root: Path,
     mode: AnyMode | None,
     flags: Mapping[str, Any],
     *,
     default: AnyMode,
     how_to_record: str,
-) -> tuple[Engine, Settings]:
-    """Load the settings, open the store, and make the engine of a gateway.
+) -> Run:
+    """Load the settings and open the run of a gateway, with what a run that died left behind.
 
     Args:
         root: Of the store; it is made if it is not there and something may be recorded.
@@ -122,54 +114,30 @@ def open_engine(
     loaded = load_settings(Path(), os.environ, {**named, "mode": mode, "store": root})
     for warning in loaded.warnings:
         output.talk(f"warning: {output.escape(warning)}")
-    overrides = overrides_in(flags.get("upstreams", ()))
-    settings = _with_servers(loaded.settings, overrides, flags.get("timeout_ms"))
     is_said = mode is not None or loaded.origins.get("mode") != "default"
-    chosen = settings.mode if is_said else Mode.of(default)
-    if chosen.writes:
-        store = Store.open_or_create(root, verify="on-read")
-        adopt_abandoned(store)
-    else:
-        store = Store.open(root, verify="on-read")
-    engine = Engine(
-        store,
-        chosen,
-        Upstreams(loaded.settings, os.environ, overrides),
-        environment=dict(os.environ),
-        redactor=redactor_for(settings, os.environ),
-        how_to_record=how_to_record,
+    run = Run.open(
+        loaded.settings,
+        loaded.settings.mode if is_said else default,
+        root,
+        servers=overrides_in(flags.get("upstreams", ())),
+        timeout_ms=flags.get("timeout_ms"),
         record_failures=bool(flags.get("record_failures")),
-        max_sensitivity=settings.max_sensitivity,
-        timeout_ms=flags.get("timeout_ms") or _DEFAULT_TIMEOUT_MS,
-        meter=Meter(settings.budget_calls, settings.budget_tokens),
+        how_to_record=how_to_record,
     )
-    return engine, settings
+    if run.mode.writes:
+        adopt_abandoned(run.store)
+    return run
 
 
-def _with_servers(settings: Settings, overrides: Mapping[str, str], timeout_ms: int | None) -> Settings:
-    """The settings with the servers of the command line, for those who ask by an adapter."""
-    providers = {
-        name: provider.at(overrides[upstream_name(name)]) if upstream_name(name) in overrides else provider
-        for name, provider in settings.providers.items()
-    }
-    return replace(settings, providers=providers, timeout_ms=timeout_ms or settings.timeout_ms)
-
-
-def rpc_for(engine: Engine, settings: Settings) -> Rpc | None:
+def rpc_for(run: Run) -> Rpc | None:
     """The admin RPC, where the configuration names somebody who may call it."""
-    if not settings.callers:
+    if not run.settings.callers:
         return None
     from cortex_replay.gateway.rpc import Rpc  # noqa: PLC0415 - few have callers
 
-    for name, caller in settings.callers.items():
+    for name, caller in run.settings.callers.items():
         _refuse_tracked_token(name, caller)
-    rpc = Rpc(
-        settings,
-        os.environ,
-        engine,
-        lambda name: MeteredAdapter(adapter_for(settings, name), engine.meter),
-        engine.redactor,
-    )
+    rpc = Rpc(run, os.environ)
     for name in rpc.callers.without_token:
         output.talk(f"warning: the caller {output.escape(name)} has no token, and cannot call over HTTP")
     return rpc

@@ -91,7 +91,7 @@ def import_command(
     """Take over cassettes of vcrpy and pytest-recording."""
     from cortex_replay.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
     from cortex_replay.cassettes.folders import cassettes_in  # noqa: PLC0415
-    from cortex_replay.engine.http import Upstreams  # noqa: PLC0415
+    from cortex_replay.engine.http.upstreams import Upstreams  # noqa: PLC0415
 
     root = store_root(ctx, store)
     named = _parse_hosts(hosts)

@@ -12,8 +12,9 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import InputFile, option_group
-from cortex_replay.cli.recording import Session, open_session
+from cortex_replay.cli.recording import open_recording
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.run import Run
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmRequest, LlmResponse
 
@@ -42,19 +43,19 @@ def record_prompt(root: Path, options: Mapping[str, Any], *, as_json: bool) -> N
     """
     text = options["prompt"] if options["prompt"] is not None else _read(options["prompt_file"])
     flags = {name: options[name] for name in _SETTINGS}
-    session = open_session(root, flags, record_failures=options["record_failures"], makes_store=True)
-    if session.settings.model is None:
+    run = open_recording(root, flags, record_failures=options["record_failures"], makes_store=True)
+    if run.settings.model is None:
         raise click.UsageError("name a model with --model")
     request = LlmRequest(
-        model=session.settings.model,
+        model=run.settings.model,
         system=options["system"],
         messages=text,
         temperature=options["temperature"],
         max_tokens=options["max_tokens"],
         json_schema=_schema(options["json_schema"]),
-        timeout_ms=session.settings.timeout_ms,
+        timeout_ms=run.settings.timeout_ms,
     )
-    asyncio.run(_record(session, request, as_json=as_json, raw=options["raw"]))
+    asyncio.run(_record(run, request, as_json=as_json, raw=options["raw"]))
 
 
 def _read(file: BinaryIO | None) -> str:
@@ -80,19 +81,19 @@ def _schema(file: BinaryIO | None) -> Any:
         raise InvalidRequest("json_schema", str(error)) from None
 
 
-async def _record(session: Session, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
-    key = session.store.key(request)
+async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
+    key = run.store.key(request)
     response: LlmResponse | None = None
     printer = output.AnswerPrinter(raw=raw, is_silent=as_json)
-    async with session.recorder(None) as recorder:
+    async with run.adapter(None) as recorder:
         try:
             async for chunk in recorder.stream(request):
                 printer.print(chunk.delta)
                 response = chunk.response or response
         finally:
             printer.end()
-            summary = await recorder.commit()  # a recorded failure, too
-    stored = next(item for item in session.store.list() if (item.model, item.prompt_hash) == key)
+            summary = run.commit()  # a recorded failure, too
+    stored = next(item for item in run.store.list() if (item.model, item.prompt_hash) == key)
     is_new = bool(summary.added)
     if as_json and response is not None:
         output.print_json(_as_json(response, stored._asdict(), is_new=is_new))

@@ -14,15 +14,17 @@ from typing import Any, Final
 import click
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.canonical import compact
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
-from cortex_replay.cli.recording import Session, open_session
-from cortex_replay.engine.fixtures import FixtureMaker
+from cortex_replay.cli.recording import open_recording
+from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.redaction import redacted_answer
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Hit
+from cortex_replay.run import Run
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.store import StoredFixture
@@ -76,9 +78,9 @@ def refresh_command(
     Each fixture is asked of the provider that answered it, unless --provider names one. Fixtures that cannot
     be asked again are listed with the reason. A fixture is replaced only if all of its answers came.
     """
-    session = open_session(options.store_root(ctx, store), flags, record_failures=False, makes_store=False)
-    items, skipped = _plan(session, flags["provider"], "*" if pattern is None else pattern)
-    asyncio.run(_ask_all(session, items))
+    run = open_recording(options.store_root(ctx, store), flags, record_failures=False, makes_store=False)
+    items, skipped = _plan(run, flags["provider"], "*" if pattern is None else pattern)
+    asyncio.run(_ask_all(run, items))
     if not as_json:
         with output.tolerate_broken_pipe():
             for item in items:
@@ -86,7 +88,7 @@ def refresh_command(
                     output.echo("\n".join(_difference(item, raw)), raw=raw)
     if not check:
         # Not before it was shown: what is staged, the next run would take over.
-        _write(session, items)
+        _write(run, items)
     failed = [item.error.exit_code for item in items if item.error is not None]
     has_drifted = check and any(item.has_changed for item in items)
     status = max(failed) if failed else _DRIFT if has_drifted else 0
@@ -121,14 +123,14 @@ class _Refresh:
         )
 
 
-def _plan(session: Session, provider: str | None, pattern: str) -> tuple[list[_Refresh], list[_Skip]]:
+def _plan(run: Run, provider: str | None, pattern: str) -> tuple[list[_Refresh], list[_Skip]]:
     """The fixtures that can be asked again, and those that cannot, with the reason."""
     items: list[_Refresh] = []
     skipped: list[_Skip] = []
-    for stored in session.store.list():
+    for stored in run.store.list():
         if fnmatchcase(stored.model, pattern):
-            fixture = session.store.get(stored.model, stored.prompt_hash)
-            name = provider or _provider_of(session, fixture)
+            fixture = run.store.get(stored.model, stored.prompt_hash)
+            name = provider or _provider_of(run, fixture)
             if reason := _reason_to_skip(fixture, name):
                 skipped.append((stored, reason))
             else:
@@ -149,28 +151,28 @@ def _reason_to_skip(fixture: Fixture, provider: str) -> str | None:
     return None if provider else "it does not say who answered; name one with --provider"
 
 
-def _provider_of(session: Session, fixture: Fixture) -> str:
+def _provider_of(run: Run, fixture: Fixture) -> str:
     """Who answered, where the recording says so and there is such a provider; else nobody.
 
     Many servers speak OpenAI's API, so that a recording that only says this may come from any of them.
     """
     meta = fixture.meta or {}
     name = meta.get("provider")
-    if isinstance(name, str) and name in session.settings.providers:
+    if isinstance(name, str) and name in run.settings.providers:
         return name
     adapter = str(meta.get("adapter"))
     return adapter if adapter in _ONE_SERVER else ""
 
 
-async def _ask_all(session: Session, items: list[_Refresh]) -> None:
-    places = asyncio.Semaphore(session.settings.jobs)
+async def _ask_all(run: Run, items: list[_Refresh]) -> None:
+    places = asyncio.Semaphore(run.settings.jobs)
     done = failed = 0
     async with contextlib.AsyncExitStack() as stack:
         providers = {
-            name: await stack.enter_async_context(session.provider(name))
+            name: await stack.enter_async_context(run.adapter(name, run.open_scope(mode=Mode.LIVE)))
             for name in {item.provider for item in items}
         }
-        show = stack.enter_context(call_progress(len(items), lambda: session.meter.tokens))
+        show = stack.enter_context(call_progress(len(items), lambda: run.budget.tokens))
 
         async def ask(item: _Refresh) -> None:
             nonlocal done, failed
@@ -179,8 +181,8 @@ async def _ask_all(session: Session, items: list[_Refresh]) -> None:
             async with places:
                 try:
                     for before in item.fixture.answers:
-                        answer = await _ask(session, llm, item.fixture, before)
-                        item.after.append(redacted_answer(answer, session.redactor))
+                        answer = await _ask(run, llm, item.fixture, before)
+                        item.after.append(redacted_answer(answer, run.redactor))
                 except LlmError as error:
                     item.error = error
                     failed += 1
@@ -190,10 +192,10 @@ async def _ask_all(session: Session, items: list[_Refresh]) -> None:
         await asyncio.gather(*map(ask, items))
 
 
-async def _ask(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
+async def _ask(run: Run, llm: LlmAdapter, fixture: Fixture, before: Answer) -> Answer:
     """The answer of today, streamed if the recorded one was."""
     request = fixture.request or LlmRequest(fixture.key.model)
-    request = replace(request, timeout_ms=session.settings.timeout_ms)
+    request = replace(request, timeout_ms=run.settings.timeout_ms)
     if not before.stream:
         return answer_from(await llm.complete(request), request.model)
     tape = Tape(request.model)
@@ -202,21 +204,21 @@ async def _ask(session: Session, llm: LlmAdapter, fixture: Fixture, before: Answ
     return tape.answer()
 
 
-def _write(session: Session, items: list[_Refresh]) -> None:
+def _write(run: Run, items: list[_Refresh]) -> None:
     """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
 
     One that is refused has failed, and does not keep the others from being written.
     """
     for item in items:
         if item.has_changed:
-            origin = {"adapter": item.adapter_id, "provider": item.provider}
-            maker = FixtureMaker(session.store, session.redactor, origin, record_failures=False)
-            answers = [replace(answer, meta=maker.meta(hits)) for answer, hits in item.after]
+            origin: dict[str, JsonValue] = {"adapter": item.adapter_id, "provider": item.provider}
+            maker = FixtureMaker(run.store, run.redactor)
+            answers = [replace(answer, meta=meta_of(origin, hits)) for answer, hits in item.after]
             try:
                 maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
             except RecordingRefused as error:
                 item.error = error
-    session.store.commit()
+    run.commit()
 
 
 def _print(items: list[_Refresh], skipped: list[_Skip], *, is_written: bool) -> None:

@@ -14,9 +14,9 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
 from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
-from cortex_replay.config import known_secrets, load_settings
+from cortex_replay.config import load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store.check import Progress, check_listing
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import FixtureError, read_document
@@ -68,8 +68,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
         raise FixtureIntegrityFailed(report.findings)
     rows = sorted(report.index.rows, key=lambda row: row.path)
     settings = load_settings(Path(), os.environ).settings
-    known = known_secrets(settings, os.environ)
-    redactor = Redactor(known, settings.redaction.extra_patterns)
+    redactor = redactor_for(settings, os.environ)
     with progress_bar("scanning") as progress:
         found = [
             _Secret(row.path, place, rule)
@@ -80,7 +79,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
     settle(ctx, status)
     if as_json:
         secrets = [secret._asdict() for secret in found]
-        counts = {"files_scanned": len(rows), "known_values": len(known)}
+        counts = {"files_scanned": len(rows), "known_values": len(redactor)}
         output.print_json({"ok": not found, **counts, "secrets": secrets})
     else:
         _print(found, len(rows))

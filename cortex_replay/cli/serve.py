@@ -17,32 +17,31 @@ from cortex_replay.cli.gateway import (
     fault_option,
     faults_in,
     gateway_options,
-    open_engine,
+    open_run,
     quoted_command,
     rpc_for,
 )
 from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
-from cortex_replay.config import Settings
 from cortex_replay.disk import PRIVATE, write_file
-from cortex_replay.engine.http import Engine
 from cortex_replay.modes import Mode
+from cortex_replay.run import Run
 
 __all__ = ["serve_command"]
 
 
-def _commit(engine: Engine) -> None:
-    from cortex_replay.cli.recording import tell_of_yielded  # noqa: PLC0415 - replay has nothing to commit
+def _commit(run: Run) -> None:
+    from cortex_replay.cli.recording import warn_of_dropped  # noqa: PLC0415 - replay has nothing to commit
 
-    tell_of_yielded(engine.store.commit())
+    warn_of_dropped(run.commit())
 
 
-def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
+def _serve_stdio(run: Run, name: str | None) -> None:
     """Answer the admin RPC on standard input and output, for one caller."""
     from cortex_replay.admin.stdio import FileReader, FileWriter, serve_lines  # noqa: PLC0415
 
-    rpc = rpc_for(engine, settings)
+    rpc = rpc_for(run)
     if rpc is None or name is None:
-        known = ", ".join(settings.callers) or "none; docs/admin.md tells how to name one"
+        known = ", ".join(run.settings.callers) or "none; docs/admin.md tells how to name one"
         raise click.UsageError(f"--stdio needs --caller NAME; the configured callers are: {known}")
     caller = rpc.callers.by_name(name)
 
@@ -54,14 +53,13 @@ def _serve_stdio(engine: Engine, settings: Settings, name: str | None) -> None:
             await serve_lines(rpc.dispatcher, caller, FileReader(0), FileWriter(1))
         finally:
             await rpc.aclose()
-            await engine.aclose()
 
     try:
         with contextlib.suppress(asyncio.CancelledError):  # whoever ends it wants it to end well
             asyncio.run(serve())
     finally:
-        if engine.mode.writes:
-            _commit(engine)
+        if run.mode.writes:
+            _commit(run)
 
 
 @click.command(
@@ -134,19 +132,19 @@ def serve_command(
     root = store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
     how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
-    engine, settings = open_engine(root, mode, flags, default="replay", how_to_record=how)
+    run = open_run(root, mode, flags, default="replay", how_to_record=how)
     if stdio:
-        _serve_stdio(engine, settings, caller)
+        _serve_stdio(run, caller)
         return
     gateway = Gateway(
-        engine,
+        run,
         host=host,
         port=port,
         pace=pace,
         allow_remote=allow_remote,
         allowed_hosts=allowed_hosts,
         faults=faults_in(faults),
-        rpc=rpc_for(engine, settings),
+        rpc=rpc_for(run),
     )
     if url_file is not None:
         write_file(url_file, gateway.url().encode(), mode=PRIVATE)
@@ -154,15 +152,18 @@ def serve_command(
         "url": gateway.url(),
         "control": gateway.url("-"),
         "rpc": gateway.rpc_url,
-        "mode": engine.mode,
+        "mode": run.mode,
         "port": gateway.port,
         "pid": os.getpid(),
     }
-    output.print_address(json.dumps(facts) if as_json else gateway.url())
-    output.talk(f"{engine.mode}: {len(engine.store)} fixtures in {output.escape(str(root))}; Ctrl-C ends it")
     try:
-        gateway.run()
+        with gateway.stop_on_signals():
+            output.print_address(json.dumps(facts) if as_json else gateway.url())
+            output.talk(
+                f"{run.mode}: {len(run.store)} fixtures in {output.escape(str(root))}; Ctrl-C ends it"
+            )
+            gateway.serve_here()
     finally:
-        if engine.mode.writes:
-            _commit(engine)
-            output.talk(f"recorded {engine.ledger.recorded}")
+        if run.mode.writes:
+            _commit(run)
+            output.talk(f"recorded {run.ledger.recorded}")

@@ -15,7 +15,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.command_run import Handover, environment_behind
-from cortex_replay.cli.gateway import open_engine, quoted_command
+from cortex_replay.cli.gateway import open_run, quoted_command
 from cortex_replay.cli.options import (
     ExampleCommand,
     command_behind,
@@ -189,10 +189,8 @@ class _Sweeper:
 
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
         how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
-        engine, settings = open_engine(self._root, "replay", {}, default="replay", how_to_record=how)
-        with environment_behind(
-            engine, settings, faults, self._handover, pace=Pace(), is_guarded=True
-        ) as environment:
+        run = open_run(self._root, "replay", {}, default="replay", how_to_record=how)
+        with environment_behind(run, faults, self._handover, pace=Pace(), is_guarded=True) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
                 status = _ended(self._command, environment, into, self._seconds)
@@ -201,7 +199,7 @@ class _Sweeper:
         if status and not faults.struck and not self._has_told:
             self._has_told = True
             self._handover.tell(environment)
-        return status, engine.ledger.to_dict(engine.store)
+        return status, run.ledger.to_dict(run.store)
 
 
 def _ended(

@@ -15,7 +15,6 @@ __all__ = [
     "Grant",
     "KeyRules",
     "Kind",
-    "Mode",
     "Normaliser",
     "Price",
     "ProviderSettings",

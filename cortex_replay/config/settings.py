@@ -21,7 +21,6 @@ __all__ = ["SCALAR_CHECKS", "SensitivityLevel", "Settings"]
 
 _T = TypeVar("_T")
 
-
 SensitivityLevel = Literal["low", "medium", "high"]
 
 SCALAR_CHECKS: Final[Mapping[str, Check]] = {

@@ -1,81 +1,72 @@
-"""Counting what live calls cost, and stopping before a budget is crossed."""
+"""What may be spent, in calls and in tokens: the budget of a run, the allowance of a caller."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final, Protocol
 
-from cortex_replay.adapters import LlmAdapter, closing_stream
-from cortex_replay.errors import BudgetSpent, Upstream
-from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, TokenUsage
+from cortex_replay.errors import (
+    BudgetSpent,
+    FixtureIntegrityFailed,
+    InvalidRequest,
+    NoFixture,
+    StoreIo,
+    Upstream,
+)
+from cortex_replay.types import LlmRequest, TokenUsage
 
-__all__ = ["Meter", "MeteredAdapter"]
+__all__ = ["Bill", "Budget", "Counters", "Spending"]
 
 _BYTES_PER_TOKEN: Final = 2
 """Fewer than in any language people write, so that the guess is never below what a prompt costs."""
 _LOOK_AGAIN_S: Final = 0.01
 _UNLIMITED_ANSWER: Final = 8192
 """What an answer without a limit of its own is taken to cost at the most."""
+_FREE: Final = (Upstream, NoFixture, InvalidRequest, BudgetSpent, StoreIo, FixtureIntegrityFailed)
+"""Errors after which there is nothing to pay: no model has answered."""
 
 
-@dataclass
-class Meter:
-    """The calls and tokens of one run, and how many of each it may spend."""
+@dataclass(slots=True)
+class Counters:
+    """What was spent so far, and what calls under way have set aside."""
 
-    most_calls: int | None = None
-    most_tokens: int | None = None
     calls: int = 0
     tokens: int = 0
+    reserved: int = 0
 
-    def __post_init__(self) -> None:
-        self._reserved = 0
+
+class Spending(Protocol):
+    """Where the counters of a budget are kept."""
+
+    def change(self) -> AbstractContextManager[Counters]:
+        """The counters, for nobody else to change at the same time."""
+
+
+class _OwnSpending:
+    """Counters of this process."""
+
+    def __init__(self) -> None:
+        self._counters = Counters()
         self._lock = threading.Lock()
 
-    def call(self, request: LlmRequest) -> AbstractAsyncContextManager[_Bill]:
-        """One call; see :meth:`call_of`."""
-        most = len(request.canonical_bytes()) // _BYTES_PER_TOKEN + (request.max_tokens or _UNLIMITED_ANSWER)
-        return self.call_of(most)
-
-    @asynccontextmanager
-    async def call_of(self, most: int) -> AsyncIterator[_Bill]:
-        """One call of at most so many tokens. They are set aside first, so that calls at once do not cross
-        the budget together; where only what others have set aside stands in the way, it waits for them.
-
-        Raises:
-            BudgetSpent: It might cross the budget. Nothing was asked.
-        """
-        while not self._reserve(most):
-            await asyncio.sleep(_LOOK_AGAIN_S)
-        bill = _Bill()
-        try:
-            yield bill
-        except Upstream:
-            bill.pay(TokenUsage(0, 0))  # an error costs nothing
-            raise
-        finally:
-            with self._lock:
-                self._reserved -= most
-                # What is not known, a stream that was left among it, may have cost what was set aside.
-                self.tokens += most if bill.tokens is None else bill.tokens
-
-    def _reserve(self, most: int) -> bool:
+    @contextmanager
+    def change(self) -> Iterator[Counters]:
         with self._lock:
-            if self.most_calls is not None and self.calls >= self.most_calls:
-                raise BudgetSpent("calls", self.most_calls)
-            if self.most_tokens is not None and self.tokens + self._reserved + most > self.most_tokens:
-                if self._reserved == 0:
-                    raise BudgetSpent("tokens", self.most_tokens)
-                return False
-            self.calls += 1
-            self._reserved += most
-            return True
+            yield self._counters
 
 
-class _Bill:
+class Bill:
+    """What one call has cost; unknown until somebody says it."""
+
     def __init__(self) -> None:
         self.tokens: int | None = None
 
@@ -84,30 +75,79 @@ class _Bill:
             self.tokens = usage.prompt_tokens + usage.completion_tokens
 
 
-class MeteredAdapter(LlmAdapter):
-    """Forwards everything to another adapter, through a meter."""
+class Budget:
+    """Counts calls and tokens, and refuses the call that might be too much.
 
-    adapter_id: ClassVar[str] = "metered"
+    Args:
+        most_calls: How many calls there may be; ``None`` for any number.
+        most_tokens: How many tokens they may cost in all.
+        refusal: The error for a call that might cross a limit, from ``calls`` or ``tokens`` and the limit.
+        spending: Where to count, if not in this process alone.
+    """
 
-    def __init__(self, inner: LlmAdapter, meter: Meter) -> None:
-        self._inner = inner
-        self._meter = meter
-        # It stands for the other in recordings.
-        self.adapter_id = inner.adapter_id  # type: ignore[misc]
+    def __init__(
+        self,
+        most_calls: int | None = None,
+        most_tokens: int | None = None,
+        *,
+        refusal: Callable[[str, int], Exception] = BudgetSpent,
+        spending: Spending | None = None,
+    ) -> None:
+        self.most_calls = most_calls
+        self.most_tokens = most_tokens
+        self._refusal = refusal
+        self._spending = spending or _OwnSpending()
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        async with self._meter.call(request) as bill:
-            response = await self._inner.complete(request)
-            bill.pay(response.usage)
-            return response
+    @property
+    def calls(self) -> int:
+        with self._spending.change() as counters:
+            return counters.calls
 
-    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
-        source = self._inner.stream(request)
-        async with self._meter.call(request) as bill, closing_stream(source) as chunks:
-            async for chunk in chunks:
-                if chunk.response is not None:
-                    bill.pay(chunk.response.usage)
-                yield chunk
+    @property
+    def tokens(self) -> int:
+        with self._spending.change() as counters:
+            return counters.tokens
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    def call(self, request: LlmRequest) -> AbstractAsyncContextManager[Bill]:
+        """One call; see :meth:`call_of`."""
+        most = 0
+        if self.most_tokens is not None:
+            most = len(request.canonical_bytes()) // _BYTES_PER_TOKEN
+            most += _UNLIMITED_ANSWER if request.max_tokens is None else request.max_tokens
+        return self.call_of(most)
+
+    @asynccontextmanager
+    async def call_of(self, most: int) -> AsyncIterator[Bill]:
+        """One call of at most so many tokens. They are set aside first, so that calls at once do not cross
+        the limit together; where only what others have set aside stands in the way, it waits for them.
+
+        Raises:
+            BudgetSpent: It might cross the limit, or whatever ``refusal`` makes of that. Nothing was asked.
+        """
+        while not self._reserve(most):
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        bill = Bill()
+        try:
+            yield bill
+        except _FREE:
+            bill.tokens = bill.tokens or 0
+            raise
+        finally:
+            with self._spending.change() as counters:
+                counters.reserved -= most
+                # What is not known, a stream that was left among it, may have cost what was set aside.
+                counters.tokens += most if bill.tokens is None else bill.tokens
+
+    def _reserve(self, most: int) -> bool:
+        with self._spending.change() as counters:
+            if self.most_calls is not None and counters.calls >= self.most_calls:
+                raise self._refusal("calls", self.most_calls)
+            if self.most_tokens is not None:
+                left = self.most_tokens - counters.tokens - most
+                if left < 0:  # waiting would not help
+                    raise self._refusal("tokens", self.most_tokens)
+                if left < counters.reserved:
+                    return False
+            counters.calls += 1
+            counters.reserved += most
+            return True

@@ -10,12 +10,13 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Final, Protocol
 
 from cortex_replay.disk import Folder
+from cortex_replay.engine.budget import Counters
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import StoreIo, Timeout
@@ -29,9 +30,11 @@ try:
 except ImportError:  # Windows, where nothing is recorded
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Claim", "Claims", "FileClaims", "MemoryClaims"]
+__all__ = ["Claim", "Claims", "FileClaims", "FileSpending", "MemoryClaims", "RunFolder"]
 
 _ALIVE: Final = "alive"
+_SPENDING: Final = "spending"
+_SPENDING_BYTES: Final = 80
 _FAILURE: Final = b"failure "
 _FIRST_LOOK_S: Final = 0.002
 _LONGEST_LOOK_S: Final = 0.05
@@ -51,8 +54,31 @@ class Claim(Protocol):
 class Claims(Protocol):
     """The claims of one run."""
 
-    def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AbstractAsyncContextManager[Claim]:
+    def claim(self, key: FixtureKey, n: int, timeout_ms: int) -> AbstractAsyncContextManager[Claim]:
         """Hold the claim to answer ``n`` of a key, once everybody before has let go of it."""
+
+
+class FileSpending:
+    """What all processes of a run have spent. What a process set aside when it died stays set aside."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def change(self) -> Iterator[Counters]:
+        descriptor = self._folder.open(_SPENDING)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            counters = Counters(*map(int, os.pread(descriptor, 100, 0).split()))
+            before = replace(counters)
+            yield counters
+            if counters != before:
+                text = f"{counters.calls} {counters.tokens} {counters.reserved}".encode()
+                os.pwrite(descriptor, text.ljust(_SPENDING_BYTES), 0)
+        except OSError as error:
+            raise _unwritable(error) from None
+        finally:
+            os.close(descriptor)
 
 
 class _Slot:
@@ -72,10 +98,10 @@ class MemoryClaims:
         self._lock = threading.Lock()
 
     @asynccontextmanager
-    async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
+    async def claim(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
         with self._lock:
             slot = self._slots.setdefault((key, n), _Slot())
-        async with slot.turns.taken(timeout_ms):
+        async with slot.turns.take(timeout_ms):
             yield slot
 
 
@@ -110,8 +136,8 @@ class _FileClaim:
         self.outcome = outcome
 
 
-class FileClaims:
-    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead.
+class RunFolder:
+    """Where the processes of one run meet.
 
     A run lives as long as a process of it does. The first process of a new one, even if it has the name
     of an old one, finds nobody there and clears up.
@@ -144,15 +170,33 @@ class FileClaims:
             self._alive()
             raise _unwritable(error) from None
 
-    @asynccontextmanager
-    async def claimed(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
-        name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
+    def close(self) -> None:
+        self._alive()
+
+    def open(self, name: str) -> int:
+        """A descriptor of one of its files, which is made if it is not there.
+
+        Raises:
+            StoreIo: It cannot be opened.
+        """
         try:
-            descriptor = self._folder.open_private(name)
+            return self._folder.open_private(name)
         except OSError as error:
             raise _unwritable(error) from None
+
+
+class FileClaims:
+    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    @asynccontextmanager
+    async def claim(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
+        name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
+        descriptor = self._folder.open(name)
         try:
-            await _locked(descriptor, timeout_ms)
+            await _lock(descriptor, timeout_ms)
             yield _FileClaim(descriptor, key)
         finally:
             os.close(descriptor)
@@ -168,7 +212,7 @@ def _unwritable(error: OSError) -> StoreIo:
     return StoreIo(f"the run's folder cannot be written: {error.strerror}{where}")
 
 
-async def _locked(descriptor: int, timeout_ms: int) -> None:
+async def _lock(descriptor: int, timeout_ms: int) -> None:
     """Wait for the lock without holding up the loop; nobody tells when a file is unlocked."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000

@@ -11,7 +11,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.redaction import redacted_answer
-from cortex_replay.engine.staging import StoreDoor, redaction_entries
+from cortex_replay.engine.staging import RedactingStager, redaction_entries
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -19,7 +19,7 @@ from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
-__all__ = ["FixtureMaker"]
+__all__ = ["FixtureMaker", "meta_of"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
 
@@ -27,14 +27,10 @@ _BETWEEN_BLOCKS: Final = "\n\n"
 class FixtureMaker:
     """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged."""
 
-    def __init__(
-        self, store: Store, redactor: Redactor, origin: Mapping[str, JsonValue], record_failures: bool
-    ) -> None:
+    def __init__(self, store: Store, redactor: Redactor) -> None:
         self._store = store
         self._redactor = redactor
-        self._door = StoreDoor(store, redactor)
-        self._origin = origin
-        self._records_failures = record_failures
+        self._door = RedactingStager(store, redactor)
 
     def committed(self, key: FixtureKey) -> tuple[Answer, ...]:
         """What the store has under a key, each answer with its own meta."""
@@ -52,10 +48,11 @@ class FixtureMaker:
         before: Sequence[Answer],
         answer: Answer,
         committed: Sequence[Answer],
+        origin: Mapping[str, JsonValue],
         *,
         overwrite: bool,
     ) -> Answer:
-        """Stage an answer that comes after ``before``; gives it as it is stored.
+        """Stage an answer that comes after ``before``, with where it comes from; gives it as it is stored.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it.
@@ -64,11 +61,11 @@ class FixtureMaker:
         answer, in_answer = redacted_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         stored, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(stored)
-        meta = self.meta(in_answer, in_request, rules)
-        if noted := _noted(request, stored):
-            meta["breakpoints"] = noted
+        meta = meta_of(origin, in_answer, in_request, rules)
+        if breakpoints := _breakpoints_of(request, stored):
+            meta["breakpoints"] = breakpoints
         answer = replace(answer, meta=meta)
-        answers = _collapsed([*before, answer, *committed[len(before) + 1 :]])
+        answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
         fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
         kept = fixture.answers[min(len(before), len(answers) - 1)]
         return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
@@ -79,11 +76,6 @@ class FixtureMaker:
         """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
         fixture = Fixture(key, tuple(answers), request, answers[0].meta)
         return self._door.stage(fixture, overwrite=overwrite)
-
-    @property
-    def records_failures(self) -> bool:
-        """Whether an error of the provider is an answer to be recorded."""
-        return self._records_failures
 
     def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
         """Stage a failure; gives it as it is stored."""
@@ -107,22 +99,26 @@ class FixtureMaker:
         except InvalidRequest as error:
             raise RecordingRefused([f"request.{error.field}"]) from None
 
-    def meta(
-        self, in_answer: Iterable[Hit], in_request: Iterable[Hit] = (), rules: Sequence[str] = ()
-    ) -> dict[str, JsonValue]:
-        """What a recording says of itself: when, from whom, what was cut out of it, what was normalised."""
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        meta: dict[str, JsonValue] = {"recorded_at": now, **self._origin, "version": _version()}
-        redactions = redaction_entries("request", in_request)
-        redactions += redaction_entries("response", in_answer)
-        if redactions:
-            meta["redactions"] = redactions
-        if rules:
-            meta["normalisers"] = list(rules)
-        return meta
+
+def meta_of(
+    origin: Mapping[str, JsonValue],
+    in_answer: Iterable[Hit],
+    in_request: Iterable[Hit] = (),
+    rules: Sequence[str] = (),
+) -> dict[str, JsonValue]:
+    """What a recording says of itself: when, from whom, what was cut out of it, what was normalised."""
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    meta: dict[str, JsonValue] = {"recorded_at": now, **origin, "version": _version()}
+    redactions = redaction_entries("request", in_request)
+    redactions += redaction_entries("response", in_answer)
+    if redactions:
+        meta["redactions"] = redactions
+    if rules:
+        meta["normalisers"] = list(rules)
+    return meta
 
 
-def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
+def _breakpoints_of(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
     """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
     if request.cache is None:
         return []
@@ -133,7 +129,7 @@ def _noted(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
     return []
 
 
-def _collapsed(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+def _collapse(answers: Sequence[Answer]) -> tuple[Answer, ...]:
     """One answer where all say the same: then it is the answer to every call. Where the first was a stream
     that nobody counted and another was counted, its meta says so."""
     if len({essence_of_answer(answer) for answer in answers}) > 1:

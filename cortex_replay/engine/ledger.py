@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from cortex_replay.config import Price
@@ -14,7 +15,7 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Ledger", "Miss", "shortened"]
+__all__ = ["Ledger", "Miss", "shorten"]
 
 _MOST_REASONS: Final = 50
 _MOST_LISTED: Final = 1000
@@ -34,7 +35,7 @@ class Miss:
     explanation: str
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text without its middle where it is too long to be kept: a model's name may have 30 MB."""
     if len(text) <= _LONGEST_TEXT:
         return text
@@ -49,7 +50,7 @@ class Ledger:
     """Counts, safe for many threads. Its texts are redacted when they come, and again whenever a key is
     learned: a provider may have repeated it before."""
 
-    redactor: Redactor = field(default_factory=Redactor, repr=False)
+    redactor_for: InitVar[Callable[[], Redactor]]
     hits: int = 0
     recorded: int = 0
     live: int = 0
@@ -73,12 +74,19 @@ class Ledger:
     used_keys: set[FixtureKey] = field(default_factory=set)
     used_exchanges: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, redactor_for: Callable[[], Redactor]) -> None:
         self._lock = threading.Lock()
-        self.redactor.on_learn(self._redact_again)
+        self._redactor_for = redactor_for
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """What texts are redacted by; made for the first of them, since most runs have none."""
+        redactor = self._redactor_for()
+        redactor.on_learn(self._redact_again)
+        return redactor
 
     def _clean(self, text: str) -> str:
-        return shortened(self.redactor.text(text)[0])
+        return shorten(self.redactor.text(text)[0])
 
     def _catch_up(self) -> None:
         """Before the lock is taken: whoever learns redacts again."""
@@ -109,7 +117,7 @@ class Ledger:
             if usage is not None:
                 self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
 
-    def missed(self, what: str, explanation: str) -> None:
+    def miss(self, what: str, explanation: str) -> None:
         self._catch_up()
         with self._lock:
             is_listed = len(self.misses) < _MOST_LISTED
@@ -117,7 +125,7 @@ class Ledger:
                 Miss(self._clean(what), self._clean(explanation)) if is_listed else _ANOTHER_MISS
             )
 
-    def asked(self) -> None:
+    def ask(self) -> None:
         """An upstream is asked."""
         with self._lock:
             self.live += 1
@@ -130,7 +138,7 @@ class Ledger:
             if reason and len(self.failures) < _MOST_REASONS:
                 self.failures.append(self._clean(reason))
 
-    def damaged(self, reason: str) -> None:
+    def damage(self, reason: str) -> None:
         self._catch_up()
         with self._lock:
             self.broken.append(self._clean(reason) if len(self.broken) < _MOST_LISTED else _OTHERS)
@@ -183,7 +191,7 @@ class Ledger:
 
     def to_dict(self, store: Store) -> dict[str, Any]:
         """For a program; ``prune --unused-from`` is one."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "hits": self.hits,
             "misses": [
                 {"what": miss.what, "explanation": miss.explanation} for miss in self.misses[:_MOST_LISTED]
@@ -205,5 +213,5 @@ class Ledger:
             },
         }
         # Models and paths stand in it, too.
-        clean, _ = self.redactor.json(told)
+        clean, _ = self.redactor.json(document)
         return clean if isinstance(clean, dict) else {}

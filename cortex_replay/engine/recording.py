@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import ClassVar
+from collections.abc import Mapping
 
-from cortex_replay.adapters import LlmAdapter, closing_stream
+from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.canonical import JsonValue
-from cortex_replay.config import Settings, known_secrets
-from cortex_replay.engine.claims import MemoryClaims
-from cortex_replay.engine.fixtures import FixtureMaker
-from cortex_replay.engine.outcomes import failure_of
-from cortex_replay.engine.replay import ReplayAdapter, chunks_of
-from cortex_replay.engine.scope import RecordingScope, Turn, claims_of
-from cortex_replay.engine.tape import Tape, answer_from
+from cortex_replay.config import Settings
+from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.core import RunCore
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store import Answer, Store
-from cortex_replay.store.exchange import Exchange
+from cortex_replay.redact.settings import redactor_for
+from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
-from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["RecordingAdapter"]
 
 
-class RecordingAdapter(LlmAdapter):
+class RecordingAdapter(ScopeAdapter):
     """Answers from what it wraps, and records it; or from the store, as its mode says.
 
     One adapter is one scope: its n-th call of a key is answer n. Adapters that share a
@@ -49,8 +42,6 @@ class RecordingAdapter(LlmAdapter):
         meta: What else each recording is to say of where it comes from.
     """
 
-    adapter_id: ClassVar[str] = "recorder"
-
     def __init__(
         self,
         inner: LlmAdapter,
@@ -62,95 +53,28 @@ class RecordingAdapter(LlmAdapter):
         commit_on_close: bool = True,
         meta: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        self._inner = inner
-        self._store = store if isinstance(store, Store) else Store.open_or_create(store)
-        self._mode = mode = Mode.of(mode)
-        self._unrecorded: LlmAdapter | None = None
-        if mode is Mode.LIVE:
-            self._unrecorded = inner
-        elif mode is Mode.REPLAY:
-            self._unrecorded = ReplayAdapter(self._store)
-        origin = {"adapter": inner.adapter_id, **(meta or {})}
-        if redactor is None:
-            redactor = Redactor(known_secrets(Settings(), os.environ))
-        self._fixtures = FixtureMaker(self._store, redactor, origin, record_failures)
-        claims = MemoryClaims() if self._unrecorded else claims_of(self._store)
-        self._scope = RecordingScope(self._store, self._fixtures, claims, mode)
+        self._mode = Mode.of(mode)
+        self._run = RunCore(
+            store if isinstance(store, Store) else Store.open_or_create(store),
+            self._mode,
+            lambda: redactor or redactor_for(Settings(), os.environ),
+            record_failures=record_failures,
+        )
+        super().__init__(self._run.open_scope(), inner, meta)
         self._commits_on_close = commit_on_close
-
-    @property
-    def store(self) -> Store:
-        return self._store
 
     @property
     def mode(self) -> Mode:
         return self._mode
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        """The answer, asked for or recorded.
-
-        Raises:
-            RecordingRefused: A secret could not be cut out of it. Nothing was recorded.
-            LlmError: Whatever the wrapped adapter, or replay, raises.
-        """
-        if self._unrecorded is not None:
-            return await self._unrecorded.complete(request)
-        async with self._turn(request) as turn:
-            if isinstance(turn.recorded, Answer):
-                turn.give(turn.recorded)
-                return turn.recorded.response(request.model)
-            with turn.failures_noted():
-                response = await self._inner.complete(request)
-            turn.keep(answer_from(response, request.model))
-            return response
-
-    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
-        """The answer piece by piece, each handed on when it comes; see :meth:`complete`."""
-        if self._unrecorded is not None:
-            async with closing_stream(self._unrecorded.stream(request)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            return
-        async with self._turn(request) as turn:
-            if isinstance(turn.recorded, Answer):
-                for chunk in chunks_of(turn.recorded, request.model):
-                    if chunk.response is not None:
-                        turn.give(turn.recorded)
-                    yield chunk
-                return
-            tape = Tape(request.model)
-            with turn.failures_noted():
-                async with closing_stream(self._inner.stream(request)) as chunks:
-                    async for chunk in chunks:
-                        tape.add(chunk)
-                        if chunk.response is not None:
-                            # Before it is handed on: whoever holds the last chunk may never come back.
-                            turn.keep(tape.answer())
-                        yield chunk
-            if not turn.is_kept:
-                turn.keep(tape.answer())
-
     async def commit(self) -> CommitSummary:
         """Commit what was recorded so far, by every adapter of this store."""
-        return await asyncio.to_thread(self._store.commit)
+        return await asyncio.to_thread(self._run.commit)
 
     async def aclose(self) -> None:
         try:
             if self._commits_on_close and self._mode.writes:
                 await self.commit()
         finally:
-            await self._inner.aclose()
-
-    @asynccontextmanager
-    async def _turn(self, request: LlmRequest) -> AsyncIterator[Turn]:
-        """The next turn of the request's key.
-
-        Raises:
-            Upstream: What is recorded for it is a failure.
-        """
-        key = self._store.key(request)
-        async with self._scope.turn(request, key, request.timeout_ms) as turn:
-            if isinstance(turn.recorded, Exchange):
-                turn.give(turn.recorded)
-                raise failure_of(turn.recorded)
-            yield turn
+            self._run.leave_run()
+            await super().aclose()

@@ -21,12 +21,12 @@ from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
 
-__all__ = ["StoreDoor", "clean_wire", "redaction_entries"]
+__all__ = ["RedactingStager", "clean_wire", "redaction_entries"]
 
 _KEY: Final = "request_match"
 
 
-class StoreDoor:
+class RedactingStager:
     """Stages recordings.
 
     Args:

@@ -35,7 +35,7 @@ class Turns:
         self.given += 1
 
     @asynccontextmanager
-    async def taken(self, timeout_ms: int) -> AsyncIterator[Self]:
+    async def take(self, timeout_ms: int) -> AsyncIterator[Self]:
         """Have the turn, once everybody before has had it.
 
         Raises:

@@ -10,20 +10,19 @@ sends ``Origin`` or ``Sec-Fetch-Site``, or, when it has its own name point to th
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from cortex_replay.engine.core import scope_name
 from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.gateway.control import CONTROL
 
-__all__ = ["RPC_PATH", "Doors", "Entry", "Refusal", "hosts_of"]
+__all__ = ["RPC_PATH", "Access", "Entry", "Refusal", "hosts_of"]
 
 RPC_PATH: Final = "/rpc"
-_LONGEST_SCOPE: Final = 512
 
 _SEGMENTS: Final = re.compile(r"(?:/+t-([^/]*))?(?:/+s-([^/]*))?(?=/|$)")
 _SLASHES: Final = re.compile(r"/{2,}")
@@ -45,22 +44,27 @@ class Entry(NamedTuple):
     """What is to go wrong with it."""
 
 
-class Doors:
+class Access:
     """Lets calls in or not, before their body is read.
 
     Args:
         hosts: What ``Host`` may be, to the letter.
         token: The gateway's.
-        is_open: Whether clients of providers need no token.
+        is_open: Whether clients of providers need no token, by the name of their scope.
         has_rpc: Whether somebody answers ``/rpc``, and asks callers for their own tokens.
     """
 
     def __init__(
-        self, hosts: Iterable[str], token: str, *, is_open: bool = False, has_rpc: bool = False
+        self,
+        hosts: Iterable[str],
+        token: str,
+        *,
+        is_open: Callable[[str], bool] = lambda _: False,
+        has_rpc: bool = False,
     ) -> None:
         self._hosts = frozenset(host.lower().encode() for host in hosts)
         self._token = token.encode()
-        self.is_open = is_open
+        self._is_open = is_open
         self._has_rpc = has_rpc
 
     def enter(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Entry | Refusal:
@@ -80,17 +84,18 @@ class Doors:
                 scope = scope if match[2] is None else unquote(match[2])
                 path = path[match.end() :]
         path = _SLASHES.sub("/", path) if "//" in path else path or "/"
-        if not self._needs_no_token(path) and not hmac.compare_digest(token, self._token):
+        scope = scope_name(scope)
+        if not self._needs_no_token(path, scope) and not hmac.compare_digest(token, self._token):
             return Refusal(401, "the token is missing or wrong")
         problem = path_problem(path)
         if problem is not None:
             return Refusal(400, f"this path is not served: it {problem}")
-        return Entry(path, scope if len(scope) <= _LONGEST_SCOPE else _shortened(scope), fault)
+        return Entry(path, scope, fault)
 
-    def _needs_no_token(self, path: str) -> bool:
+    def _needs_no_token(self, path: str, scope: str) -> bool:
         if self._has_rpc and path == RPC_PATH:
             return True
-        return self.is_open and not path.startswith(CONTROL)
+        return not path.startswith(CONTROL) and self._is_open(scope)
 
     def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
         """The token, the scope and the fault that headers bring."""
@@ -117,9 +122,3 @@ def hosts_of(host: str, port: int) -> list[str]:
     if ":" in host and host != "::1":
         names = [f"[{host}]"]
     return [f"{name}:{port}" for name in names] + (names if port == 80 else [])
-
-
-def _shortened(scope: str) -> str:
-    """A scope that takes little room, and is not that of another name."""
-    digest = hashlib.sha256(scope.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{scope[: _LONGEST_SCOPE - len(digest)]}{digest}"

@@ -7,18 +7,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cortex_replay.engine.http import Call, Engine, Reply
+from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.http.routes import METHODS
+from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
-from cortex_replay.gateway.access import RPC_PATH, Doors, Refusal
-from cortex_replay.gateway.control import CONTROL, controlled
+from cortex_replay.gateway.access import RPC_PATH, Access, Refusal
+from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
-from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class App:
 
     Args:
         engine: Who answers.
-        doors: Who may come in.
+        access: Who may come in.
         pace: How fast recorded streams are replayed.
         faults: What is to go wrong.
         rpc: Who answers ``/rpc``, if anybody does.
@@ -78,7 +79,7 @@ class App:
     def __init__(
         self,
         engine: Engine,
-        doors: Doors,
+        access: Access,
         pace: Pace,
         faults: Faults,
         rpc: Rpc | None = None,
@@ -90,12 +91,17 @@ class App:
         self.is_closing = False
         self._engine = engine
         self._faults = faults
-        self._doors = doors
+        self._faults_of_scopes: dict[str, Faults] = {}
+        self._access = access
         self._pace = pace
         self._max_body = max_body
 
-    def use(self, engine: Engine, faults: Faults) -> None:
-        self._engine, self._faults = engine, faults
+    def set_faults(self, scope: str, faults: Faults | None) -> None:
+        """Let a scope have faults of its own, or those of all again."""
+        if faults is None:
+            self._faults_of_scopes.pop(scope, None)
+        else:
+            self._faults_of_scopes[scope] = faults
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,15 +120,15 @@ class App:
                 await self._while_there(self._answer_message(prepared, send), receive)
                 return
             else:
-                call, fault = prepared
+                asking, call, fault = prepared
                 protocol = call.route.protocol
                 if fault is not None:
-                    answering = self._answer_faultily(call, fault, send, scope)
+                    answering = self._answer_faultily(asking, call, fault, send, scope)
                     await self._while_there(answering, receive)
                     return
-                reply = await aside(len(call.body), self._engine.at_once, call)
+                reply = await aside(len(call.body), self._engine.at_once, asking, call)
                 if reply is None:
-                    await self._while_there(self._answer(call, send), receive)
+                    await self._while_there(self._answer(asking, call, send), receive)
                     return
                 if reply.events and not self._pace.is_instant:
                     await self._while_there(self._send(reply, send), receive)
@@ -135,10 +141,10 @@ class App:
 
     async def _prepared(
         self, scope: Message, receive: Receive, place: Place
-    ) -> tuple[Call, Fault | None] | _Message | Reply:
+    ) -> tuple[Scope, Call, Fault | None] | _Message | Reply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        entry = self._doors.enter(scope["raw_path"].decode("latin-1"), headers)
+        entry = self._access.enter(scope["raw_path"].decode("latin-1"), headers)
         if isinstance(entry, Refusal):
             return error_reply(None, entry.status, f"cortex-replay: {entry.reason}", "permission_error")
 
@@ -153,7 +159,7 @@ class App:
             body = await self._body_or_refusal(header("content-length"), receive, place, None)
             if isinstance(body, Reply):
                 return body
-            return controlled(entry.path, method, body, self._engine, self._faults)
+            return control(entry.path, method, body, self._engine.run, self._faults)
         if method not in METHODS:
             reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
             return error_reply(None, 405, reason, "invalid_request_error")
@@ -165,12 +171,14 @@ class App:
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
         if isinstance(body, Reply):
             return body
-        is_quick = self._engine.mode is Mode.REPLAY and route.protocol is not None
+        asking = self._engine.run.scope(entry.scope)
+        is_quick = not asking.mode.asks and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
-        call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body, entry.scope)
-        is_faulty = entry.fault or self._faults.are_any
-        return call, self._faults.next(entry.scope, entry.fault) if is_faulty else None
+        call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body)
+        faults = self._faults_of_scopes.get(entry.scope, self._faults)
+        is_faulty = entry.fault or faults.are_any
+        return asking, call, faults.next(entry.scope, entry.fault) if is_faulty else None
 
     async def _message(
         self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive, place: Place
@@ -246,11 +254,14 @@ class App:
             # It is too late for another answer: the connection is closed in the middle of this one.
             logger.debug("an answer was not finished: %s", type(error).__name__)
 
-    async def _answer_faultily(self, call: Call, fault: Fault, send: Send, scope: Message) -> None:
+    async def _answer_faultily(
+        self, asking: Scope, call: Call, fault: Fault, send: Send, scope: Message
+    ) -> None:
         """Let something go wrong. The turn has then not ended, so that the recording goes on with it."""
         protocol = call.route.protocol
+        faults = self._faults_of_scopes.get(asking.name, self._faults)
         if answers_alone(fault):
-            self._faults.note(fault)
+            faults.note(fault)
             reply = refusal(fault, protocol)
             await self._send(reply, send)
             await self._end(reply, scope)
@@ -258,15 +269,15 @@ class App:
         faulty: Reply | None = None
         has_begun = False
         try:
-            async with self._engine.answering(call) as reply:
+            async with self._engine.answer(asking, call) as reply:
                 has_begun = True
                 # What is being recorded is not to be spoiled.
-                is_recorded = self._engine.mode is Mode.REPLAY
+                is_recorded = not asking.mode.asks
                 faulty = faulty_reply(fault, reply, protocol) if is_recorded else None
                 await self._send(faulty or reply, send)
                 if faulty is None:  # it has no place in this answer
                     return
-                self._faults.note(fault)
+                faults.note(fault)
                 if not fault.is_chunking:
                     raise _Faulty
         except _Faulty:
@@ -287,10 +298,10 @@ class App:
         if reply.ending != "whole":
             scope[CLOSE](is_hard=reply.ending == "reset")
 
-    async def _answer(self, call: Call, send: Send) -> None:
+    async def _answer(self, asking: Scope, call: Call, send: Send) -> None:
         has_begun = False
         try:
-            async with self._engine.answering(call) as reply:
+            async with self._engine.answer(asking, call) as reply:
                 has_begun = True
                 await self._send(reply, send)
         except LlmError as error:
@@ -302,7 +313,7 @@ class App:
         """What a client is told when the gateway itself cannot go on; never anything that it holds."""
         if isinstance(error, FixtureIntegrityFailed):
             findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
-            self._engine.ledger.damaged(findings)
+            self._engine.run.ledger.damage(findings)
             reason = f"the store is not what its index says, and nothing is replayed: {findings}"
             return error_reply(protocol, 424, f"cortex-replay: {reason}", "integrity_error")
         if isinstance(error, InvalidRequest):

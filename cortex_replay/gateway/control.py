@@ -6,17 +6,18 @@ from typing import Final
 
 import orjson
 
-from cortex_replay.engine.http import Engine, Reply
+from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.http.call import Reply
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 
-__all__ = ["CONTROL", "controlled"]
+__all__ = ["CONTROL", "control"]
 
 CONTROL: Final = "/-/"
 """Where it stands: no provider has such a path."""
 
 
-def controlled(path: str, method: str, body: bytes, engine: Engine, faults: Faults) -> Reply:
+def control(path: str, method: str, body: bytes, run: RunCore, faults: Faults) -> Reply:
     """The answer to a call of a test to the gateway itself."""
     try:
         if path == "/-/faults":
@@ -26,7 +27,7 @@ def controlled(path: str, method: str, body: bytes, engine: Engine, faults: Faul
                 faults.set(())
             return _json(200, {"faults": faults.spellings(), "struck": dict(faults.struck)})
         if path == "/-/ledger":
-            return _json(200, engine.ledger.to_dict(engine.store))
+            return _json(200, run.ledger.to_dict(run.store))
     except InvalidRequest as error:
         return _json(400, {"error": {"message": f"cortex-replay: {error}", "field": error.field}})
     return _json(404, {"error": {"message": "cortex-replay: there are /-/faults and /-/ledger"}})

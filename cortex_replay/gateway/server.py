@@ -18,13 +18,13 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from cortex_replay.engine.http import Engine
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
-from cortex_replay.gateway.access import RPC_PATH, Doors, hosts_of
+from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
 from cortex_replay.gateway.app import CLOSE, HELD, App
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.run import Run
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
@@ -172,27 +172,19 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which would end the process when it has ended: there is still something to commit."""
+    """uvicorn's server, without its signals: it would take them too late, and end the process when it has
+    ended, while there is still something to commit."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        yield
 
 
 class Gateway:
-    """A server for one engine.
+    """A server for one run.
 
     Args:
-        engine: Who answers.
+        run: Who answers.
         host: Where to listen; anything but loopback needs ``allow_remote``.
         port: 0 for a free one.
         pace: How fast recorded streams are replayed.
@@ -208,7 +200,7 @@ class Gateway:
 
     def __init__(
         self,
-        engine: Engine,
+        run: Run,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -226,7 +218,8 @@ class Gateway:
                 "host", "other machines could reach it there; --allow-remote says that they may"
             )
         self._is_open_in_replay = not token and is_local
-        self.engine = engine
+        self.run = run
+        self._engine = run.engine()
         self.token = token or secrets.token_hex(32)
         caller = None if rpc is None else rpc.callers.by_token(self.token)
         if caller is not None:
@@ -235,10 +228,10 @@ class Gateway:
         self._socket = _bound(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         names = [*hosts_of(host, self.port), *allowed_hosts]
-        self._doors = Doors(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
+        self._access = Access(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
         self.faults = faults or Faults()
         self._rpc = rpc
-        self._app = App(engine, self._doors, pace, self.faults, rpc, max_body)
+        self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body)
         self._server = _Server(_config(self._app))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
@@ -246,7 +239,7 @@ class Gateway:
 
         ``-`` is the gateway itself, for ``/-/faults`` and ``/-/ledger``.
         """
-        needs_token = not self._is_open or upstream == CONTROL.strip("/")
+        needs_token = not self._is_open(scope) or upstream == CONTROL.strip("/")
         parts = [f"t-{self.token}"] if needs_token else []
         parts += [f"s-{quote(scope, safe='')}"] if scope else []
         parts += [upstream] if upstream else []
@@ -262,35 +255,47 @@ class Gateway:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}"
 
-    @property
-    def _is_open(self) -> bool:
+    def _is_open(self, scope: str) -> bool:
         """Whether clients of providers need no token: all they can get is a recording."""
-        return self._is_open_in_replay and not self.engine.mode.asks
+        return self._is_open_in_replay and not self.run.scope(scope).mode.asks
 
-    def use(self, engine: Engine, faults: Faults) -> None:
-        """Let another engine answer from now on, with other faults: each test has its own."""
-        self.engine, self.faults = engine, faults
-        self._doors.is_open = self._is_open
-        self._app.use(engine, faults)
+    def set_faults(self, scope: str, faults: Faults | None) -> None:
+        """Let a scope have faults of its own, or those of all again."""
+        self._app.set_faults(scope, faults)
 
     async def serve(self) -> None:
         """Serve until somebody stops it."""
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
-            await self.engine.aclose()
+            await self._engine.aclose()
             if self._rpc is not None:
                 await self._rpc.aclose()
 
-    def run(self) -> None:
-        """Serve in this thread, until a signal comes."""
+    def serve_here(self) -> None:
+        """Serve in this thread, until somebody stops it."""
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(self.serve())
 
     @contextlib.contextmanager
+    def stop_on_signals(self) -> Iterator[None]:
+        """Let Ctrl-C and its like end it well, from before anybody knows that it is there; twice, at once."""
+        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+        before = {number: signal.signal(number, self._stop_on_signal) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop_on_signal(self, number: int, _: object) -> None:
+        self._server.force_exit = self._server.should_exit and number == signal.SIGINT
+        self.stop()
+
+    @contextlib.contextmanager
     def running(self) -> Iterator[Gateway]:
         """Serve in a thread of its own, for as long as this lasts."""
-        thread = threading.Thread(target=self.run, name="cortex-replay gateway", daemon=True)
+        thread = threading.Thread(target=self.serve_here, name="cortex-replay gateway", daemon=True)
         thread.start()
         try:
             yield self  # the socket listens already: whoever connects now waits a moment

@@ -5,8 +5,9 @@
 ...     anthropic.Anthropic().messages.create(...)
 """
 
+from cortex_replay.engine.bypass import bypassing
 from cortex_replay.interception.block import intercept
 from cortex_replay.interception.guard import LiveCallRefused
-from cortex_replay.interception.interception import Interception, bypassing
+from cortex_replay.interception.interception import Interception
 
 __all__ = ["Interception", "LiveCallRefused", "bypassing", "intercept"]

@@ -7,29 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from cortex_replay.config import Settings, known_secrets, load_settings
-from cortex_replay.engine.http import Engine, Upstreams
+from cortex_replay.config import load_settings
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import installed
-from cortex_replay.modes import AnyMode, Mode
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.modes import AnyMode
+from cortex_replay.run import Run
 from cortex_replay.store import Store
 
-__all__ = ["engine_for", "intercept", "refusal_of"]
-
-
-def engine_for(store: Store, mode: Mode, settings: Settings, how_to_record: str) -> Engine:
-    """The engine of calls inside this process."""
-    return Engine(
-        store,
-        mode,
-        Upstreams(settings, os.environ),
-        environment=os.environ,
-        redactor=Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns),
-        how_to_record=how_to_record,
-        max_sensitivity=settings.max_sensitivity,
-    )
+__all__ = ["intercept", "refusal_of"]
 
 
 def refusal_of(host: str) -> str:
@@ -62,27 +48,23 @@ def intercept(
         FixtureIntegrityFailed: The store is not what its index says.
     """
     settings = load_settings(Path(), os.environ, {} if mode is None else {"mode": mode}).settings
-    chosen = settings.mode
-    if not isinstance(store, Store):
-        opened = Store.open_or_create if chosen.writes else Store.open
-        store = opened(store, verify="on-read")
-    store = store.branch()
-    engine = engine_for(store, chosen, settings, "use the mode once")
-    interception = Interception(engine, scope)
+    run = Run.open(settings, store=store, how_to_record="use the mode once")
+    own = run.open_scope(scope, is_branch=True)
+    interception = Interception(run.engine(), own)
     try:
         with contextlib.ExitStack() as stack:
-            if guard and not chosen.asks:
+            if guard and not run.mode.asks:
                 stack.enter_context(
                     guarding(interception.hosts, lambda host: LiveCallRefused(refusal_of(host)))
                 )
             stack.enter_context(installed(interception))
             yield interception
     except BaseException:
-        if not keep_failed:
-            store.discard()
-            raise
-        store.commit()
+        if run.mode.writes:
+            if keep_failed:
+                own.store.commit()
+            else:
+                own.store.discard()
         raise
-    else:
-        if chosen.writes:
-            store.commit()
+    if run.mode.writes:
+        own.store.commit()

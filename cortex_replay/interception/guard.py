@@ -19,8 +19,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
 
+from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.hosts import host_of, normal_host
-from cortex_replay.interception.interception import is_bypassed
 
 __all__ = ["LiveCallRefused", "guarding"]
 

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from cortex_replay.config import Settings
-from cortex_replay.engine.http import Call, Engine
+from cortex_replay.engine.http.call import Call
+from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
+from cortex_replay.engine.scope import Scope
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
 
-__all__ = ["Interception", "bypassing", "is_bypassed"]
+__all__ = ["Interception"]
 
-_BYPASSED: ContextVar[bool] = ContextVar("cortex_replay_bypassed", default=False)
 _KNOWN: WeakKeyDictionary[Upstreams, list[Any]] = WeakKeyDictionary()
 _PORTS: Final = {"https": 443, "http": 80}
-
-
-@contextlib.contextmanager
-def bypassing() -> Iterator[None]:
-    """Let the calls of this block through: they are recorded by somebody else."""
-    token = _BYPASSED.set(True)
-    try:
-        yield
-    finally:
-        _BYPASSED.reset(token)
-
-
-def is_bypassed() -> bool:
-    return _BYPASSED.get()
 
 
 class _Origin(NamedTuple):
@@ -48,11 +33,11 @@ class Interception:
 
     Args:
         engine: Who answers.
-        scope: Whose answers are counted together; a test's name.
+        scope: Whose turns they are; a test's.
         faults: What is to go wrong.
     """
 
-    def __init__(self, engine: Engine, scope: str = "", faults: Faults | None = None) -> None:
+    def __init__(self, engine: Engine, scope: Scope, faults: Faults | None = None) -> None:
         self.engine = engine
         self.faults = faults or Faults()
         self.scope = scope
@@ -73,7 +58,7 @@ class Interception:
         upstream, path = _fitting(found, dict(shown))
         route = Route.to(upstream.name, upstream.kind, method, path or "/")
         query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
-        return Call(method, route, query, shown, body, self.scope)
+        return Call(method, route, query, shown, body)
 
     @property
     def hosts(self) -> set[str]:

@@ -14,11 +14,12 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from cortex_replay.engine.http import Call, Reply
+from cortex_replay.engine.bypass import is_bypassed
+from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
-from cortex_replay.interception.interception import Interception, is_bypassed
+from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
 
 __all__ = ["installed"]
@@ -91,9 +92,9 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):
             return _failed(library, interception, fault, call)
-        reply = interception.engine.at_once(call)
+        reply = interception.engine.at_once(interception.scope, call)
         if reply is None:
-            answer = SyncAnswer(interception.engine, call)
+            answer = SyncAnswer(interception.engine, interception.scope, call)
             reply = answer.reply
             if reply.live is not None:
                 return _response(library, reply, _live_stream(library, answer))
@@ -114,9 +115,9 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):
             return _failed(library, interception, fault, call)
-        reply = interception.engine.at_once(call)
+        reply = interception.engine.at_once(interception.scope, call)
         if reply is None:
-            answer = AsyncAnswer(interception.engine, call)
+            answer = AsyncAnswer(interception.engine, interception.scope, call)
             reply = await answer.head()
             if reply.live is not None:
                 return _response(library, reply, _live_stream(library, answer))

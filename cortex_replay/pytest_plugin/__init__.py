@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cortex_replay.modes import Mode
+
 if TYPE_CHECKING:
     from cortex_replay.adapters import LlmAdapter
     from cortex_replay.pytest_plugin.gateways import ScopedGateway
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LlmRecording"]
 
-_MODES = ("replay", "record", "once", "live")
 _SESSION: pytest.StashKey[LlmSession] = pytest.StashKey()
 _DESELECTED: pytest.StashKey[list[str]] = pytest.StashKey()
 _WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
@@ -42,7 +43,10 @@ def __getattr__(name: str) -> object:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cortex-replay", "record and replay of model calls")
     group.addoption(
-        "--llm-mode", dest="llm_mode", choices=_MODES, help="What marked tests do with their model calls."
+        "--llm-mode",
+        dest="llm_mode",
+        choices=[*map(str, Mode)],
+        help="What marked tests do with their model calls.",
     )
     group.addoption("--llm-store", dest="llm_store", metavar="DIR", help="Root of the store.")
     group.addoption(
@@ -71,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "llm_replay(enabled=True, mode=None, guard=True, may_call_nobody=False, normalisers=()): record and "
+        "llm_replay(enabled=True, mode=None, guard=True, allow_no_calls=False, normalisers=()): record and "
         "replay the model calls of this test.",
     )
     config.addinivalue_line(
@@ -153,7 +157,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if _is_marked(item) and _SESSION in item.config.stash:
-        item.config.stash[_SESSION].noted(item, call, report)
+        item.config.stash[_SESSION].note(item, call, report)
     return report
 
 
@@ -164,12 +168,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         llm = config.stash[_SESSION]
         llm.close()
         if output is not None:
-            output[_OUTPUT] = llm.told()
+            output[_OUTPUT] = llm.report()
     if output is None and (_SESSION in config.stash or config.stash[_WORKERS]):
-        from cortex_replay.pytest_plugin.summary import finished  # noqa: PLC0415
+        from cortex_replay.pytest_plugin.summary import finish  # noqa: PLC0415
 
         llm = _session(config)
-        config.stash[_SUMMARY] = finished(session, llm, config.stash[_WORKERS], config.stash[_DESELECTED])
+        config.stash[_SUMMARY] = finish(session, llm, config.stash[_WORKERS], config.stash[_DESELECTED])
 
 
 @pytest.hookimpl(optionalhook=True)

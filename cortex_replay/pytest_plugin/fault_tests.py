@@ -18,7 +18,7 @@ _FAULTS: Final = ("429:0.01", "529", "timeout", "cut", "malformed-tool")
 
 def family_of(session: LlmSession, test: str, marker: pytest.Mark) -> list[str]:
     """The faults of each member; the first is the test itself. While recording there is only that."""
-    if session.mode.asks:
+    if session.run.mode.asks:
         return [""]
     turns = marker.kwargs.get("turns") or _calls_recorded_by(session, session.clean(test))
     try:

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from cortex_replay.config import Settings
-from cortex_replay.engine.http import Engine
+from cortex_replay.engine.http.engine import Engine
 from cortex_replay.faults import Faults
 from cortex_replay.gateway.server import Gateway
+from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment
 
 __all__ = ["Gateways", "ScopedGateway"]
@@ -29,28 +29,28 @@ class ScopedGateway:
 
 
 class Gateways:
-    """Starts the gateway with the first test that wants one."""
+    """Starts a gateway with the first test that wants one; others where the providers' servers are others."""
 
     def __init__(self) -> None:
-        self._gateway: Gateway | None = None
+        self._by_engine: dict[Engine, Gateway] = {}
         self._running = ExitStack()
 
-    def scoped(
-        self, engine: Engine, scope: str, faults: Faults, settings: Settings, monkeypatch: pytest.MonkeyPatch
-    ) -> ScopedGateway:
+    def scoped(self, run: Run, scope: str, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway for one test, whose subprocesses find it in their environment."""
-        if self._gateway is None:
-            self._gateway = self._running.enter_context(Gateway(engine).running())
-        self._gateway.use(engine, faults)
-        scoped = ScopedGateway(self._gateway, scope)
-        made = command_environment(os.environ, settings, scoped.url)
-        for name in made.keys() | os.environ.keys():
-            if name not in made:
+        engine = run.engine()
+        if engine not in self._by_engine:
+            self._by_engine[engine] = self._running.enter_context(Gateway(run).running())
+        gateway = self._by_engine[engine]
+        gateway.set_faults(scope, faults)
+        scoped = ScopedGateway(gateway, scope)
+        environment = command_environment(os.environ, run.settings, scoped.url)
+        for name in environment.keys() | os.environ.keys():
+            if name not in environment:
                 monkeypatch.delenv(name)
-            elif os.environ.get(name) != made[name]:
-                monkeypatch.setenv(name, made[name])
+            elif os.environ.get(name) != environment[name]:
+                monkeypatch.setenv(name, environment[name])
         return scoped
 
     def close(self) -> None:
         self._running.close()
-        self._gateway = None
+        self._by_engine.clear()

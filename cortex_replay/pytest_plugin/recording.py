@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import ClassVar
 
-import orjson
-
-from cortex_replay.adapters import LlmAdapter, closing_stream
-from cortex_replay.engine.http import Call, Ledger
 from cortex_replay.engine.outcomes import Outcome
-from cortex_replay.errors import InvalidRequest, LlmError, NoFixture
-from cortex_replay.interception.interception import bypassing
-from cortex_replay.store import Answer, Store
-from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall
-from cortex_replay.wire import WIRES
+from cortex_replay.store import Answer
+from cortex_replay.types import LlmRequest, TokenUsage, ToolCall
 
-__all__ = ["LlmRecording", "NotingAdapter", "PassingAdapter", "RecordedCall"]
+__all__ = ["LlmRecording", "RecordedCall"]
 
 
 @dataclass(frozen=True)
@@ -40,32 +32,16 @@ class LlmRecording:
 
     calls: list[RecordedCall] = field(default_factory=list)
 
-    def observe(self, call: Call, outcome: Outcome | None) -> None:
-        """Note a call over a provider's wire."""
-        request = None
-        if call.route.protocol is not None:
-            try:
-                request = WIRES[call.route.protocol].lift(orjson.loads(call.body))
-            except (InvalidRequest, orjson.JSONDecodeError):
-                request = None
+    def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
+        """Note a call and what it got."""
+        request = ask()
         if isinstance(outcome, Answer):
-            self.calls.append(
-                RecordedCall(request, outcome.text, outcome.tool_calls, outcome.usage, outcome.finish_reason)
+            call = RecordedCall(
+                request, outcome.text, outcome.tool_calls, outcome.usage, outcome.finish_reason
             )
         else:
-            is_answered = outcome is not None and call.route.protocol is None
-            self.calls.append(RecordedCall(request, is_answered=is_answered))
-
-    def note(self, request: LlmRequest, response: LlmResponse | None) -> None:
-        """Note a call of an adapter."""
-        if response is None:
-            self.calls.append(RecordedCall(request, is_answered=False))
-        else:
-            self.calls.append(
-                RecordedCall(
-                    request, response.text, response.tool_calls, response.usage, response.finish_reason
-                )
-            )
+            call = RecordedCall(request, is_answered=outcome is not None and request is None)
+        self.calls.append(call)
 
     @property
     def requests(self) -> list[LlmRequest]:
@@ -95,77 +71,3 @@ class LlmRecording:
         for previous, current in pairwise(requests):
             if previous.model == current.model:
                 assert_prefix_stable(previous, current)
-
-
-class PassingAdapter(LlmAdapter):
-    """Asks a live adapter past our own interception."""
-
-    adapter_id: ClassVar[str] = "passing"
-
-    def __init__(self, inner: LlmAdapter) -> None:
-        self._inner = inner
-        self.adapter_id = inner.adapter_id  # type: ignore[misc]
-
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        with bypassing():
-            return await self._inner.complete(request)
-
-    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
-        with bypassing():
-            chunks = self._inner.stream(request)
-        async with closing_stream(chunks) as pieces:
-            while True:
-                with bypassing():
-                    chunk = await anext(pieces, None)
-                if chunk is None:
-                    return
-                yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class NotingAdapter(LlmAdapter):
-    """Notes what a test asks its ``llm``, and counts it."""
-
-    adapter_id: ClassVar[str] = "llm"
-
-    def __init__(self, inner: LlmAdapter, recording: LlmRecording, ledger: Ledger, store: Store) -> None:
-        self._inner = inner
-        self._recording = recording
-        self._ledger = ledger
-        self._store = store
-
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        try:
-            response = await self._inner.complete(request)
-        except LlmError as error:
-            self._failed(request, error)
-            raise
-        self._answered(request, response)
-        return response
-
-    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
-        try:
-            async with closing_stream(self._inner.stream(request)) as chunks:
-                async for chunk in chunks:
-                    if chunk.response is not None:
-                        self._answered(request, chunk.response)
-                    yield chunk
-        except LlmError as error:
-            self._failed(request, error)
-            raise
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    def _answered(self, request: LlmRequest, response: LlmResponse) -> None:
-        self._recording.note(request, response)
-        self._ledger.hit(self._store.key(request), response.usage)
-
-    def _failed(self, request: LlmRequest, error: LlmError) -> None:
-        self._recording.note(request, None)
-        if isinstance(error, NoFixture):
-            self._ledger.missed(
-                f"{error.model} {error.prompt_hash[:16]}", error.explanation or f"cortex-replay: {error}"
-            )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cortex_replay.adapters import LlmAdapter
-from cortex_replay.config import Settings, known_secrets, load_settings
+from cortex_replay.adapters.base import LlmAdapter
+from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.reader import refuse_store_elsewhere
 from cortex_replay.config.trust import is_ci
-from cortex_replay.engine.claims import Claims, MemoryClaims
-from cortex_replay.engine.http import Engine, Ledger, Upstreams
-from cortex_replay.engine.replay import ReplayAdapter
-from cortex_replay.engine.scope import RUN_VARIABLE, claims_of
 from cortex_replay.errors import LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
@@ -24,11 +21,9 @@ from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import installed
-from cortex_replay.modes import Mode
-from cortex_replay.providers import PROVIDERS
-from cortex_replay.pytest_plugin.recording import LlmRecording, NotingAdapter, PassingAdapter
+from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.terminal import shown
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run import Run
 from cortex_replay.store import Store
 
 if TYPE_CHECKING:
@@ -40,37 +35,30 @@ _RUN: pytest.StashKey[TestRun] = pytest.StashKey()
 
 
 class LlmSession:
-    """The store, the mode and the counts of one process."""
+    """The run of one process, and what became of its tests."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, root: Path, warnings: list[str]) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, root: Path, notes: list[str]) -> None:
         self.config = config
-        self.settings = settings
         self.root = root
-        self.mode = settings.mode
-        self.warnings = warnings
-        self.redactor = Redactor(known_secrets(settings, os.environ), settings.redaction.extra_patterns)
-        self.ledger = Ledger(self.redactor)
+        self.warnings = notes
+        self.run = Run(settings, store=root, how_to_record="pytest --llm-mode once", origin="pytest")
         self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
         self.has_left_answers = False
         """Whether a test was to record, so that its answers wait for the end of the run."""
         self.misses: list[tuple[str, str]] = []
-        self._store: Store | None = None
-        self._claims: Claims | None = None
         self._attempts: dict[str, int] = {}
-        self._upstreams: dict[tuple[str | None, ...], Upstreams] = {}
-        self._engines: dict[Upstreams, Engine] = {}
 
     @classmethod
     def open(cls, config: pytest.Config) -> LlmSession:
         """The session that the options, the environment, the ini and the configuration ask for."""
         asked = config.getoption("llm_mode")
-        warnings: list[str] = []
+        notes: list[str] = []
         if asked is None and not os.environ.get("CORTEX_REPLAY_MODE"):
             asked = config.getini("llm_mode") or None
             if asked not in (None, "replay") and is_ci(os.environ):  # it comes with the project
-                warnings = [f"CI is set, so the mode is replay and not {asked}, as llm_mode in the ini says"]
+                notes = [f"CI is set, so the mode is replay and not {asked}, as llm_mode in the ini says"]
                 asked = "replay"
         flags: dict[str, object] = {"mode": asked}
         try:
@@ -81,45 +69,19 @@ class LlmSession:
             raise pytest.UsageError(shown(f"cortex-replay: {error}")) from None
         root = loaded.settings.store
         root = root if root.is_absolute() else config.rootpath / root
-        return cls(config, loaded.settings, root, [*warnings, *loaded.warnings])
+        return cls(config, loaded.settings, root, [*notes, *loaded.warnings])
 
     def clean(self, text: str) -> str:
         """A text without secrets."""
-        return self.redactor.text(text)[0]
+        return self.run.redactor.text(text)[0]
 
     @property
     def store(self) -> Store:
         """The one store of all tests, opened with the first of them."""
-        if self._store is None:
-            try:
-                opened = Store.open_or_create if self.mode.writes else Store.open
-                self._store = opened(self.root, verify="on-read")
-            except LlmError as error:
-                pytest.fail(shown(f"cortex-replay: {self.root}: {error}"), pytrace=False)
-        return self._store
-
-    @property
-    def claims(self) -> Claims:
-        """Those of the run: of this process, or of all workers."""
-        if self._claims is None:
-            self._claims = claims_of(self.store) if os.environ.get(RUN_VARIABLE) else MemoryClaims()
-        return self._claims
-
-    @property
-    def upstreams(self) -> Upstreams:
-        """Who may be asked; made anew when the environment names other servers."""
-        named = tuple(os.environ.get(row.url_variable) for row in PROVIDERS.values())
-        if named not in self._upstreams:
-            self._upstreams[named] = Upstreams(self.settings, os.environ)
-        return self._upstreams[named]
-
-    def replaying_engine(self, upstreams: Upstreams) -> Engine:
-        """The engine of all tests that are replayed: they differ in their scopes alone."""
-        if upstreams not in self._engines:
-            self._engines[upstreams] = Engine(
-                self.store, Mode.REPLAY, upstreams, redactor=self.redactor, ledger=self.ledger
-            )
-        return self._engines[upstreams]
+        try:
+            return self.run.store
+        except LlmError as error:
+            pytest.fail(shown(f"cortex-replay: {self.root}: {error}"), pytrace=False)
 
     def begin(self, item: pytest.Item) -> None:
         """A test begins, perhaps not for the first time: each attempt counts from the start."""
@@ -135,7 +97,7 @@ class LlmSession:
     def refuse_silence(self, item: pytest.Item) -> None:
         self.of(item).refuse_silence()
 
-    def noted(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    def note(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Remember how a phase of a test went, and put what was missed where it is read."""
         if _RUN not in item.stash:
             return
@@ -165,9 +127,9 @@ class LlmSession:
         if self._gateways is not None:
             self._gateways.close()
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What a worker tells its controller: plain values only."""
-        ledger = self.ledger
+        ledger = self.run.ledger
         return {
             "hits": ledger.hits,
             "recorded": ledger.recorded,
@@ -195,109 +157,77 @@ class TestRun:
         marker = item.get_closest_marker("llm_replay")
         options: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
         self._session = session
-        self._may_call_nobody = bool(options.get("may_call_nobody", False))
+        self._allows_no_calls = _allows_no_calls(item, options)
         is_of_family = item.get_closest_marker("llm_faults") is not None
         # It is stored with what the test records, and a parameter may be a key.
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
         self.has_failed = False
         self.recording = LlmRecording()
-        self.mode = Mode.of(options.get("mode") or session.mode)
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
-        self.store = session.store if not self.mode.asks else session.store.branch()
-        self._has_normalisers = bool(options.get("normalisers"))
-        if self._has_normalisers:
-            self.store = self.store.with_normalisers(options["normalisers"])
-        self._scope = f"{item.nodeid} {attempt}"
-        self._misses_seen = len(session.ledger.misses)
-        self.engine = self._made_engine(item)
-        self.interception = Interception(self.engine, self._scope, self.faults)
+        _ = session.store  # a test without one fails, with the reason
+        self.scope = session.run.open_scope(
+            f"{item.nodeid} {attempt}",
+            mode=options.get("mode"),
+            is_branch=True,
+            normalisers=options.get("normalisers"),
+            observer=self.recording.observe,
+            how_to_record=f"pytest --llm-mode once {item.nodeid!r}",
+            meta={"tests": [self.name]},
+            environment=dict(os.environ),  # as it is now: a test may change it
+        )
+        self.mode = self.scope.mode
+        self.store = self.scope.store
+        self._misses_seen = len(session.run.ledger.misses)
+        self.interception = Interception(session.run.engine(), self.scope, self.faults)
         self._active = ExitStack()
         is_guarded = bool(options.get("guard", True)) and not self.mode.asks
         if is_guarded:
-            self._active.enter_context(guarding(self.interception.hosts, _refused))
+            self._active.enter_context(guarding(self.interception.hosts, _refuse))
         self._active.enter_context(installed(self.interception))
-
-    def _made_engine(self, item: pytest.Item) -> Engine:
-        session = self._session
-        once = f"pytest --llm-mode once {item.nodeid!r}"
-        if not self.mode.asks and not self._has_normalisers:
-            engine = session.replaying_engine(session.upstreams)
-            engine.observer = self.recording.observe
-            engine.how_to_record = once
-            return engine
-        return Engine(
-            self.store,
-            self.mode,
-            session.upstreams,
-            environment=dict(os.environ),  # as it is now: a test may change it
-            redactor=session.redactor,
-            how_to_record=once,
-            max_sensitivity=session.settings.max_sensitivity,
-            ledger=session.ledger,
-            claims=session.claims if self.mode.writes else None,
-            keeps_shared=True,
-            meta={"adapter": "pytest", "tests": [self.name]},
-            observer=self.recording.observe,
-        )
 
     def adapter(self) -> LlmAdapter:
         """An adapter in the mode of this test."""
-        # Most tests bring a client of their own.
-        from cortex_replay.engine.recording import RecordingAdapter  # noqa: PLC0415
-        from cortex_replay.faults.adapter import FaultAdapter  # noqa: PLC0415
-        from cortex_replay.run.adapters import adapter_for  # noqa: PLC0415
+        from cortex_replay.faults.adapter import FaultAdapter  # noqa: PLC0415 - most tests bring their own client
 
-        session, mode = self._session, self.mode
-        adapter: LlmAdapter
-        if not mode.asks:
-            adapter = ReplayAdapter(self.store)
-        else:
-            live = PassingAdapter(adapter_for(session.settings, None))
-            adapter = live
-            if mode.writes:
-                adapter = RecordingAdapter(
-                    live,
-                    self.store,
-                    mode,
-                    redactor=session.redactor,
-                    commit_on_close=False,
-                    meta={"tests": [self.name]},
-                )
-        return NotingAdapter(
-            FaultAdapter.with_faults(adapter, self.faults), self.recording, session.ledger, self.store
-        )
+        return FaultAdapter.with_faults(self._session.run.adapter(None, self.scope), self.faults)
 
     def gateway(self, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway of this worker, for this test."""
-        return self._session.gateways.scoped(
-            self.engine, self._scope, self.faults, self._session.settings, monkeypatch
-        )
+        return self._session.gateways.scoped(self._session.run, self.scope.name, self.faults, monkeypatch)
 
     def refuse_silence(self) -> None:
         """Fail a test that was to be replayed and has asked nobody: it may go around us."""
-        if not self.mode.asks and not self._may_call_nobody and not self.recording.calls:
+        has_asked = self.recording.calls or self.interception.calls or self.faults.struck
+        if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
                 "Does its client use another transport than httpx or httpx2, or ask a server that is none "
-                "of the configured providers (docs/configuration.md)? If it asks nobody, say "
-                "@pytest.mark.llm_replay(may_call_nobody=True).",
+                "of the configured providers (docs/configuration.md)? If it makes none, say "
+                "@pytest.mark.llm_replay(allow_no_calls=True).",
                 pytrace=False,
             )
 
     def new_misses(self) -> list[str]:
-        misses = self._session.ledger.misses
+        misses = self._session.run.ledger.misses
         new = [miss.explanation for miss in misses[self._misses_seen :]]
         self._misses_seen = len(misses)
         return new
 
     def end(self, *, keep: bool) -> None:
         self._active.close()
+        self._session.run.close_scope(self.scope)
         if self.mode.writes and keep:
             self.store.abandon()
             self._session.has_left_answers = True
-        elif self.mode.asks:
+        elif self.mode.writes:
             self.store.discard()
+
+
+def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:
+    if "may_call_nobody" in options:
+        item.warn(pytest.PytestDeprecationWarning("llm_replay: may_call_nobody is now called allow_no_calls"))
+    return bool(options.get("allow_no_calls", options.get("may_call_nobody", False)))
 
 
 def _named_store(config: pytest.Config) -> Path | None:
@@ -316,6 +246,6 @@ def _named_store(config: pytest.Config) -> Path | None:
     return store
 
 
-def _refused(host: str) -> BaseException:
+def _refuse(host: str) -> BaseException:
     """Not an Exception: no client is to catch it and try again."""
     return pytest.fail.Exception(refusal_of(host), pytrace=False)

@@ -17,7 +17,7 @@ from cortex_replay.pytest_plugin.terminal import print_line, shown
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store, StoredFixture
 
-__all__ = ["Summary", "finished", "print_summary"]
+__all__ = ["Summary", "finish", "print_summary"]
 
 _COUNTS: Final = (
     "hits",
@@ -48,24 +48,24 @@ class Summary:
     warnings: list[str] = field(default_factory=list)
 
 
-def finished(
+def finish(
     session: pytest.Session, llm: LlmSession, workers: list[dict[str, Any]], deselected: list[str]
 ) -> Summary:
     """Commit what was kept, judge what is unused, and write the report that was asked for."""
-    told = workers or [llm.told()]
+    reports = workers or [llm.report()]
     summary = Summary(
-        llm.mode,
-        {name: sum(int(one[name]) for one in told) for name in _COUNTS},
-        [(str(test), str(text)) for one in told for test, text in one["misses"]],
-        [str(reason) for one in told for reason in one["not_recorded"]],
+        llm.run.mode,
+        {name: sum(int(one[name]) for one in reports) for name in _COUNTS},
+        [(str(test), str(text)) for one in reports for test, text in one["misses"]],
+        [str(reason) for one in reports for reason in one["not_recorded"]],
         warnings=llm.warnings,
     )
-    used = {(str(model), str(prompt_hash)) for one in told for model, prompt_hash in one["used"]}
-    ran: dict[str, bool] = {name: passed for one in told for name, passed in one["ran"].items()}
+    used = {(str(model), str(prompt_hash)) for one in reports for model, prompt_hash in one["used"]}
+    ran: dict[str, bool] = {name: passed for one in reports for name, passed in one["ran"].items()}
     try:
         store = llm.store
         # Each test that was to record left its answers to this moment. Replay takes over nothing.
-        if any(one["left_answers"] for one in told) and store.abandoned().sessions:
+        if any(one["left_answers"] for one in reports) and store.abandoned().sessions:
             store.adopt_abandoned()
             store.commit()
         summary.fixtures = len(store)
@@ -80,7 +80,7 @@ def finished(
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if report := config.getoption("llm_report"):
         try:
-            _write(Path(str(report)), summary, used, llm.redactor)
+            _write(Path(str(report)), summary, used, llm.run.redactor)
         except OSError as error:
             summary.error = f"the report cannot be written: {error}"
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -118,8 +118,15 @@ class Redactor:
     def _all_values(self) -> frozenset[str]:
         return self._values | self._surrounding | self._learned.keys()
 
+    def __len__(self) -> int:
+        """How many values it knows."""
+        return len(self._known)
+
+    def __bool__(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
-        return f"Redactor({len(self._known)} known values)"
+        return f"Redactor({len(self)} known values)"
 
     def text(self, text: str) -> tuple[str, list[Hit]]:
         """The text with its secrets replaced, and what they were."""

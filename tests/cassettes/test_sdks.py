@@ -112,7 +112,7 @@ def test_what_vcrpy_recorded_is_replayed_by_the_gateway(
     report = imported(cassette)
     with gateway_over(tmp_path / "store", "replay", "http://127.0.0.1:9") as gateway:
         again = program(gateway.url(UPSTREAMS[program]), "dummy")
-        ledger = gateway.engine.ledger
+        ledger = gateway.run.ledger
 
     assert (report["exit"], report["interactions"], report["not_converted"]) == (0, calls, [])
     assert again == first
@@ -137,7 +137,7 @@ def test_a_named_host(imported: Imported, tmp_path: Path) -> None:
     assert exchange is not None
     assert exchange.request is not None
     assert exchange.request["upstream"] == "mine"
-    with gateway_over(tmp_path / "store", overrides={"mine": "http://127.0.0.1:9"}) as gateway:
+    with gateway_over(tmp_path / "store", servers={"mine": "http://127.0.0.1:9"}) as gateway:
         client = openai.OpenAI(base_url=gateway.url("mine") + "/v1", api_key="dummy", max_retries=0)
         _OPEN.append(client)
         assert [model.id for model in client.models.list()] == first

@@ -13,7 +13,7 @@ import pytest
 from cortex_replay import ConfigError, InvalidRequest
 from cortex_replay.config import ProviderSettings, Redaction, Settings, key_for, key_rules_for
 from cortex_replay.config.trust import consent_of, consents_in, refuse_without_consent
-from cortex_replay.engine.http import Upstreams
+from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.run.adapters import adapter_for
 from tests.config.conftest import Project
 

@@ -19,7 +19,7 @@ from cortex_replay import (
     StreamChunk,
     Upstream,
 )
-from cortex_replay.engine.claims import FileClaims
+from cortex_replay.engine.claims import RunFolder
 from tests.builder import ask
 from tests.engine.counting import DIE, Counting, read, run, texts
 
@@ -90,7 +90,7 @@ def test_processes_of_one_run_make_one_call(tmp_path: Path, monkeypatch: pytest.
     root, log = tmp_path / "store", tmp_path / "log"
     # As the outermost process of a run does: a run lives as long as a process of it, and on a busy machine
     # the first child may have ended before the last has begun.
-    outermost = FileClaims(Store.create(root).run_folder("run-1"))
+    outermost = RunFolder(Store.create(root).run_folder("run-1"))
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=_child, args=(str(root), str(log))) for _ in range(4)]
     for child in children:

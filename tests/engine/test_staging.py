@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Fixture, FixtureIntegrityFailed, RecordingAdapter, Store
-from cortex_replay.engine.staging import StoreDoor
+from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import fixture_json
 from cortex_replay.store.fixture_json import RenderedFixture, render_document
@@ -57,7 +57,7 @@ def test_only_what_the_door_itself_cuts_out_is_rendered_again(tmp_path: Path, re
     """What is stored is the second form, and the fixture that is handed back is what it says."""
     store = Store.create(tmp_path)
 
-    staged = StoreDoor(store, Redactor([SECRET])).stage(
+    staged = RedactingStager(store, Redactor([SECRET])).stage(
         Fixture.of(ask("q"), f"It is {SECRET}."), overwrite=False
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.config import Settings
-from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run import Run
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.servers.llamacpp import is_available, start_llamacpp
@@ -74,15 +74,12 @@ def gateway_over(
         if name in options
     }
     pace = Pace.parse(options.pop("pace", "instant"))
-    engine = Engine(
-        store,
-        mode,
-        Upstreams(options.pop("settings", Settings()), environment, options.pop("overrides", None)),
-        environment=environment,
-        redactor=Redactor([REAL_KEY]),
-        **options,
+    names = ("budget_calls", "budget_tokens", "max_sensitivity")
+    settings = replace(
+        options.pop("settings", Settings()), **{name: options.pop(name) for name in names if name in options}
     )
-    with Gateway(engine, pace=pace, **of_gateway).running() as gateway:
+    run = Run(settings, mode, store, environment=environment, **options)
+    with Gateway(run, pace=pace, **of_gateway).running() as gateway:
         yield gateway
-    if mode in ("record", "once"):
-        store.commit()
+    if run.mode.writes:
+        run.commit()

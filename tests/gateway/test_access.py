@@ -11,7 +11,7 @@ import pytest
 
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.gateway.access import Doors, Entry, Refusal, hosts_of
+from cortex_replay.gateway.access import Access, Entry, Refusal, hosts_of
 from tests.gateway.conftest import Opened
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "q"}]}).encode()
@@ -81,7 +81,7 @@ def test_no_foreign_host_and_no_browser_is_served(opened: Opened) -> None:
             assert asked(gateway, own, header, method=method) == 403, (header, method)
         assert asked(gateway) == 403, "no host at all"
         assert asked(gateway, "host: 127.0.0.1:{port}", "host: 127.0.0.1:{port}") == 403, "two hosts"
-        assert gateway.engine.ledger.calls == 0
+        assert gateway.run.ledger.calls == 0
 
 
 def test_its_own_names_are_served(opened: Opened) -> None:
@@ -110,7 +110,7 @@ def test_without_the_token_nothing_is_spent(opened: Opened, mode: str) -> None:
             assert asked(gateway, own, path=path) == 401, path
         assert asked(gateway, own, "x-cortex-replay-token: wrong") == 401
         assert asked(gateway, own, "x-cortex-replay-token: right", path="/t-wrong/v1/models") == 401
-        assert gateway.engine.ledger.calls == 0
+        assert gateway.run.ledger.calls == 0
         assert asked(gateway, own, path="/t-right/v1/chat/completions") == 502, "let in, and nobody behind"
         assert asked(gateway, own, "x-cortex-replay-token: right") == 502
 
@@ -192,10 +192,10 @@ def test_a_client_too_many_takes_the_place_of_an_idle_one(
 def test_binding_elsewhere_needs_a_word(opened: Opened) -> None:
     with opened() as gateway:
         with pytest.raises(InvalidRequest, match="--allow-remote"):
-            Gateway(gateway.engine, host="0.0.0.0")
+            Gateway(gateway.run, host="0.0.0.0")
         with pytest.raises(StoreIo, match="cannot listen"):
-            Gateway(gateway.engine, port=gateway.port)
-        exposed = Gateway(gateway.engine, host="0.0.0.0", allow_remote=True, allowed_hosts=["box:80"])
+            Gateway(gateway.run, port=gateway.port)
+        exposed = Gateway(gateway.run, host="0.0.0.0", allow_remote=True, allowed_hosts=["box:80"])
         assert exposed.token is not None, "there, also in replay"
         exposed._socket.close()
 
@@ -218,11 +218,11 @@ def test_names_of_a_server() -> None:
     ],
 )
 def test_what_a_path_brings(path: str, entry: Entry) -> None:
-    assert Doors(["h"], "token", is_open=True).enter(path, [(b"host", b"h")]) == entry
+    assert Access(["h"], "token", is_open=lambda _: True).enter(path, [(b"host", b"h")]) == entry
 
 
 def test_a_header_brings_the_scope_too() -> None:
-    doors = Doors(["h"], "tok")
+    doors = Access(["h"], "tok")
     headers = [(b"host", b"h"), (b"x-cortex-replay-token", b"tok"), (b"x-cortex-replay-scope", b"t1")]
 
     assert doors.enter("/v1/models", headers) == Entry("/v1/models", "t1")

@@ -20,7 +20,6 @@ import pytest
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.engine.budget import Meter
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.gateway import Gateway
@@ -65,13 +64,13 @@ def shell(tmp_path: Path, environment: dict[str, str]) -> Shell:
 def test_labelled_text_does_not_leave_by_another_door(
     opened: Opened, provider: FakeProvider, path: str, body: Any
 ) -> None:
-    with opened("once", provider.url, overrides={"gemini": provider.url}) as gateway:
+    with opened("once", provider.url, servers={"gemini": provider.url}) as gateway:
         assert httpx.post(f"{gateway.url()}/{path}", json=body).status_code == 400
         assert provider.received == []
 
 
 def test_a_budget_is_kept_by_every_kind_of_call(opened: Opened, provider: FakeProvider) -> None:
-    with opened("once", provider.url, meter=Meter(most_calls=0)) as gateway:
+    with opened("once", provider.url, budget_calls=0) as gateway:
         answer = httpx.post(f"{gateway.url()}/openai/v1/embeddings", json={"model": "m", "input": "a"})
         assert answer.status_code == 400
         assert provider.received == []
@@ -82,8 +81,8 @@ def test_a_header_of_one_client_does_not_lead_the_others_astray(
     opened: Opened, provider: FakeProvider, header: str
 ) -> None:
     with serving_in_thread(whole(b"{}", 500)) as wrong, opened("once", provider.url) as gateway:
-        gateway.engine.upstreams._by_name |= {
-            name: type(gateway.engine.upstreams[name])(name, "http", wrong.url)
+        gateway.run.engine().upstreams._by_name |= {
+            name: type(gateway.run.engine().upstreams[name])(name, "http", wrong.url)
             for name in ("anthropic", "gemini")
         }
         url = f"{gateway.url()}/v1/chat/completions"
@@ -160,7 +159,7 @@ def test_every_live_call_is_counted(opened: Opened, script: Any, path: str) -> N
     with serving_in_thread(script) as provider, opened("once", provider.url) as gateway:
         with contextlib.suppress(httpx.HTTPError):
             httpx.post(f"{gateway.url()}/{path}", json=ASKED)
-        ledger = gateway.engine.ledger
+        ledger = gateway.run.ledger
         wait_until(lambda: ledger.failed == 1)
         assert (ledger.live, ledger.calls) == (1, 1)
 
@@ -172,7 +171,7 @@ def test_a_recorded_failure_is_counted(opened: Opened) -> None:
         opened("once", provider.url, record_failures=True) as gateway,
     ):
         httpx.post(gateway.url("anthropic") + "/v1/messages", json=ASKED)
-        assert gateway.engine.ledger.recorded == 1
+        assert gateway.run.ledger.recorded == 1
 
 
 def test_a_command_whose_provider_is_not_there_is_told_so(shell: Shell) -> None:
@@ -231,7 +230,7 @@ def test_a_client_s_own_key_is_as_secret_as_ours(opened: Opened, tmp_path: Path)
     key = "weird0secret9value7for5this3client1"
     with (
         serving_in_thread(whole(CHAT.answer(f"Your key is {key}"))) as provider,
-        opened("once", overrides={"openai": provider.url}) as gateway,
+        opened("once", servers={"openai": provider.url}) as gateway,
     ):
         url = gateway.url("openai") + "/v1/chat/completions"
         answer = httpx.post(url, json=ASKED, headers={"api-key": key, "authorization": f"Bearer {DUMMY_KEY}"})
@@ -326,7 +325,7 @@ def test_equal_calls_of_other_kinds_ask_once(opened: Opened) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert (calls, gateway.engine.ledger.recorded, gateway.engine.ledger.hits) == (1, 1, 7)
+        assert (calls, gateway.run.ledger.recorded, gateway.run.ledger.hits) == (1, 1, 7)
 
 
 def test_several_answers_at_once_come_whole_or_not_at_all(opened: Opened) -> None:
@@ -368,7 +367,7 @@ def test_a_configured_key_is_replaced_by_a_dummy() -> None:
 
 def test_an_empty_token_is_none(opened: Opened) -> None:
     with opened("once", "http://127.0.0.1:9") as gateway:
-        other = Gateway(gateway.engine, token="")
+        other = Gateway(gateway.run, token="")
         assert other.token
         other._socket.close()
 

@@ -85,7 +85,7 @@ def test_a_fault_does_not_hide_a_damaged_recording(
         path.write_bytes(path.read_bytes().replace(b"You said", b"You paid"))
         answer = httpx.post(gateway.url("anthropic") + "/v1/messages", json=ASKED)
         assert answer.status_code == 424
-        assert gateway.engine.ledger.broken
+        assert gateway.run.ledger.broken
 
 
 def test_a_hung_client_does_not_hold_up_the_end(opened: Opened, provider: FakeProvider) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 
 import httpx
 import pytest
 
 from cortex_replay.gateway.guard import guarding
 from tests.gateway.conftest import Opened
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("tunnel", [True, False])
@@ -37,7 +37,7 @@ def test_a_client_that_asks_a_proxy_for_this_machine_comes_to_the_gateway(
 
         assert status == 424
         assert noted == []
-        assert len(gateway.engine.ledger.misses) == (1 if tunnel else 2)
+        assert len(gateway.run.ledger.misses) == (1 if tunnel else 2)
 
 
 def test_a_guard_notes_and_refuses() -> None:
@@ -49,8 +49,6 @@ def test_a_guard_notes_and_refuses() -> None:
         port = int(url.rpartition(":")[2])
         with httpx.Client() as client:
             client.get(f"http://127.0.0.1:{port}/")
-        deadline = time.monotonic() + 5
-        while len(noted) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(noted) == 3)
 
     assert noted[:2] == ["api.example.com:443", "example.com:81"]

@@ -16,7 +16,6 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.engine.budget import Meter
 from cortex_replay.gateway import Gateway
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
@@ -96,7 +95,7 @@ def test_what_is_no_answer_is_not_recorded(opened: Opened, tmp_path: Path, name:
             first = b""
         assert REAL_KEY.encode() not in first
         assert b"fine" in post(gateway, body).content
-        assert gateway.engine.ledger.recorded == 1
+        assert gateway.run.ledger.recorded == 1
     (item,) = stored(tmp_path).list()
     assert stored(tmp_path).get(item.model, item.prompt_hash).answers[0].text == "fine"
 
@@ -109,7 +108,7 @@ def test_errors_are_passed_on_as_they_are(opened: Opened) -> None:
         opened("once", provider.url) as gateway,
     ):
         answer = post(gateway)
-        live, failed = gateway.engine.ledger.live, gateway.engine.ledger.failed
+        live, failed = gateway.run.ledger.live, gateway.run.ledger.failed
 
     assert (answer.status_code, answer.content) == (429, body)
     assert (answer.headers["retry-after"], answer.headers["request-id"]) == ("7", "req_9")
@@ -281,7 +280,7 @@ def test_labelled_text_does_not_leave(opened: Opened) -> None:
 def test_a_budget_is_kept(opened: Opened) -> None:
     with (
         serving_in_thread(whole(CLAUDE.answer())) as provider,
-        opened("record", provider.url, meter=Meter(most_calls=1)) as gateway,
+        opened("record", provider.url, budget_calls=1) as gateway,
     ):
         assert [post(gateway).status_code for _ in range(2)] == [200, 400]
         assert len(provider.received) == 1
@@ -346,7 +345,7 @@ def test_recording_again_replaces_and_once_does_not(opened: Opened, tmp_path: Pa
             assert text(post(gateway)) == "answer 1"
         with opened("live", provider.url) as gateway:
             assert text(post(gateway)) == "new"
-            assert gateway.engine.ledger.recorded == 0
+            assert gateway.run.ledger.recorded == 0
         with opened("record", provider.url) as gateway:
             assert text(post(gateway)) == "new"
     with opened() as gateway:
@@ -405,12 +404,12 @@ def test_everything_else_is_recorded_as_it_is(opened: Opened, provider: FakeProv
 
     with opened("once", provider.url, settings=settings) as gateway:
         first = ask(gateway)
-        assert gateway.engine.ledger.refused == []
+        assert gateway.run.ledger.refused == []
         calls = len(provider.received)
     with opened(settings=settings) as gateway:
         assert ask(gateway) == first
         missed = httpx.post(gateway.url("openai") + "/embeddings", json={"input": "b", "model": "m"})
-        assert gateway.engine.ledger.hits == 10
+        assert gateway.run.ledger.hits == 10
 
     assert calls == 9, "the second embedding is the first, in another order"
     assert [status for status, _ in first] == [200] * 7 + [404, 200, 404]
@@ -428,7 +427,7 @@ def test_streams_of_other_providers_come_again(opened: Opened) -> None:
     path = "gemini/v1beta/models/g:streamGenerateContent?alt=sse"
     with (
         serving_in_thread(stream([events[0] + events[1][:25], events[1][25:]])) as provider,
-        opened("once", overrides={"gemini": provider.url}) as gateway,
+        opened("once", servers={"gemini": provider.url}) as gateway,
     ):
         first = httpx.post(f"{gateway.url()}/{path}", json={"contents": []}).content
     with opened(pace="recorded") as gateway:

@@ -178,11 +178,11 @@ def test_what_was_recorded_comes_again_with_the_upstream_gone(
 ) -> None:
     with opened("once", provider.url) as gateway:
         first = program(gateway, "m")
-        recorded = gateway.engine.ledger
+        recorded = gateway.run.ledger
     calls = len(provider.received)
     with opened("replay", "http://127.0.0.1:9") as gateway:
         again = program(gateway, "m")
-        ledger = gateway.engine.ledger
+        ledger = gateway.run.ledger
 
     assert again == first
     assert (ledger.hits, ledger.misses, ledger.live) == (calls, [], 0)
@@ -197,10 +197,10 @@ def test_a_real_model_s_answers_come_again_with_its_server_gone(
 ) -> None:
     with opened("once", llamacpp) as gateway:
         first = program(gateway, MODEL)
-        assert gateway.engine.ledger.refused == []
+        assert gateway.run.ledger.refused == []
     with opened("replay", "http://127.0.0.1:9") as gateway:
         assert program(gateway, MODEL) == first
-        assert gateway.engine.ledger.misses == []
+        assert gateway.run.ledger.misses == []
 
 
 def test_the_adapter_and_the_sdk_ask_the_same(opened: Opened, provider: FakeProvider, tmp_path: Path) -> None:
@@ -276,10 +276,10 @@ def test_a_miss_is_raised_at_once_and_says_everything(opened: Opened, provider: 
             an_openai(gateway).chat.completions.create(model="m", max_tokens=9, messages=message)
         with pytest.raises(ollama.ResponseError, match="nothing is recorded"):
             an_ollama(gateway).chat("m", message)
-        assert len(gateway.engine.ledger.misses) == 3, "nobody tried again"
+        assert len(gateway.run.ledger.misses) == 3, "nobody tried again"
 
     text = str(caught.value)
     assert caught.value.status_code == 424
     assert "message 1 (user): 'It is Monday.' → 'It is Sunday.'" in text
-    assert "To record it: cortex-replay" in text
+    assert "To record it: open the run in the mode once" in text
     assert "fixtures/m/" in text

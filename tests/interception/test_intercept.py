@@ -72,12 +72,12 @@ def test_sdks_are_recorded_and_replayed_in_process(
 ) -> None:
     with cortex_replay.intercept(tmp_path / "llm", "once") as recording:
         first = ask_everybody()
-    ledger = recording.engine.ledger
+    ledger = recording.engine.run.ledger
     assert (ledger.refused, ledger.recorded) == ([], recording.calls)
     gone(monkeypatch)
     with cortex_replay.intercept(tmp_path / "llm", "replay") as replaying:
         assert ask_everybody() == first
-    assert (replaying.engine.ledger.hits, replaying.engine.ledger.misses) == (recording.calls, [])
+    assert (replaying.engine.run.ledger.hits, replaying.engine.run.ledger.misses) == (recording.calls, [])
     assert len(provider.received) == recording.calls
 
 
@@ -153,7 +153,7 @@ with cortex_replay.intercept(sys.argv[1], "once") as recording:
     assert ask("parent") == (200, "parent")
     if os.fork() == 0:
         signal.alarm(20)  # or it would outlive a failed test
-        print(*ask("child"), recording.engine.ledger.recorded, flush=True)
+        print(*ask("child"), recording.engine.run.ledger.recorded, flush=True)
         os._exit(0)
     os.wait()
 """
@@ -192,4 +192,4 @@ def test_a_synchronous_client_inside_a_synchronous_face_is_answered(
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(20)
-    assert (recording.engine.ledger.recorded, len(provider.received)) == (1, 1)
+    assert (recording.engine.run.ledger.recorded, len(provider.received)) == (1, 1)

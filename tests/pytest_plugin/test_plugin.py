@@ -116,7 +116,7 @@ def test_nothing_stays_patched_and_nothing_else_is_touched(run: Run, pytester: p
                 socket.getaddrinfo,
             ]
 
-        @pytest.mark.llm_replay(may_call_nobody=True)
+        @pytest.mark.llm_replay(allow_no_calls=True)
         def test_inside():
             assert all(a is not b for a, b in zip(now(), ORIGINALS))
             server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
@@ -159,7 +159,7 @@ def test_a_marked_test_that_asks_nobody_fails(run: Run, pytester: pytest.Pyteste
         @pytest.mark.llm_replay
         def test_silent(): pass
 
-        @pytest.mark.llm_replay(may_call_nobody=True)
+        @pytest.mark.llm_replay(allow_no_calls=True)
         def test_silent_by_choice(): pass
 
         @pytest.mark.llm_replay

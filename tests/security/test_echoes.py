@@ -104,9 +104,9 @@ def test_the_ledger_and_the_store_hold_no_echo(tmp_path: Path, whose: str) -> No
     headers = {} if whose == "ours" else {"authorization": f"Bearer {BROUGHT}"}
     with serving_in_thread(echo_key) as provider:
         url = provider.url
-        overrides = None if whose == "ours" else {"openai": f"{url}/v1"}
+        servers = None if whose == "ours" else {"openai": f"{url}/v1"}
         with (
-            gateway_over(tmp_path / "s", "once", url, record_failures=True, overrides=overrides) as gateway,
+            gateway_over(tmp_path / "s", "once", url, record_failures=True, servers=servers) as gateway,
             httpx.Client(headers=headers, timeout=20) as client,
         ):
             address = f"{gateway.url()}/openai/v1/chat/completions"
@@ -286,7 +286,7 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, command: s
 def test_a_ledger_forgets_a_key_that_is_learned_later() -> None:
     """The echo came first, the client's key afterwards."""
     redactor = Redactor()
-    ledger = Ledger(redactor)
+    ledger = Ledger(lambda: redactor)
     later = BROUGHT[::-1]  # the process has learned the other one, in another test
     note_everywhere(ledger, later)
     assert repr(ledger).count(later) == 6
@@ -298,7 +298,7 @@ def test_a_ledger_forgets_a_key_that_is_learned_later() -> None:
 
 
 def test_a_ledger_takes_no_key_that_is_known() -> None:
-    ledger = Ledger(Redactor([BROUGHT]))
+    ledger = Ledger(lambda: Redactor([BROUGHT]))
     note_everywhere(ledger)
 
     assert BROUGHT not in repr(ledger)
@@ -308,9 +308,9 @@ def test_a_ledger_takes_no_key_that_is_known() -> None:
 def note_everywhere(ledger: Ledger, key: str = BROUGHT) -> None:
     """Put a key into each text of a ledger."""
     ledger.fail(f"status 400: {key}")
-    ledger.missed(f"GET /{key}", f"nothing for {quote(key)}")
+    ledger.miss(f"GET /{key}", f"nothing for {quote(key)}")
     ledger.refuse(key)
-    ledger.damaged(key)
+    ledger.damage(key)
     ledger.bypass(key)
 
 

@@ -455,7 +455,7 @@ def test_a_secret_in_bytes_is_not_stored(
     given = Given(content(secret), "application/octet-stream")
     with upstream(given) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
         assert ask(gateway, "openai/v1/audio/speech").content == given.sent
-        assert gateway.engine.ledger.refused == [
+        assert gateway.run.ledger.refused == [
             "POST /v1/audio/speech: a secret could not be cut out of the answer"
         ]
 

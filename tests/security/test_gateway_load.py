@@ -20,11 +20,13 @@ import pytest
 
 from cortex_replay import Fixture, LlmRequest, Store
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http import Ledger, Reply
+from cortex_replay.engine.http.call import Reply
+from cortex_replay.engine.ledger import Ledger
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.faults.replies import faulty_reply
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.room import NoRoom, Place, Room
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.exchange import Exchange as Recorded
 from cortex_replay.store.exchange import parse_exchange, render_exchange
 from tests.adapters.fake_provider import Exchange, serving_in_thread
@@ -226,13 +228,13 @@ def test_others_are_answered_while_a_large_answer_is_redacted(tmp_path: Path) ->
             assert httpx.get(gateway.url("-") + "/faults").status_code == 200
             answers += 1
         assert answers > 3, "some came in between"
-        assert gateway.engine.ledger.recorded == 1
+        assert gateway.run.ledger.recorded == 1
 
 
 def test_scopes_misses_and_hosts_are_not_kept_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_replay.engine.http.engine._MOST_TURNS", 5)
+    monkeypatch.setattr("cortex_replay.engine.core._MOST_TURNS", 5)
     monkeypatch.setattr("cortex_replay.engine.ledger._MOST_LISTED", 5)
     builder = StoreBuilder(tmp_path / "store")
     builder.add("q", "one")
@@ -245,15 +247,15 @@ def test_scopes_misses_and_hosts_are_not_kept_without_end(
         for number in range(20):
             url = gateway.url("openai", scope=f"stranger {number} " + "x" * 2000) + "/v1/chat/completions"
             assert httpx.post(url, json=ASKED | {"model": f"m{number}"}).status_code == 424
-        assert gateway.engine._turns == {}, "what is not recorded is not counted"
-        ledger = gateway.engine.ledger
+        assert gateway.run._turns == 0, "what is not recorded is not counted"
+        ledger = gateway.run.ledger
         assert (len(ledger.misses), len(set(ledger.misses))) == (20, 6)
-        shown = ledger.to_dict(gateway.engine.store)
+        shown = ledger.to_dict(gateway.run.store)
         assert (len(shown["misses"]), shown["missed"]) == (5, 20)
 
 
 def test_a_scope_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_replay.engine.http.engine._MOST_TURNS", 5)
+    monkeypatch.setattr("cortex_replay.engine.core._MOST_TURNS", 5)
 
     async def answer(exchange: Exchange) -> None:
         message = {"role": "assistant", "content": f"answer {time.monotonic_ns()}"}
@@ -298,11 +300,11 @@ def _faulty(gateway: Gateway, fault: str) -> int:
 
 
 def test_hosts_around_the_gateway_are_not_listed_without_end() -> None:
-    ledger = Ledger()
+    ledger = Ledger(Redactor)
     for number in range(3000):
         ledger.bypass(f"host-{number}.example:443")
         ledger.refuse(f"reason {number}")
-        ledger.damaged(f"reason {number}")
+        ledger.damage(f"reason {number}")
     assert len(ledger.bypassed) == 1001
     assert sum(ledger.bypassed.values()) == 3000
     assert (len(set(ledger.refused)), len(ledger.refused)) == (1001, 3000)
@@ -403,7 +405,7 @@ def test_a_miss_is_told_and_kept_in_a_few_words(tmp_path: Path) -> None:
     with gateway_over(tmp_path, how_to_record="do this") as gateway:
         answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=60)
         opaque = httpx.get(f"{gateway.url()}/v1/models/{'m' * 60_000}")
-        kept = gateway.engine.ledger.misses
+        kept = gateway.run.ledger.misses
         assert max(len(answer.content), len(opaque.content)) < 20_000
         assert answer.json()["error"]["message"].endswith("To record it: do this")
         assert [len(miss.what) + len(miss.explanation) < 40_000 for miss in kept] == [True, True]

@@ -194,12 +194,12 @@ def test_a_cookie_that_a_cassette_was_given_is_not_stored(tmp_path: Path) -> Non
 
 def test_a_ledger_shows_no_key_that_was_set_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report is printed when the test that set it is over, and the variable gone."""
-    ledger = Ledger(Redactor())
+    ledger = Ledger(Redactor)
     monkeypatch.setenv("LATE_API_KEY", KEY)
-    ledger.missed(f"GET /{KEY}", f"nothing for {KEY}")
+    ledger.miss(f"GET /{KEY}", f"nothing for {KEY}")
     ledger.fail(f"status 400: {KEY}")
     ledger.refuse(KEY)
-    ledger.damaged(KEY)
+    ledger.damage(KEY)
     ledger.bypass(KEY)
     monkeypatch.delenv("LATE_API_KEY")
 

@@ -16,16 +16,14 @@ import cortex_replay
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Redaction, Settings, known_secrets
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import (
+from cortex_replay.secret_names.names import (
     CREDENTIAL_PARAMETERS,
-    has_secret,
-    is_plain,
     is_secret_field,
     is_secret_header,
     is_secret_setting,
     is_secret_variable,
-    secrets_in,
 )
+from cortex_replay.secret_names.values import has_secret, is_plain, secrets_in
 from tests.builder import StoreBuilder
 from tests.redact.kinds import ALNUM, BASE64, some
 
@@ -302,20 +300,17 @@ from cortex_replay.config import load_settings
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.store import Store
-from cortex_replay.misses.explanation import redactor_of
 from cortex_replay.misses.explanation import store_redactor
-from cortex_replay.interception.block import engine_for
-from cortex_replay.engine.http import Engine, Upstreams
+from cortex_replay.run import Run
 from cortex_replay.testing import EchoAdapter
 
 settings = load_settings(Path(), os.environ).settings
 store = Store.open_or_create(Path("store"))
 redactors = {
-    "gateway": redactor_for(settings),
+    "settings": redactor_for(settings, os.environ),
     "misses": store_redactor(store),
-    "intercept": engine_for(store, "replay", settings, "").redactor,
-    "recorder": RecordingAdapter(EchoAdapter(), store)._fixtures._redactor,
-    "an engine of one's own": Engine(store, "replay", Upstreams(settings, {})).redactor,
+    "recorder": RecordingAdapter(EchoAdapter(), store)._run.redactor,
+    "a run": Run(settings, "replay", store).redactor,
 }
 names = json.loads(sys.argv[1])
 print(json.dumps({who: [n for n in names if not r.left_in(os.environ[n])] for who, r in redactors.items()}))

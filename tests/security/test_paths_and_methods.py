@@ -20,10 +20,10 @@ from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http import Endpoint, RelayClient
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
+from cortex_replay.run import Run
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 
 KEY = "key-of-the-" + "provider-0123456789"
@@ -75,8 +75,7 @@ def serving(root: Path, upstream: FakeProvider, kind: Any = "openai-compat") -> 
     settings = Settings(providers={"team": provider})
     environment = {"TEAM_KEY": KEY}
     store = Store.open_or_create(root / "store", verify="on-read")
-    engine = Engine(store, "live", Upstreams(settings, environment), environment=environment)
-    with Gateway(engine).running() as gateway:
+    with Gateway(Run(settings, "live", store, environment=environment)).running() as gateway:
         yield gateway
 
 

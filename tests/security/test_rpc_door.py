@@ -15,12 +15,10 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.admin import METHOD
 from cortex_replay.config import CallerSettings, ProviderSettings, Settings
-from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.rpc import Rpc
-from cortex_replay.redact.redactor import Redactor
-from cortex_replay.run.adapters import adapter_for
+from cortex_replay.run import Run
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli.programs import Shell
 from tests.gateway.test_rpc import on_pipes
@@ -95,9 +93,8 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def serving(root: Path, settings: Settings, mode: Any, token: str | None = GATEWAY) -> Iterator[Gateway]:
     store = Store.open_or_create(root / "store", verify="on-read")
-    engine = Engine(store, mode, Upstreams(settings, os.environ), environment=os.environ)
-    rpc = Rpc(settings, os.environ, engine, lambda name: adapter_for(settings, name), Redactor([REAL_KEY]))
-    with Gateway(engine, rpc=rpc, token=token).running() as gateway:
+    run = Run(settings, mode, store)
+    with Gateway(run, rpc=Rpc(run, os.environ), token=token).running() as gateway:
         yield gateway
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from cortex_replay import Answer, Store, StoreIo, blake3_hex
 from cortex_replay.cli.main import main
-from cortex_replay.engine.claims import FileClaims
+from cortex_replay.engine.claims import RunFolder
 from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.journal import Journal, parse_journal, render_journal
 from cortex_replay.store.marks import user_marker
@@ -275,7 +275,7 @@ def test_pytest_in_replay_commits_nothing(clone: StoreBuilder, ci: str, is_ours:
     """Not what was planted, and not what is our own either."""
     (clone.root / "test_it.py").write_text(
         "import pytest\n"
-        "@pytest.mark.llm_replay(may_call_nobody=True)\n"
+        "@pytest.mark.llm_replay(allow_no_calls=True)\n"
         "def test_it(llm_store):\n    assert len(llm_store) == 1\n"
     )
     if is_ours:
@@ -373,12 +373,12 @@ def test_claims_of_a_run_that_are_planted(
     folder.symlink_to(clone.root.parent / "photos")
     before = beside()
     with pytest.raises(StoreIo):
-        FileClaims(Store.open(clone.root).run_folder("ci"))
+        RunFolder(Store.open(clone.root).run_folder("ci"))
     folder.unlink()
     folder.mkdir()
     make(runs / "other")
     (runs / "other").rename(folder / "alive")
     with pytest.raises(StoreIo):
-        FileClaims(Store.open(clone.root).run_folder("ci"))
+        RunFolder(Store.open(clone.root).run_folder("ci"))
 
     assert beside() == before

@@ -10,10 +10,11 @@ import pytest
 from cortex_replay.admin.callers import Callers
 from cortex_replay.cli.gateway import rpc_for
 from cortex_replay.config import load_settings
-from cortex_replay.engine.http import Engine, Upstreams
 from cortex_replay.engine.http.relay import DUMMY_KEY
+from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run import Run
 from cortex_replay.store import Store
 from tests.security.test_git import git
 from tests.security.test_trust import EVIL, Clone, Sink, clone, sink
@@ -223,12 +224,12 @@ def test_no_caller_comes_in_with_a_token_of_the_repository(tmp_path: Path) -> No
     token.chmod(0o600)
     git(tmp_path, "init", "-q")
     settings = load_settings(tmp_path, {}).settings
-    engine = Engine(Store.create(tmp_path / "llm"), "replay", Upstreams(settings))
+    run = Run(settings, "replay", Store.create(tmp_path / "llm"))
 
-    assert rpc_for(engine, settings) is not None
+    assert rpc_for(run) is not None
     git(tmp_path, "add", "sub/token")
     with pytest.raises(InvalidRequest, match="git tracks it"):
-        rpc_for(engine, settings)
+        rpc_for(run)
 
 
 @pytest.mark.parametrize("store", [".git", ".git/llm", ".GIT/hooks", "sub/../.git/info", "sub/.git/llm"])

@@ -20,13 +20,13 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from cortex_replay.cli.gateway import _with_servers
 from cortex_replay.cli.main import main
 from cortex_replay.config import key_for, load_settings, token_for
 from cortex_replay.config.keys import known_secrets
 from cortex_replay.config.servers import server_of
 from cortex_replay.config.trust import CLIENT, Consent, needed_consent
 from cortex_replay.errors import ConfigError
+from cortex_replay.run import Run
 from cortex_replay.run.adapters import adapter_for
 
 SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
@@ -506,8 +506,8 @@ def test_a_server_on_the_command_line_is_the_users(tmp_path: Path) -> None:
     (tmp_path / "cortex-replay.toml").write_text(
         f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "X_KEY"'
     )
-    settings = _with_servers(load_settings(tmp_path, {}).settings, {"openai": "http://mine.example"}, None)
-    changed = settings.providers["openai"]
+    run = Run(load_settings(tmp_path, {}).settings, servers={"openai": "http://mine.example"})
+    changed = run.settings.providers["openai"]
 
     assert needed_consent(changed, CLIENT, None) is None
     assert needed_consent(changed, "X_KEY", "key_env") == Consent("http://mine.example", "X_KEY")

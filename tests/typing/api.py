@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from cortex_replay import LlmAdapter, LlmMessage, LlmRequest, LlmResponse, ReplayAdapter, Store
+from collections.abc import AsyncIterator
+
+from cortex_replay import (
+    LlmAdapter,
+    LlmMessage,
+    LlmRequest,
+    LlmResponse,
+    ReplayAdapter,
+    Store,
+    StreamChunk,
+    WrapperAdapter,
+)
 from cortex_replay.pytest_plugin import LlmRecording
 from cortex_replay.redact import Redactor
 
@@ -17,6 +28,32 @@ async def use(adapter: LlmAdapter) -> str:
         response = chunk.response or response
     async with ReplayAdapter(Store.open("."), verify="on-read") as replay:
         return (await replay.complete(request)).text + replay.sync.complete(also).text
+
+
+class Mine(LlmAdapter):
+    adapter_id = "mine"
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return LlmResponse("Hi.", None, request.model, None, "")
+
+
+class Forwarding(WrapperAdapter):
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        return await super().complete(request)
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        async for chunk in super().stream(request):
+            yield chunk
+
+
+class Named(WrapperAdapter):
+    adapter_id = "mine"
+
+    def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        return super().stream(request)
+
+
+name: str = Named(Forwarding(Mine())).adapter_id
 
 
 def test_agent(llm_recording: LlmRecording) -> None:

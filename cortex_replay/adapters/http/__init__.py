@@ -9,6 +9,6 @@ would take ``x-api-key`` along to the other host.
 from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.client import HttpClient, Payload
 from cortex_replay.adapters.http.endpoint import Endpoint
-from cortex_replay.adapters.http.relay import RelayClient, Relayed
+from cortex_replay.adapters.http.relay import RelayClient, RelayReply
 
-__all__ = ["ByteStream", "Endpoint", "HttpClient", "Payload", "RelayClient", "Relayed"]
+__all__ = ["ByteStream", "Endpoint", "HttpClient", "Payload", "RelayClient", "RelayReply"]

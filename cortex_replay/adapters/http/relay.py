@@ -12,10 +12,10 @@ from cortex_replay.adapters.http.connections import Connections
 from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["RelayClient", "Relayed"]
+__all__ = ["RelayClient", "RelayReply"]
 
 
-class Relayed(NamedTuple):
+class RelayReply(NamedTuple):
     """Whatever a server answered, its body still to come."""
 
     status: int
@@ -28,7 +28,7 @@ class RelayClient(Connections):
 
     async def relay(
         self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes, deadline: Deadline
-    ) -> Relayed:
+    ) -> RelayReply:
         """What the server answers, good or bad.
 
         Args:
@@ -49,7 +49,7 @@ class RelayClient(Connections):
         answered = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
         if self._redactor is not None:  # whoever asked is meant to hold no key, and a server may repeat it
             answered = [(name, self._redactor.text(value)[0]) for name, value in answered]
-        return Relayed(response.status_code, answered, stream)
+        return RelayReply(response.status_code, answered, stream)
 
     @cached_property
     def _redactor(self) -> Redactor | None:

@@ -25,8 +25,6 @@ class Call:
     headers: Headers = ()
     """Names in lower case."""
     body: bytes = b""
-    scope: str = ""
-    """Whose answers are counted together: a test's name, for example."""
 
     def header(self, name: str) -> str:
         """The first header of a name, or nothing."""

@@ -15,12 +15,12 @@ from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.providers import KINDS
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy, is_secret_setting
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters.http import RelayClient, Relayed
+    from cortex_replay.adapters.http import RelayClient, RelayReply
 
 __all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
 
@@ -52,7 +52,6 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
     ]
 )
 _FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
-_KEYS: Final = frozenset(["api-key", *(row.key_header[0] for row in KINDS.values())])
 _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
     [
         "alt-svc",
@@ -107,7 +106,6 @@ class Relay:
 
     Args:
         upstreams: Who may be asked.
-        environment: Where their keys are.
         timeout_ms: What a call may take in all.
         learn: Is told the keys that a client brings, those that ours take the place of among them.
         finds: Tells whether something holds a secret.
@@ -116,7 +114,6 @@ class Relay:
     def __init__(
         self,
         upstreams: Upstreams,
-        environment: Mapping[str, str],
         timeout_ms: int,
         learn: Callable[[list[str]], None],
         finds: Callable[[JsonValue], bool],
@@ -124,13 +121,16 @@ class Relay:
         self._upstreams = upstreams
         self._learn = learn
         self._finds = finds
-        self._environment = environment
         self._timeout_ms = timeout_ms
-        self._clients: dict[str, tuple[RelayClient, bool]] = {}
+        self._clients: dict[tuple[str, str | None], tuple[RelayClient, bool]] = {}
 
     @asynccontextmanager
-    async def sent(self, call: Call) -> AsyncIterator[Relayed]:
+    async def sent(self, call: Call, environment: Mapping[str, str]) -> AsyncIterator[RelayReply]:
         """Whatever the upstream answers.
+
+        Args:
+            call: What to pass on.
+            environment: Where keys are.
 
         Raises:
             InvalidRequest: The method or the path is none that a key may go out with.
@@ -144,7 +144,7 @@ class Relay:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
         self._learn(keys_brought(call.headers, call.query))
         upstream = self._upstreams[call.route.upstream]
-        http, has_key = self._client(upstream)
+        http, has_key = self._client(upstream, environment)
         query = call.query
         dropped = _NOT_SENT | _listed(call.headers)
         headers = [
@@ -157,7 +157,7 @@ class Relay:
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
-            upstream.refuse_key_of_client(self._environment)
+            upstream.refuse_key_of_client(environment)
         target = f"{call.route.path}?{query}" if query else call.route.path
         relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
         async with relayed.body:
@@ -186,12 +186,14 @@ class Relay:
             await http.aclose()
         self._clients.clear()
 
-    def _client(self, upstream: UpstreamServer) -> tuple[RelayClient, bool]:
+    def _client(self, upstream: UpstreamServer, environment: Mapping[str, str]) -> tuple[RelayClient, bool]:
         from cortex_replay.adapters.http import Endpoint, RelayClient  # noqa: PLC0415
         from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
 
-        if upstream.name not in self._clients:
-            value = upstream.key(self._environment)
+        value = upstream.key(environment)
+        # Another key, which a test may have set meanwhile, is another client.
+        place = upstream.name, None if value is None else blake3_hex(value.encode())
+        if place not in self._clients:
             key = None if value is None else read_key(value)
             if isinstance(key, InvalidRequest):
                 raise key
@@ -203,5 +205,5 @@ class Relay:
                 key_prefix=prefix,
                 max_body_bytes=_MAX_ANSWER,
             )
-            self._clients[upstream.name] = http, key is not None
-        return self._clients[upstream.name]
+            self._clients[place] = http, key is not None
+        return self._clients[place]

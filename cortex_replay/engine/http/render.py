@@ -11,9 +11,9 @@ from typing import Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.chunks import chunks_of
 from cortex_replay.engine.http.call import Event, Reply
 from cortex_replay.engine.http.relay import kept_headers
-from cortex_replay.engine.replay import chunks_of
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire

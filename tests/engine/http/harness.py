@@ -13,9 +13,9 @@ import orjson
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import Settings
-from cortex_replay.engine.http import Call, Engine, Reply, Upstreams
+from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.providers import PROTOCOLS
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.builder import ask as request_for
 from tests.gateway.upstream import REAL_KEY
@@ -24,7 +24,7 @@ __all__ = ["PATHS", "Got", "answer", "ask", "body_of", "open_call", "request_for
 
 PATHS: Final = {protocol: path for path, protocol in PROTOCOLS.items()}
 """Where each wire's requests go."""
-_RUNNERS: Final[WeakKeyDictionary[Engine, asyncio.Runner]] = WeakKeyDictionary()
+_RUNNERS: Final[WeakKeyDictionary[Run, asyncio.Runner]] = WeakKeyDictionary()
 
 
 class Got(NamedTuple):
@@ -40,35 +40,28 @@ class Got(NamedTuple):
 
 
 @contextmanager
-def run_over(
-    root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any
-) -> Iterator[Engine]:
+def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any) -> Iterator[Run]:
     """What answers in one run over a store; at the end it commits what it recorded. Made only here."""
     urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
     keys = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
     environment = {**keys, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
     store = Store.open_or_create(root, verify="on-read")
-    run = Engine(
-        store,
-        mode,
-        Upstreams(Settings(), environment),
-        environment=environment,
-        redactor=Redactor([REAL_KEY]),
-        **options,
-    )
+    names = ("budget_calls", "budget_tokens", "max_sensitivity")
+    settings = Settings(**{name: options.pop(name) for name in names if name in options})
+    run = Run(settings, mode, store, environment=environment, **options)
     with asyncio.Runner() as runner:
         _RUNNERS[run] = runner
         try:
             yield run
         finally:
-            runner.run(run.aclose())
+            runner.run(run.engine().aclose())
             del _RUNNERS[run]
-    if mode in ("once", "record"):
-        store.commit()
+    if run.mode.writes:
+        run.commit()
 
 
 def ask(
-    run: Engine,
+    run: Run,
     method: str,
     path: str,
     body: object = b"",
@@ -81,7 +74,7 @@ def ask(
     return _RUNNERS[run].run(answer(run, method, path, body, headers, scope, is_quick=is_quick))
 
 
-async def answer(run: Engine, *call: Any, is_quick: bool = True, **options: Any) -> Got:
+async def answer(run: Run, *call: Any, is_quick: bool = True, **options: Any) -> Got:
     """The same for several calls at once. One that is not quick never takes the short way of a replay."""
     async with open_call(run, *call, is_quick=is_quick, **options) as reply:
         body = reply.body
@@ -94,7 +87,7 @@ async def answer(run: Engine, *call: Any, is_quick: bool = True, **options: Any)
 
 @asynccontextmanager
 async def open_call(
-    run: Engine,
+    run: Run,
     method: str,
     path: str,
     body: object = b"",
@@ -106,14 +99,15 @@ async def open_call(
     """A call whose answer is under way."""
     given = list(headers)
     path, _, query = path.partition("?")
-    route = run.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
+    engine, asking = run.engine(), run.scope(scope)
+    route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
     assert route is not None, path
-    call = Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body), scope)
-    quick = run.at_once(call) if is_quick else None
+    call = Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body))
+    quick = engine.at_once(asking, call) if is_quick else None
     if quick is not None:
         yield quick
         return
-    async with run.answering(call) as reply:
+    async with engine.answer(asking, call) as reply:
         yield reply
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.engine.http import Upstreams
+from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import PROTOCOLS
 
 CUSTOM = Settings(

@@ -1,0 +1,98 @@
+"""Calls that are recorded as they are: each is asked once in a run, for all who want it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.staging import RedactingStager
+from cortex_replay.engine.turns import Turns
+from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.modes import Mode
+from cortex_replay.store import Store
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.types import TokenUsage
+
+if TYPE_CHECKING:
+    from cortex_replay.engine.core import RunCore
+
+__all__ = ["ExchangeAttempt", "Exchanges"]
+
+_WAIT_MS: Final = 600_000
+
+
+class Exchanges:
+    """The opaque exchanges of scopes that stage together."""
+
+    def __init__(self, core: RunCore, store: Store) -> None:
+        self._core = core
+        self._store = store
+        self._door: RedactingStager | None = None
+        self._staged: dict[str, Exchange] = {}
+        self._turns: dict[str, Turns] = {}
+
+    def find(self, key: str, mode: Mode) -> Exchange | None:
+        """What a call gets without asking: what this run has recorded, or the store has."""
+        if mode is Mode.LIVE:
+            return None
+        return self._staged.get(key) or (None if mode is Mode.RECORD else self._store.exchange(key))
+
+    @asynccontextmanager
+    async def turn(self, key: str, mode: Mode) -> AsyncIterator[Exchange | None]:
+        """Have a key's turn, with what another call was given meanwhile; in mode ``live``, at once."""
+        if mode is Mode.LIVE:
+            yield None
+            return
+        async with self._turns.setdefault(key, Turns()).take(_WAIT_MS):
+            yield self.find(key, mode)
+
+    @asynccontextmanager
+    async def ask(self, what: str) -> AsyncIterator[ExchangeAttempt]:
+        """Ask: what is done here is a live call, which counts as one.
+
+        Raises:
+            BudgetSpent: No more calls may be made.
+        """
+        async with self._core.budget.call_of(0) as bill:
+            bill.pay(TokenUsage(0, 0))
+            self._core.ledger.ask()
+            attempt = ExchangeAttempt(what)
+            problem = ""
+            try:
+                yield attempt
+            except LlmError as error:
+                problem = f"{what}: {error}"
+                raise
+            finally:
+                if not attempt.is_good:
+                    self._core.ledger.fail(problem)
+
+    def keep(self, exchange: Exchange, key: str, what: str, query: str, mode: Mode) -> None:
+        """Stage an exchange, unless there is a secret in it that cannot be cut out."""
+        if self._door is None:
+            self._door = RedactingStager(self._store, self._core.redactor)
+        request: dict[str, JsonValue] = exchange.request or {}
+        try:
+            self._door.refuse_asked(request, query)
+        except RecordingRefused:
+            self._core.ledger.refuse(f"{what}: there is a secret in what was asked")
+            return
+        try:
+            exchange = self._door.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
+        except RecordingRefused:
+            self._core.ledger.refuse(f"{what}: a secret could not be cut out of the answer")
+            return
+        self._staged[key] = exchange
+        self._core.ledger.keep(key)
+
+
+class ExchangeAttempt:
+    """One live call of an opaque kind."""
+
+    __slots__ = ("is_good", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.is_good = False
