@@ -8,89 +8,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters import LlmAdapter, WrapperAdapter
-    from cortex_replay.adapters.claude import ClaudeAdapter
-    from cortex_replay.adapters.ollama import OllamaAdapter
-    from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
-    from cortex_replay.engine.recording import RecordingAdapter
-    from cortex_replay.engine.replay import ReplayAdapter
+    from cortex_replay.adapters import LlmAdapter as LlmAdapter, WrapperAdapter as WrapperAdapter
+    from cortex_replay.adapters.claude import ClaudeAdapter as ClaudeAdapter
+    from cortex_replay.adapters.ollama import OllamaAdapter as OllamaAdapter
+    from cortex_replay.adapters.openai_compat import OpenAICompatAdapter as OpenAICompatAdapter
+    from cortex_replay.engine.recording import RecordingAdapter as RecordingAdapter
+    from cortex_replay.engine.replay import ReplayAdapter as ReplayAdapter
     from cortex_replay.errors import (
-        BudgetSpent,
-        ConfigError,
-        Finding,
-        FixtureConflict,
-        FixtureIntegrityFailed,
-        InvalidRequest,
-        LlmError,
-        NoFixture,
-        RecordingRefused,
-        ResponseParse,
-        StoreIo,
-        Timeout,
-        Transport,
-        Upstream,
+        BudgetSpent as BudgetSpent,
+        ConfigError as ConfigError,
+        Finding as Finding,
+        FixtureConflict as FixtureConflict,
+        FixtureIntegrityFailed as FixtureIntegrityFailed,
+        InvalidRequest as InvalidRequest,
+        LlmError as LlmError,
+        NoFixture as NoFixture,
+        RecordingRefused as RecordingRefused,
+        ResponseParse as ResponseParse,
+        StoreIo as StoreIo,
+        Timeout as Timeout,
+        Transport as Transport,
+        Upstream as Upstream,
     )
-    from cortex_replay.faults.adapter import FaultAdapter
-    from cortex_replay.hashing import blake3_hex
-    from cortex_replay.interception.block import intercept
-    from cortex_replay.modes import Mode
-    from cortex_replay.run import Run
-    from cortex_replay.store import Answer, Fixture, FixtureKey, Store, TimedChunk
+    from cortex_replay.faults.adapter import FaultAdapter as FaultAdapter
+    from cortex_replay.hashing import blake3_hex as blake3_hex
+    from cortex_replay.interception.block import intercept as intercept
+    from cortex_replay.modes import Mode as Mode
+    from cortex_replay.run import Run as Run
+    from cortex_replay.store import (
+        Answer as Answer,
+        Fixture as Fixture,
+        FixtureKey as FixtureKey,
+        Store as Store,
+        TimedChunk as TimedChunk,
+    )
     from cortex_replay.types import (
-        LlmMessage,
-        LlmRequest,
-        LlmResponse,
-        LlmRole,
-        PromptCachePlan,
-        StreamChunk,
-        TokenUsage,
-        ToolCall,
-        ToolCallDelta,
+        LlmMessage as LlmMessage,
+        LlmRequest as LlmRequest,
+        LlmResponse as LlmResponse,
+        LlmRole as LlmRole,
+        PromptCachePlan as PromptCachePlan,
+        StreamChunk as StreamChunk,
+        TokenUsage as TokenUsage,
+        ToolCall as ToolCall,
+        ToolCallDelta as ToolCallDelta,
     )
-
-__all__ = [
-    "Answer",
-    "BudgetSpent",
-    "ClaudeAdapter",
-    "ConfigError",
-    "FaultAdapter",
-    "Finding",
-    "Fixture",
-    "FixtureConflict",
-    "FixtureIntegrityFailed",
-    "FixtureKey",
-    "InvalidRequest",
-    "LlmAdapter",
-    "LlmError",
-    "LlmMessage",
-    "LlmRequest",
-    "LlmResponse",
-    "LlmRole",
-    "Mode",
-    "NoFixture",
-    "OllamaAdapter",
-    "OpenAICompatAdapter",
-    "PromptCachePlan",
-    "RecordingAdapter",
-    "RecordingRefused",
-    "ReplayAdapter",
-    "ResponseParse",
-    "Run",
-    "Store",
-    "StoreIo",
-    "StreamChunk",
-    "TimedChunk",
-    "Timeout",
-    "TokenUsage",
-    "ToolCall",
-    "ToolCallDelta",
-    "Transport",
-    "Upstream",
-    "WrapperAdapter",
-    "__version__",
-    "blake3_hex",
-    "intercept",
-]
 
 __version__ = "0.1.0"
 
@@ -138,6 +100,7 @@ _MODULES = {
     ),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted([*_PLACES, "__version__"])  # noqa: PLE0605 - the names are written down above, once
 
 
 def __getattr__(name: str) -> object:
@@ -149,4 +112,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

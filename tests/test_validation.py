@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay import InvalidRequest, TokenUsage
-from cortex_replay import validation as checks
+from cortex_replay import InvalidRequest, TokenUsage, validation as checks
 
 DEEP: list[Any] = []
 for _ in range(300):

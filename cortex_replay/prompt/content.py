@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from cortex_replay import canonical
-from cortex_replay import validation as check
+from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 

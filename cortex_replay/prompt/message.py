@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from cortex_replay import canonical
-from cortex_replay import validation as check
+from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.content import Part, content_parts, ordered_json, request_part

@@ -21,8 +21,7 @@ is parsed and served.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Set as AbstractSet
 from enum import StrEnum
 from typing import Final
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from cortex_replay import canonical
-from cortex_replay import validation as check
+from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types.parts import CallNumbers, canonical_part, stored_part

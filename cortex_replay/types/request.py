@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from cortex_replay import canonical
-from cortex_replay import validation as check
+from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from cortex_replay import canonical
-from cortex_replay import validation as check
+from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.strict_json import JsonError, loads
 

@@ -8,8 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay import errors
 from cortex_replay.admin import METHOD, AdminError, Code

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay.config import ProviderSettings, load_settings
 from cortex_replay.config.files import ConfigFile

@@ -19,8 +19,7 @@ from tests.adapters.fake_provider import FakeProvider
 from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
 from tests.gateway.test_recording import ASKED, STREAMED, counted, text
-from tests.gateway.test_rpc import ASKED as RPC_ASKED
-from tests.gateway.test_rpc import CONFIGURATION, TOKEN, TOKENS, called, on_pipes
+from tests.gateway.test_rpc import ASKED as RPC_ASKED, CONFIGURATION, TOKEN, TOKENS, called, on_pipes
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.waiting import wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cortex_replay import InvalidRequest, LlmMessage, LlmRequest
-from cortex_replay.prompt import WIRES as NAMES
 from cortex_replay.prompt import (
+    WIRES as NAMES,
     CachePolicy,
     Place,
     PromptBlock,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 IS_TORTURE = "CORTEX_REPLAY_TORTURE" in os.environ
 

@@ -6,8 +6,7 @@ import struct
 from typing import Any
 
 import orjson
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay import LlmRequest
 from cortex_replay.canonical import f32_text

@@ -7,8 +7,7 @@ import tomllib
 from typing import Any
 
 import tomli_w
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay.store.index import (
     ExchangeRow,

@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay import InvalidRequest, LlmError, LlmResponse, StreamChunk, Transport
 from cortex_replay.wire import WIRES, Wire

@@ -7,8 +7,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings, known_secrets

@@ -6,8 +6,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern

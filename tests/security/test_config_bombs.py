@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cortex_replay.config import bounds, load_settings
 from cortex_replay.errors import ConfigError, InvalidRequest

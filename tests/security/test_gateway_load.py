@@ -27,8 +27,7 @@ from cortex_replay.faults.replies import faulty_reply
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.room import NoRoom, Place, Room
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store.exchange import Exchange as Recorded
-from cortex_replay.store.exchange import parse_exchange, render_exchange
+from cortex_replay.store.exchange import Exchange as Recorded, parse_exchange, render_exchange
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import StoreBuilder
 from tests.cli.programs import Shell, served
