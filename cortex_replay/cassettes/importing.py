@@ -41,7 +41,7 @@ from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmErro
 from cortex_replay.modes import Mode
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import reads_like_words
+from cortex_replay.secret_names.wordlike import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.changes import Add, Remove, essence_of_answer, essence_of_exchange
 from cortex_replay.store.check import CheckReport

@@ -25,7 +25,7 @@ from cortex_replay.config.checks import (
     shown_name,
 )
 from cortex_replay.errors import ConfigError
-from cortex_replay.secret_names import is_secret_setting
+from cortex_replay.secret_names.names import is_secret_setting
 
 __all__ = [
     "OWN_NAME",

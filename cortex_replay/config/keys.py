@@ -20,7 +20,8 @@ from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.trust import refuse_without_consent
 from cortex_replay.errors import ConfigError
-from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, is_secret_variable, secrets_in
+from cortex_replay.secret_names.names import is_secret_variable
+from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in
 
 __all__ = ["key_for", "key_origin", "known_secrets", "refuse_outside", "token_for"]
 

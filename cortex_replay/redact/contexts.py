@@ -13,7 +13,8 @@ from typing import Final
 
 from cortex_replay.redact.randomness import is_example, is_mixed, is_random
 from cortex_replay.redact.views import SHORTEST_RUN, Span
-from cortex_replay.secret_names import is_plain, is_secret_field
+from cortex_replay.secret_names.names import is_secret_field
+from cortex_replay.secret_names.values import is_plain
 
 __all__ = ["ASSIGNMENT", "CONTEXT_RULES", "is_secret_by_name", "secrets_in_context"]
 

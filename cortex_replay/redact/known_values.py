@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from cortex_replay.redact.randomness import is_mixed
 from cortex_replay.redact.views import Span, runs_of
-from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, spells_words
+from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain
+from cortex_replay.secret_names.wordlike import spells_words
 
 __all__ = ["KNOWN", "SHORTEST_KNOWN", "KnownValues", "any_spelling", "base64_cores"]
 

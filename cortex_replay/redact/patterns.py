@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from cortex_replay.redact.randomness import has_digit, is_example, is_mixed, is_random
 from cortex_replay.redact.views import Span, ascii_bytes
-from cortex_replay.secret_names import is_dummy, spells_words
+from cortex_replay.secret_names.values import is_dummy
+from cortex_replay.secret_names.wordlike import spells_words
 
 __all__ = ["PATTERNS", "SHORT_PATTERNS", "URL_PASSWORD", "Pattern", "PatternTable"]
 

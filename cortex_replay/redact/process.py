@@ -11,7 +11,7 @@ import os
 import threading
 
 from cortex_replay.redact.redactor import MOST_LEARNED, Redactor
-from cortex_replay.secret_names import SHORTEST_SECRET, is_plain, secrets_in
+from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in
 
 __all__ = ["count_secrets", "learn_secret", "process_redactor", "teach"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cortex_replay.secret_names import reads_like_words
+from cortex_replay.secret_names.wordlike import reads_like_words
 
 __all__ = ["has_digit", "is_example", "is_mixed", "is_random"]
 

@@ -12,7 +12,7 @@ from cortex_replay.config import Settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.providers import PROVIDERS, upstream_name
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.secret_names import has_secret
+from cortex_replay.secret_names.values import has_secret
 
 __all__ = ["command_environment", "variables_to_withhold"]
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from cortex_replay.engine.http.call import Headers
-from cortex_replay.secret_names import (
-    CREDENTIAL_PARAMETERS,
-    SHORTEST_SECRET,
-    is_plain,
-    is_secret_field,
-    secrets_in_header,
-)
+from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, is_secret_field
+from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in_header
 
 __all__ = ["keys_brought"]
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.engine.http.call import Call
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.secret_names import CREDENTIAL_PARAMETERS
+from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 

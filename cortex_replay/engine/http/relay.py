@@ -16,7 +16,8 @@ from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.secret_names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_dummy, is_secret_setting
+from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_secret_setting
+from cortex_replay.secret_names.values import is_dummy
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
