@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import Field
+from enum import StrEnum
 from typing import Any, Final, TypeVar, cast
 
 from cortex_replay.canonical import JsonValue, is_encodable
@@ -26,6 +27,7 @@ __all__ = [
     "items",
     "keep",
     "kind_of",
+    "member",
     "optional_integer",
     "optional_number",
     "optional_text",
@@ -34,11 +36,13 @@ __all__ = [
     "temperature",
     "text",
     "texts",
+    "value_of",
     "values",
     "whole_number",
 ]
 
 _T = TypeVar("_T")
+_Member = TypeVar("_Member", bound=StrEnum)
 
 MAX_U32: Final = 2**32 - 1
 MAX_U64: Final = 2**64 - 1
@@ -189,20 +193,33 @@ def keep(instance: object, name: str, value: object) -> None:
 
 def values(kind: type[_T], value: object, name: str) -> tuple[_T, ...]:
     """A list whose items are ``kind``, or mappings with the fields of one."""
-    made: list[_T] = []
-    for i, item in enumerate(items(value, name)):
-        if isinstance(item, kind):
-            made.append(item)
-        elif isinstance(item, Mapping):
-            try:
-                made.append(from_mapping(kind, item))
-            except InvalidRequest as error:
-                field_name = f".{error.field}" if error.field else ""
-                raise InvalidRequest(f"{name}[{i}]{field_name}", error.reason) from None
-        else:
-            reason = f"expected a {kind.__name__} or an object, not {kind_of(item)}"
-            raise InvalidRequest(f"{name}[{i}]", reason)
-    return tuple(made)
+    found = items(value, name)
+    return tuple(
+        [item if isinstance(item, kind) else value_of(kind, item, name, i) for i, item in enumerate(found)]
+    )
+
+
+def value_of(kind: type[_T], value: object, name: str, index: int | None = None) -> _T:
+    """A ``kind``, or one made of a mapping of its fields; what is wrong with it is named from here."""
+    if isinstance(value, kind):
+        return value
+    try:
+        if isinstance(value, Mapping):
+            return from_mapping(kind, value)
+        reason, field = f"expected a {kind.__name__} or an object, not {kind_of(value)}", ""
+    except InvalidRequest as error:
+        reason, field = error.reason, error.field
+    place = name if index is None else f"{name}[{index}]"
+    raise InvalidRequest(f"{place}.{field}" if field else place, reason)
+
+
+def member(kind: type[_Member], value: object, name: str) -> _Member:
+    """A member of an enumeration, or its value."""
+    if isinstance(value, str):
+        for known in kind:
+            if known == value:
+                return known
+    raise InvalidRequest(name, f"expected one of {', '.join(kind)}, not {short_repr(value)}")
 
 
 def from_mapping(kind: type[_T], data: Mapping[str, Any]) -> _T:

@@ -37,7 +37,7 @@ class PromptBlock:
     def __post_init__(self) -> None:
         check.keep(self, "label", check.text(self.label, "label"))
         check.keep(self, "text", check.text(self.text, "text"))
-        check.keep(self, "cache", CachePolicy.parse(self.cache, "cache"))
+        check.keep(self, "cache", check.member(CachePolicy, self.cache, "cache"))
         check.keep(self, "kind", check.optional_text(self.kind, "kind"))
 
     @classmethod

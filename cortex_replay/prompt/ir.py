@@ -74,7 +74,8 @@ class PromptIR:
         plan: object = self.cache
         check.keep(self, "cache", plan if isinstance(plan, PromptCachePlan) else plan_from_dict(plan or {}))
         if self.continuation is not None:
-            check.keep(self, "continuation", Continuation.parse(self.continuation, "continuation"))
+            going_on = check.value_of(Continuation, self.continuation, "continuation")
+            check.keep(self, "continuation", going_on)
         seen: set[SegmentRole] = set()
         for i, segment in enumerate(self.segments):
             if segment.role in seen:

@@ -11,6 +11,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.content import Part, content_parts, ordered_json, request_part
 from cortex_replay.types import LlmMessage, LlmRole, ToolCall
+from cortex_replay.types.message import role_of
 from cortex_replay.types.tools import arguments_value
 
 __all__ = ["PromptMessage"]
@@ -46,7 +47,7 @@ class PromptMessage:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        check.keep(self, "role", _role(self.role))
+        check.keep(self, "role", role_of(self.role))
         content: object = self.content
         if content is None:  # OpenAI's word for no text beside a call
             content = ""
@@ -170,10 +171,3 @@ def _call(call: object) -> object:
         "name": function.get("name"),
         "arguments": arguments_value(arguments) if isinstance(arguments, str) else arguments,
     }
-
-
-def _role(value: object) -> LlmRole:
-    for role in LlmRole:
-        if isinstance(value, str) and role == value:
-            return role
-    raise InvalidRequest("role", f"expected one of {', '.join(LlmRole)}")

@@ -33,10 +33,7 @@ def plan_from_dict(data: object, name: str = "cache") -> PromptCachePlan:
     ttl = fields.get("ttl")
     if not isinstance(ttl, str | None) or ttl not in _TTLS:
         raise InvalidRequest(f"{name}.ttl", f"expected default or extended, not {check.short_repr(ttl)}")
-    try:
-        return check.from_mapping(PromptCachePlan, fields | {"ttl": _TTLS[ttl]})
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{name}.{error.field}", error.reason) from None
+    return check.value_of(PromptCachePlan, fields | {"ttl": _TTLS[ttl]}, name)
 
 
 def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:

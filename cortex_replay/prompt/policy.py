@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Literal
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import InvalidRequest
-from cortex_replay.validation import short_repr
 
 __all__ = ["CachePolicy"]
 
@@ -36,17 +34,3 @@ class CachePolicy(StrEnum):
     def of_ttl(cls, ttl: Literal["5m", "1h"] | None) -> CachePolicy:
         """The policy of a plan's marker, whose time may be left to the provider."""
         return cls.EPHEMERAL_1H if ttl == "1h" else cls.EPHEMERAL_5M
-
-    @classmethod
-    def parse(cls, value: object, name: str) -> Self:
-        """A policy or its name.
-
-        Raises:
-            InvalidRequest: It is neither.
-        """
-        if isinstance(value, str):
-            for policy in cls:
-                if policy == value:
-                    return policy
-        known = ", ".join(cls)
-        raise InvalidRequest(name, f"expected one of {known}, not {short_repr(value)}")

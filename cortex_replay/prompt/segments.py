@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.types import ToolCall, ToolCallDelta
 
@@ -41,7 +40,7 @@ class Segment:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        check.keep(self, "role", _segment_role(self.role))
+        check.keep(self, "role", check.member(SegmentRole, self.role, "role"))
         check.keep(self, "messages", check.values(PromptMessage, self.messages, "messages"))
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -61,35 +60,12 @@ class Continuation:
         for name in ("previous_response_id", "last_committed_assistant_id"):
             check.keep(self, name, check.optional_text(getattr(self, name), name))
 
-    @classmethod
-    def parse(cls, value: object, name: str) -> Self:
-        """A continuation, or its plain form.
-
-        Raises:
-            InvalidRequest: It is neither.
-        """
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, Mapping):
-            raise InvalidRequest(name, f"expected a Continuation or an object, not {check.kind_of(value)}")
-        try:
-            return check.from_mapping(cls, value)
-        except InvalidRequest as error:
-            raise InvalidRequest(f"{name}.{error.field}", error.reason) from None
-
     def to_dict(self) -> dict[str, JsonValue]:
         """The continuation in plain form."""
         return {
             "previous_response_id": self.previous_response_id,
             "last_committed_assistant_id": self.last_committed_assistant_id,
         }
-
-
-def _segment_role(value: object) -> SegmentRole:
-    for role in SegmentRole:
-        if isinstance(value, str) and role == value:
-            return role
-    raise InvalidRequest("role", f"expected one of {', '.join(SegmentRole)}, not {check.short_repr(value)}")
 
 
 def _message(message: PromptMessage) -> dict[str, JsonValue]:

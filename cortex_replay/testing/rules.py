@@ -287,15 +287,10 @@ def _calls(value: object) -> tuple[ToolCall, ...]:
 
 
 def _value(kind: type[_T], value: object, name: str) -> _T:
-    """A ``kind``, or one made of a mapping of its fields; what is wrong with it is named from here."""
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, Mapping):
+    """As :func:`check.value_of`; a script's author knows objects, and no classes."""
+    if not isinstance(value, kind | Mapping):
         raise InvalidRequest(name, f"expected an object, not {check.kind_of(value)}")
-    try:
-        return check.from_mapping(kind, value)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{name}.{error.field}" if error.field else name, error.reason) from None
+    return check.value_of(kind, value, name)
 
 
 def _check_pattern(pattern: str) -> None:

@@ -13,7 +13,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.types.parts import CallNumbers, canonical_part, stored_part
 from cortex_replay.types.tools import ToolCall
 
-__all__ = ["LlmMessage", "LlmRole", "canonical_message"]
+__all__ = ["LlmMessage", "LlmRole", "canonical_message", "role_of"]
 
 
 class LlmRole(StrEnum):
@@ -59,7 +59,7 @@ class LlmMessage:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        check.keep(self, "role", _role(self.role))
+        check.keep(self, "role", role_of(self.role))
         check.keep(self, "content", check.text(self.content, "content"))
         # By identity: a value of the caller's may have any notion of equality.
         is_bare = self.parts is _NOTHING and self.tool_calls is _NOTHING and self.is_error is False
@@ -104,7 +104,8 @@ def canonical_message(message: LlmMessage, numbers: CallNumbers) -> dict[str, An
     return plain
 
 
-def _role(value: object) -> LlmRole:
+def role_of(value: object) -> LlmRole:
+    """The role of a name, or a role itself."""
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
         known = ", ".join(_ROLES)
