@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from cortex_replay.cli import output
 from cortex_replay.cli.gateway import faults_in, open_run, quoted_command, rpc_for
+from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.recording import warn_of_dropped
 from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
@@ -31,22 +30,9 @@ from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.store import Store
 
-__all__ = ["Handover", "environment_behind", "fail_on_option", "report_option", "run_behind"]
+__all__ = ["Handover", "environment_behind", "run_behind"]
 
-_DRIFT = 4
 _MOST_SHOWN = 10
-
-fail_on_option = click.option(
-    "--fail-on",
-    multiple=True,
-    type=click.Choice(["miss", "unused", "live"]),
-    help="Fail on a miss, on unused fixtures, on live calls; the command's own failure wins. Repeatable.",
-)
-report_option = click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what happened to this file, as JSON; prune --unused-from reads it.",
-)
 
 
 @dataclass(frozen=True)
@@ -157,10 +143,10 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
         return NoFixture.exit_code
     if "live" in fail_on and (ledger.live or ledger.bypassed):
         output.talk("error: live calls were made")
-        return _DRIFT
+        return DRIFT
     if "unused" in fail_on and ledger.unused(store):
         output.talk("error: some fixtures are not used any more")
-        return _DRIFT
+        return DRIFT
     return 1 if ledger.refused else 0
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,53 +24,12 @@ if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
 
 __all__ = [
-    "fault_option",
     "faults_in",
-    "gateway_options",
     "open_run",
     "overrides_in",
     "quoted_command",
     "rpc_for",
 ]
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def gateway_options(function: _F) -> _F:
-    """The options of everything that starts a gateway."""
-    for option in (
-        click.option(
-            "--upstream",
-            "upstreams",
-            multiple=True,
-            metavar="NAME=URL",
-            help="The server of a provider: openai=http://127.0.0.1:8080/v1. Repeatable.",
-        ),
-        click.option(
-            "--pace",
-            default="instant",
-            show_default=True,
-            metavar="PACE",
-            help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
-        ),
-        click.option(
-            "--timeout-ms", type=click.IntRange(1), help="What one live call may take.  [default: 600000]"
-        ),
-        click.option("--budget-calls", type=click.IntRange(0), help="No more live calls than this."),
-        click.option("--budget-tokens", type=click.IntRange(0), help="No more tokens than this."),
-        click.option("--record-failures", is_flag=True, help="Record errors of providers as answers, too."),
-    ):
-        function = option(function)
-    return function
-
-
-fault_option = click.option(
-    "--fault",
-    "faults",
-    multiple=True,
-    metavar="FAULT",
-    help="Let something go wrong: 429@2, cut:3@always, 500@0.2/7 (docs/faults.md). Repeatable.",
-)
 
 
 def faults_in(spelled: Sequence[str], *, per_scope: bool = True) -> Faults:
@@ -102,7 +61,7 @@ def open_run(
     Args:
         root: Of the store; it is made if it is not there and something may be recorded.
         mode: As asked for on the command line.
-        flags: The values of :func:`gateway_options`.
+        flags: The values of the options.
         default: The mode of this command where neither the command line nor a configuration names one.
         how_to_record: The command that records what is missing.
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.config import load_settings
 from cortex_replay.disk import Folder
 from cortex_replay.modes import Mode
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from cortex_replay.cassettes import ImportReport
 
 __all__ = ["import_command"]
-
-_NOT_ALL: Final = 4
 
 
 @click.command(
@@ -112,7 +110,7 @@ def import_command(
         report = importer.stage(files)
         if not dry_run:
             summary = opened.commit()
-    settle(ctx, _NOT_ALL if report.not_converted else 0)
+    settle(ctx, DRIFT if report.not_converted else 0)
     if as_json:
         output.print_json(
             {
@@ -127,7 +125,7 @@ def import_command(
         _print(report, root, dry_run=dry_run)
     if summary is not None and summary.dropped:
         output.talk(f"{summary.dropped} dropped: somebody else recorded another answer meanwhile")
-    ctx.exit(_NOT_ALL if report.not_converted else 0)
+    ctx.exit(DRIFT if report.not_converted else 0)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
@@ -17,8 +17,6 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.reindex import ReindexPlan, apply_reindex, plan_reindex
 
 __all__ = ["index_command"]
-
-_DRIFT = 4
 
 
 @click.command(
@@ -79,7 +77,7 @@ def index_command(
     left = bool(plan.refused or (plan.changed and not accept_changed) or (plan.missing and not drop_missing))
     status = FixtureIntegrityFailed.exit_code if left else 0
     if only_check and not left and not plan.is_current():
-        status = _DRIFT
+        status = DRIFT
     settle(ctx, status)
     with output.tolerate_broken_pipe():
         if as_json:

@@ -14,17 +14,22 @@ import click
 from cortex_replay.config import load_settings
 
 __all__ = [
+    "DRIFT",
     "ExampleCommand",
     "InputFile",
     "adapter_options",
     "command_behind",
+    "fail_on_option",
+    "fault_option",
     "jobs_option",
     "json_option",
     "mode_option",
     "option_group",
+    "pace_option",
     "pass_env_option",
     "raw_option",
     "record_failures_option",
+    "report_option",
     "settle",
     "split_command",
     "status_of",
@@ -32,6 +37,9 @@ __all__ = [
     "store_root",
     "wants_json",
 ]
+
+DRIFT = 4
+"""The exit status of a check that found something else than what is wanted."""
 
 _JSON = "cortex_replay.json"
 _STATUS = "cortex_replay.status"
@@ -103,6 +111,31 @@ mode_option = click.option(
 )
 record_failures_option = click.option(
     "--record-failures", is_flag=True, help="Record errors of the provider as answers, too."
+)
+fail_on_option = click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["miss", "unused", "live"]),
+    help="Fail on a miss, on unused fixtures, on live calls; the command's own failure wins. Repeatable.",
+)
+report_option = click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what happened to this file, as JSON; prune --unused-from reads it.",
+)
+fault_option = click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    help="Let something go wrong: 429@2, cut:3@always, 500@0.2/7 (docs/faults.md). Repeatable.",
+)
+pace_option = click.option(
+    "--pace",
+    default="instant",
+    show_default=True,
+    metavar="PACE",
+    help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
 )
 raw_option = click.option(
     "--raw", is_flag=True, help="Print answers as they are, control characters and all."

@@ -45,13 +45,8 @@ Exit status:
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
 )
-@click.option(
-    "--fail-on",
-    multiple=True,
-    type=click.Choice(["miss", "unused", "live"]),
-    help="With a command: fail on unused fixtures or live calls, too.",
-)
-@click.option("--report", type=click.Path(path_type=Path), help="With a command: what happened, as JSON.")
+@options.fail_on_option
+@options.report_option
 @options.pass_env_option
 @options.raw_option
 @click.option("--batch", "file", type=options.InputFile(), hidden=True)

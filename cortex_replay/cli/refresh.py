@@ -32,7 +32,6 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["refresh_command"]
 
-_DRIFT: Final = 4
 _ONE_SERVER: Final = ("claude", "ollama", "scripted", "echo")
 """Adapters whose name is that of the one provider they ask unless told otherwise."""
 _Skip = tuple[StoredFixture, str]
@@ -91,7 +90,7 @@ def refresh_command(
         _write(run, items)
     failed = [item.error.exit_code for item in items if item.error is not None]
     has_drifted = check and any(item.has_changed for item in items)
-    status = max(failed) if failed else _DRIFT if has_drifted else 0
+    status = max(failed) if failed else options.DRIFT if has_drifted else 0
     options.settle(ctx, status)
     if as_json:
         output.print_json(_as_json(items, skipped))

@@ -7,24 +7,15 @@ from typing import Any
 
 import click
 
-from cortex_replay.cli.command_run import fail_on_option, report_option, run_behind
-from cortex_replay.cli.gateway import fault_option
-from cortex_replay.cli.options import (
-    ExampleCommand,
-    command_behind,
-    json_option,
-    pass_env_option,
-    settle,
-    store_option,
-    store_root,
-)
+from cortex_replay.cli import options
+from cortex_replay.cli.command_run import run_behind
 
 __all__ = ["replay_command"]
 
 
 @click.command(
     "replay",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay replay -- npm test
@@ -41,20 +32,14 @@ Exit status:
   5  the store is not what its index says; the command was not run
 """,
 )
-@store_option
-@click.option(
-    "--pace",
-    default="instant",
-    show_default=True,
-    metavar="PACE",
-    help="Of replayed streams: instant, recorded, or a factor on the recorded times.",
-)
+@options.store_option
+@options.pace_option
 @click.option("--no-guard", is_flag=True, help="Leave the command's proxies as they are.")
-@pass_env_option
-@fault_option
-@fail_on_option
-@report_option
-@json_option
+@options.pass_env_option
+@options.fault_option
+@options.fail_on_option
+@options.report_option
+@options.json_option
 @click.pass_context
 def replay_command(
     ctx: click.Context,
@@ -72,12 +57,12 @@ def replay_command(
     a password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
     fails, its status is ours.
     """
-    command = command_behind(ctx)
+    command = options.command_behind(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
     status = run_behind(
         command,
-        store_root(ctx, store),
+        options.store_root(ctx, store),
         "replay",
         flags,
         default="replay",
@@ -85,5 +70,5 @@ def replay_command(
         report=report,
         as_json=as_json,
     )
-    settle(ctx, status)
+    options.settle(ctx, status)
     ctx.exit(status)

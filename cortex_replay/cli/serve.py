@@ -12,16 +12,13 @@ from typing import Any
 
 import click
 
-from cortex_replay.cli import output
+from cortex_replay.cli import options, output
 from cortex_replay.cli.gateway import (
-    fault_option,
     faults_in,
-    gateway_options,
     open_run,
     quoted_command,
     rpc_for,
 )
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
 from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.modes import Mode
 from cortex_replay.run import Run
@@ -64,7 +61,7 @@ def _serve_stdio(run: Run, name: str | None) -> None:
 
 @click.command(
     "serve",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay serve                                  replay, on a free port of this machine
@@ -83,7 +80,7 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@store_option
+@options.store_option
 @click.option(
     "--mode",
     type=click.Choice([*map(str, Mode)]),
@@ -102,9 +99,20 @@ Exit status:
 )
 @click.option("--stdio", is_flag=True, help="Speak JSON-RPC over standard input and output instead.")
 @click.option("--caller", metavar="NAME", help="With --stdio: who is calling, of the configured callers.")
-@gateway_options
-@fault_option
-@json_option
+@click.option("--record-failures", is_flag=True, help="Record errors of providers as answers, too.")
+@click.option("--budget-tokens", type=click.IntRange(0), help="No more tokens than this.")
+@click.option("--budget-calls", type=click.IntRange(0), help="No more live calls than this.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="What one live call may take.  [default: 600000]")
+@options.pace_option
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="The server of a provider: openai=http://127.0.0.1:8080/v1. Repeatable.",
+)
+@options.fault_option
+@options.json_option
 @click.pass_context
 def serve_command(
     ctx: click.Context,
@@ -129,7 +137,7 @@ def serve_command(
     """
     from cortex_replay.gateway import Gateway, Pace  # noqa: PLC0415 - a server, which no help needs
 
-    root = store_root(ctx, store)
+    root = options.store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
     how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
     run = open_run(root, mode, flags, default="replay", how_to_record=how)

@@ -13,18 +13,9 @@ from typing import Any, Literal
 
 import click
 
-from cortex_replay.cli import output
+from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, environment_behind
 from cortex_replay.cli.gateway import open_run, quoted_command
-from cortex_replay.cli.options import (
-    ExampleCommand,
-    command_behind,
-    json_option,
-    pass_env_option,
-    settle,
-    store_option,
-    store_root,
-)
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
@@ -34,7 +25,6 @@ __all__ = ["sweep_command"]
 
 _DEFAULT = ("429:0.05", "500", "529", "reset", "cut", "malformed-json", "malformed-tool", "error-event")
 """Those that a client finds out at once. Of a timeout and a stall it has to grow tired first."""
-_DRIFT = 4
 _FAILED_BEFORE = 1
 
 Verdict = Literal["survived", "failed", "missed", "hung", "not applicable"]
@@ -53,7 +43,7 @@ class _Run:
 
 @click.command(
     "sweep",
-    cls=ExampleCommand,
+    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay sweep -- python agent.py
@@ -69,7 +59,7 @@ Exit status:
   5  the store is not what its index says
 """,
 )
-@store_option
+@options.store_option
 @click.option(
     "--fault",
     "faults",
@@ -81,8 +71,8 @@ Exit status:
 @click.option("--allow", multiple=True, metavar="KIND", help="A fault that it need not survive. Repeatable.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="For one run.")
 @click.option("--show-output", is_flag=True, help="Let the command print, each time.")
-@pass_env_option
-@json_option
+@options.pass_env_option
+@options.json_option
 @click.pass_context
 def sweep_command(
     ctx: click.Context,
@@ -102,17 +92,17 @@ def sweep_command(
     these fails once in each way, and the recording goes on. It survives if the command ends with 0.
     Variables that hold secrets are withheld from it, as in replay.
     """
-    command = command_behind(ctx)
+    command = options.command_behind(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay sweep -- python agent.py")
     kinds = [_kind(kind) for kind in faults or _DEFAULT]
     allowed = {_kind(kind).kind for kind in allow}
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
-    sweeper = _Sweeper(command, store_root(ctx, store), seconds, handover, show_output=show_output)
+    sweeper = _Sweeper(command, options.store_root(ctx, store), seconds, handover, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
-        settle(ctx, sweeper.status)
+        options.settle(ctx, sweeper.status)
         ctx.exit(sweeper.status)
     runs: list[_Run] = []
     wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
@@ -126,8 +116,8 @@ def sweep_command(
         for run in runs
         if run.verdict in ("failed", "missed", "hung") and _kind(run.fault).kind not in allowed
     ]
-    status = _DRIFT if unexpected else 0
-    settle(ctx, status)
+    status = options.DRIFT if unexpected else 0
+    options.settle(ctx, status)
     if as_json:
         output.print_json({"calls": calls, "runs": [vars(run) for run in runs], "survived": not unexpected})
     else:

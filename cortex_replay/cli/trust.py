@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option
+from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option
 from cortex_replay.config import ProviderSettings, load_settings
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.provider import kind_settings
@@ -146,7 +146,7 @@ def _print_wishes(wishes: list[_Wish], *, as_json: bool) -> int:
             output.echo(_row(wish))
         if not wishes:
             output.talk("this project asks for nothing that needs to be allowed")
-    return 0 if all(wish.is_allowed for wish in wishes) else 4
+    return 0 if all(wish.is_allowed for wish in wishes) else DRIFT
 
 
 def _print_consents(consents: list[Consent], *, as_json: bool) -> None:
