@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final, TypedDict
 
 import orjson
 
@@ -23,11 +23,24 @@ from cortex_replay.wire import Wire
 from cortex_replay.wire.body import DROPPED
 from cortex_replay.wire.failures import error_in
 
-__all__ = ["LiveAdapter"]
+__all__ = ["LiveAdapter", "LiveOptions"]
 
 _JSON: Final = "application/json"
 _MAX_REASON: Final = 200
 _MAX_MESSAGE: Final = 2000
+
+
+class LiveOptions(TypedDict, total=False):
+    """What every live adapter takes."""
+
+    also_send: Mapping[str, JsonValue] | None
+    """Parameters that no key covers because no model sees them, such as ``metadata`` or ``store``."""
+    max_sensitivity: Sensitivity | SensitivityLevel
+    """The highest label that may be sent (:mod:`cortex_replay.redact`); medium, unless given."""
+    max_retries: int
+    """How often to try again after 429, 5xx and broken connections; twice, unless given."""
+    max_body_bytes: int
+    """The largest answer, decoded; 64 MiB, unless given."""
 
 
 class LiveAdapter(LlmAdapter):
@@ -42,14 +55,17 @@ class LiveAdapter(LlmAdapter):
     def __init__(
         self,
         wire: Wire,
-        http: HttpClient,
         path: str,
-        max_sensitivity: Sensitivity | SensitivityLevel,
-        also_send: Mapping[str, JsonValue] | None,
+        client: Callable[..., HttpClient],
+        *,
+        also_send: Mapping[str, JsonValue] | None = None,
+        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
+        max_retries: int = 2,
+        max_body_bytes: int = 64 * 2**20,
     ) -> None:
         self._wire = wire
-        self._http = http
         self._path = path
+        self._http = client(max_retries=max_retries, max_body_bytes=max_body_bytes)
         self._max_sensitivity = Sensitivity.of(max_sensitivity)
         self._also_send = dict(also_send or {})
         for name in self._also_send:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
-from typing import ClassVar, Final, NamedTuple
+from functools import partial
+from typing import ClassVar, Final, NamedTuple, Unpack
 
 import orjson
 
 from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http import Endpoint, HttpClient
-from cortex_replay.adapters.live import LiveAdapter
-from cortex_replay.canonical import JsonValue
+from cortex_replay.adapters.live import LiveAdapter, LiveOptions
 from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.providers import PROVIDERS
-from cortex_replay.redact import Sensitivity
-from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import OLLAMA_CHAT
 from cortex_replay.wire.shape import WrongShape, objects, text
@@ -42,10 +39,7 @@ class OllamaAdapter(LiveAdapter):
         base_url: The server; only one on this machine unless ``allow_remote``.
         allow_remote: Take a server elsewhere. What is sent to it leaves the machine.
         allow_unpinned: Take a model without a digest. A tag means other bytes tomorrow.
-        also_send: See :class:`ClaudeAdapter`, also for the rest.
-        max_sensitivity: The highest label that may be sent.
-        max_retries: How often to try again.
-        max_body_bytes: The largest answer.
+        **options: Those of every live adapter (:class:`LiveOptions`).
 
     Raises:
         InvalidRequest: The server is not on this machine, or an argument makes no sense.
@@ -59,20 +53,16 @@ class OllamaAdapter(LiveAdapter):
         *,
         allow_remote: bool = False,
         allow_unpinned: bool = False,
-        also_send: Mapping[str, JsonValue] | None = None,
-        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
-        max_retries: int = 2,
-        max_body_bytes: int = 64 * 2**20,
+        **options: Unpack[LiveOptions],
     ) -> None:
-        self._endpoint = Endpoint(base_url)
-        if not self._endpoint.is_loopback and not allow_remote:
-            reason = f"{self._endpoint.host!r} is not this machine; allow_remote permits it"
+        endpoint = Endpoint(base_url)
+        if not endpoint.is_loopback and not allow_remote:
+            reason = f"{endpoint.host!r} is not this machine; allow_remote permits it"
             raise InvalidRequest("base_url", reason)
         self._allows_remote = allow_remote
         self._allows_unpinned = allow_unpinned
         self._known_digests: set[_Model] = set()
-        http = HttpClient(self._endpoint, max_retries=max_retries, max_body_bytes=max_body_bytes)
-        super().__init__(OLLAMA_CHAT, http, "/api/chat", max_sensitivity, also_send)
+        super().__init__(OLLAMA_CHAT, "/api/chat", partial(HttpClient, endpoint), **options)
 
     def _check(self, request: LlmRequest) -> None:
         self._model(request)

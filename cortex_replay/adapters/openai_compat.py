@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from functools import partial
+from typing import ClassVar, Final, Literal, Unpack
 from urllib.parse import urlsplit
 
 from cortex_replay.adapters.http import Endpoint, HttpClient
-from cortex_replay.adapters.live import LiveAdapter
+from cortex_replay.adapters.live import LiveAdapter, LiveOptions
 from cortex_replay.adapters.secret import read_key
-from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import PROVIDERS
-from cortex_replay.redact import Sensitivity
-from cortex_replay.redact.sensitivity import SensitivityLevel
 from cortex_replay.wire import OPENAI_RESPONSES, Wire, openai_chat
 from cortex_replay.wire.openai_chat import MaxTokensField
 
@@ -32,10 +29,7 @@ class OpenAICompatAdapter(LiveAdapter):
         api: Which of the two to use.
         max_tokens_field: The name under which chat completions get the limit; by default
             ``max_completion_tokens`` for OpenAI itself, and ``max_tokens`` for all others.
-        also_send: See :class:`ClaudeAdapter`, also for the rest; ``{"store": False}`` goes here.
-        max_sensitivity: The highest label that may be sent.
-        max_retries: How often to try again.
-        max_body_bytes: The largest answer.
+        **options: Those of every live adapter (:class:`LiveOptions`).
 
     Raises:
         InvalidRequest: An argument makes no sense.
@@ -50,31 +44,22 @@ class OpenAICompatAdapter(LiveAdapter):
         *,
         api: Literal["chat", "responses"] = "chat",
         max_tokens_field: MaxTokensField | None = None,
-        also_send: Mapping[str, JsonValue] | None = None,
-        max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
-        max_retries: int = 2,
-        max_body_bytes: int = 64 * 2**20,
+        **options: Unpack[LiveOptions],
     ) -> None:
         key = None if api_key is None else read_key(api_key)
         del api_key  # a traceback would show it
         if isinstance(key, InvalidRequest):
             raise key
-        self._endpoint = Endpoint(base_url)
-        wire, path = self._wire_for(api, max_tokens_field)
-        http = HttpClient(
-            self._endpoint,
-            key=key,
-            key_prefix="Bearer ",
-            max_retries=max_retries,
-            max_body_bytes=max_body_bytes,
-        )
-        super().__init__(wire, http, path, max_sensitivity, also_send)
+        endpoint = Endpoint(base_url)
+        wire, path = _wire_for(endpoint, api, max_tokens_field)
+        super().__init__(wire, path, partial(HttpClient, endpoint, key=key, key_prefix="Bearer "), **options)
 
-    def _wire_for(self, api: str, max_tokens_field: MaxTokensField | None) -> tuple[Wire, str]:
-        if api == "responses":
-            return OPENAI_RESPONSES, "/responses"
-        if api != "chat":
-            raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
-        is_openai = self._endpoint.host == urlsplit(_OPENAI).hostname
-        name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
-        return openai_chat(name), "/chat/completions"
+
+def _wire_for(endpoint: Endpoint, api: str, max_tokens_field: MaxTokensField | None) -> tuple[Wire, str]:
+    if api == "responses":
+        return OPENAI_RESPONSES, "/responses"
+    if api != "chat":
+        raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
+    is_openai = endpoint.host == urlsplit(_OPENAI).hostname
+    name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
+    return openai_chat(name), "/chat/completions"
