@@ -243,10 +243,10 @@ class Folder:
                 self.unlink(name)
             raise
 
-    def append(self, name: str, data: bytes, *, mode: int = 0o644) -> None:
+    def append(self, name: str, data: bytes) -> None:
         """Write at the end of a plain file, made where it is missing."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _SAFE
-        _write(self._open_plain(name, flags, mode), data, durable=False)
+        _write(self._open_plain(name, flags), data, durable=False)
 
     def replace(
         self, name: str, data: bytes, temporary: str, *, mode: int = 0o644, durable: bool = True
@@ -359,11 +359,11 @@ def write_file(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool 
         folder.replace(absolute.name, data, f".{absolute.name}.tmp-{os.getpid()}", mode=mode, durable=False)
 
 
-def append_to(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def append_to(path: Path, data: bytes) -> None:
     """Write at the end of a file that the user named; see :func:`write_file`."""
     absolute = absolute_path(path)
     with Folder.reach(absolute.parent) as folder:
-        folder.append(absolute.name, data, mode=mode)
+        folder.append(absolute.name, data)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import PromptCachePlan
 
-__all__ = ["is_enabled", "plan_from_dict", "plan_to_dict"]
+__all__ = ["plan_from_dict", "plan_to_dict"]
 
 _TTLS: Final[Mapping[object, Literal["5m", "1h"] | None]] = {
     None: None,
@@ -21,19 +21,19 @@ _TTLS: Final[Mapping[object, Literal["5m", "1h"] | None]] = {
 }
 
 
-def plan_from_dict(data: object, name: str = "cache") -> PromptCachePlan:
+def plan_from_dict(data: object) -> PromptCachePlan:
     """A plan from its plain form; ``ttl`` is ``default``, ``extended`` or a time.
 
     Raises:
         InvalidRequest: A field is unknown or of the wrong kind.
     """
     if not isinstance(data, Mapping):
-        raise InvalidRequest(name, f"expected an object, not {check.kind_of(data)}")
+        raise InvalidRequest("cache", f"expected an object, not {check.kind_of(data)}")
     fields: dict[str, Any] = dict(data)
     ttl = fields.get("ttl")
     if not isinstance(ttl, str | None) or ttl not in _TTLS:
-        raise InvalidRequest(f"{name}.ttl", f"expected default or extended, not {check.short_repr(ttl)}")
-    return check.value_of(PromptCachePlan, fields | {"ttl": _TTLS[ttl]}, name)
+        raise InvalidRequest("cache.ttl", f"expected default or extended, not {check.short_repr(ttl)}")
+    return check.value_of(PromptCachePlan, fields | {"ttl": _TTLS[ttl]}, "cache")
 
 
 def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
@@ -48,8 +48,3 @@ def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
     if plan.system_cuts:
         written["system_cuts"] = [list(cut) for cut in plan.system_cuts]
     return written
-
-
-def is_enabled(plan: PromptCachePlan) -> bool:
-    """Whether a plan asks for any marker."""
-    return plan.cache_tools or plan.cache_system or bool(plan.breakpoint_message_ids)

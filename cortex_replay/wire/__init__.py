@@ -11,16 +11,12 @@ from cortex_replay.wire.base import Wire
 from cortex_replay.wire.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from cortex_replay.wire.openai_chat import openai_chat
 from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
-from cortex_replay.wire.streams import StreamDecoder, StreamEncoder
 
 __all__ = [
     "ANTHROPIC_MESSAGES",
     "OLLAMA_CHAT",
-    "OLLAMA_GENERATE",
     "OPENAI_RESPONSES",
     "WIRES",
-    "StreamDecoder",
-    "StreamEncoder",
     "Wire",
     "openai_chat",
 ]

@@ -161,9 +161,9 @@ def blocks_of(message: LlmMessage, where: str) -> tuple[list[Block], Block]:
     return blocks, fields
 
 
-def verbatim_message(message: Block, role: LlmRole = LlmRole.USER) -> LlmMessage:
+def verbatim_message(message: Block) -> LlmMessage:
     """A message of a kind that is not known here; it counts as it is."""
-    return LlmMessage(role, "", parts=({"type": "verbatim", "verbatim": message},))
+    return LlmMessage(LlmRole.USER, "", parts=({"type": "verbatim", "verbatim": message},))
 
 
 def verbatim_of(block: Block) -> Block | None:
