@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
@@ -41,19 +41,6 @@ class CallerSettings:
     """The most tokens while the server runs; ``None`` for no limit."""
     project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
     """What a project's file said of all this."""
-
-    if TYPE_CHECKING:  # what may be passed is wider than what is kept
-
-        def __init__(
-            self,
-            *,
-            token_env: str | Sequence[str] = (),
-            token_file: Path | str | None = None,
-            grants: Sequence[Grant] = (),
-            max_calls: int | None = None,
-            max_tokens: int | None = None,
-            project: ProjectOrigin | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name, check in CALLER_CHECKS.items():

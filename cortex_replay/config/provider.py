@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
@@ -104,26 +104,6 @@ class ProviderSettings:
     """The models that callers of the admin RPC may name; ``None`` for any."""
     project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
     """What a project's file said of all this; the rest the user did (:mod:`cortex_replay.config.trust`)."""
-
-    if TYPE_CHECKING:  # what may be passed is wider than what is kept
-
-        def __init__(
-            self,
-            *,
-            kind: Kind,
-            base_url: str | None = None,
-            key_env: str | Sequence[str] = (),
-            key_file: Path | str | None = None,
-            allow_remote: bool = False,
-            allow_unpinned: bool = False,
-            allow_latest: bool = False,
-            version: str | None = None,
-            betas: Sequence[str] = (),
-            max_tokens_field: MaxTokensField | None = None,
-            script: Path | str | None = None,
-            models: Sequence[str] | None = None,
-            project: ProjectOrigin | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name, check in PROVIDER_CHECKS.items():

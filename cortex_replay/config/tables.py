@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cortex_replay.config import checks
 from cortex_replay.errors import InvalidRequest
@@ -50,16 +49,6 @@ class Redaction:
     with its versions, and keys must not change with them."""
     known_env: tuple[str, ...] = ()
     """Further environment variables whose values are secrets."""
-
-    if TYPE_CHECKING:  # what may be passed is wider than what is kept
-
-        def __init__(
-            self,
-            *,
-            extra_patterns: Mapping[str, str] | None = None,
-            redact_key: Sequence[str] = (),
-            known_env: str | Sequence[str] = (),
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         checks.refuse_more(self.extra_patterns or {}, checks.MAX_ENTRIES, "extra_patterns")

@@ -15,7 +15,7 @@ from cortex_replay.types import LlmRequest, LlmResponse, TokenUsage
 
 GRANTED = Caller("ci", frozenset(["llm_complete"]))
 SETTINGS = Settings(
-    providers={"mine": ProviderSettings(kind="scripted", models=["m-1", "m-2"])}, timeout_ms=5000
+    providers={"mine": ProviderSettings(kind="scripted", models=("m-1", "m-2"))}, timeout_ms=5000
 )
 
 

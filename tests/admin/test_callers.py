@@ -16,9 +16,9 @@ TOKEN = "token-of-the-build-server"
 OTHER = "token-of-somebody-else-here"
 SETTINGS = Settings(
     callers={
-        "ci": CallerSettings(token_env=["FIRST", "SECOND"], grants=["llm_complete"], max_calls=5),
-        "me": CallerSettings(token_env="MINE", max_tokens=9),
-        "nobody": CallerSettings(grants=["llm_complete"]),
+        "ci": CallerSettings(token_env=("FIRST", "SECOND"), grants=("llm_complete",), max_calls=5),
+        "me": CallerSettings(token_env=("MINE",), max_tokens=9),
+        "nobody": CallerSettings(grants=("llm_complete",)),
     }
 )
 ENVIRONMENT = {"FIRST": " ", "SECOND": f"{TOKEN}\n", "MINE": OTHER}
@@ -84,7 +84,7 @@ def test_a_token_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")
     path.chmod(0o600)
-    settings = Settings(callers={"ci": CallerSettings(token_env="UNSET", token_file=path)})
+    settings = Settings(callers={"ci": CallerSettings(token_env=("UNSET",), token_file=path)})
 
     assert Callers(settings, {}).by_token(TOKEN) is not None
     assert Callers(settings, {"UNSET": OTHER}).by_token(TOKEN) is None

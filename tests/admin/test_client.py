@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
 def running(dispatcher: RpcDispatcher | None = None, **facts: Any) -> Iterator[tuple[Server, str]]:
     with Server(("127.0.0.1", 0), Handler) as server:
         server.dispatcher = dispatcher or dispatcher_of(Noting())
-        granted = CallerSettings(token_env="T", grants=["llm_complete"])
+        granted = CallerSettings(token_env=("T",), grants=("llm_complete",))
         server.callers = Callers(Settings(callers={"ci": granted}), {"T": TOKEN})
         server.seen = []
         for name, value in facts.items():

@@ -91,7 +91,7 @@ DOORS: dict[str, tuple[Callable[[Project], object], str]] = {
         "cortex-replay.toml: prices.m.output: expected a number",
     ),
     "a key file": (
-        lambda _: key_for(ProviderSettings(kind="claude", key_file="gone"), {}),
+        lambda _: key_for(ProviderSettings(kind="claude", key_file=Path("gone")), {}),
         "key_file gone: cannot be read",
     ),
     "consent": (lambda _: consents_in({"CORTEX_REPLAY_TRUST": "x"}), "CORTEX_REPLAY_TRUST: expected SERVER="),
@@ -123,7 +123,7 @@ def test_every_door(project: Project, door: str) -> None:
     [
         lambda: Settings(jobs=0),
         lambda: ProviderSettings(kind="nothing"),  # type: ignore[arg-type]
-        lambda: Redaction(redact_key=["x"]),
+        lambda: Redaction(redact_key=("x",)),
         lambda: Settings().provider_named("nobody"),
     ],
 )

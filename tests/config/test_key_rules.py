@@ -250,7 +250,7 @@ def test_rules_that_do_not_agree(
 def test_rules_from_settings() -> None:
     """The patterns that redact_key names, in its order."""
     settings = Settings(
-        redaction=Redaction(extra_patterns={"a": "x", "b": "y", "c": "z"}, redact_key=["c", "a"]),
+        redaction=Redaction(extra_patterns={"a": "x", "b": "y", "c": "z"}, redact_key=("c", "a")),
         normalisers={"date": DATE},
     )
 

@@ -107,10 +107,10 @@ def test_known_secrets(key_file: Path) -> None:
     settings = Settings(
         providers={
             "a": ProviderSettings(kind="claude", key_file=key_file),
-            "b": ProviderSettings(kind="openai-compat", base_url="http://b", key_env=["B_ONE", "B_TWO"]),
+            "b": ProviderSettings(kind="openai-compat", base_url="http://b", key_env=("B_ONE", "B_TWO")),
             "c": ProviderSettings(kind="openai-compat", key_file=key_file.with_name("gone")),
         },
-        redaction=Redaction(known_env=["DATABASE_URL"]),
+        redaction=Redaction(known_env=("DATABASE_URL",)),
     )
     environment = {
         "ANTHROPIC_API_KEY": "anthropic-1",
@@ -144,12 +144,12 @@ def test_known_secrets(key_file: Path) -> None:
 
 def test_tokens_of_callers(key_file: Path) -> None:
     """Are found as keys are, and are secrets."""
-    by_name = CallerSettings(token_env=["ONE", "TWO"], token_file=key_file)
+    by_name = CallerSettings(token_env=("ONE", "TWO"), token_file=key_file)
     environment = {"ONE": " ", "TWO": "token-in-two\n"}
 
     assert token_for(by_name, environment) == "token-in-two"
     assert token_for(by_name, {}) == KEY
-    assert token_for(CallerSettings(token_env="ONE"), environment) is None
+    assert token_for(CallerSettings(token_env=("ONE",)), environment) is None
     gone = CallerSettings(token_file=key_file.with_name("gone"))
     with pytest.raises(ConfigError, match="token_file gone: cannot be read"):
         token_for(gone, {})

@@ -443,7 +443,7 @@ def test_flags_for_the_chosen_provider(project: Project) -> None:
     assert loaded.origins["providers.mine.kind"] == "cortex-replay.toml"
 
     loaded = project.load(provider="scripted", script=Path("s.toml"))
-    assert ProviderSettings(kind="scripted", script="s.toml") == loaded.settings.provider_named()
+    assert ProviderSettings(kind="scripted", script=Path("s.toml")) == loaded.settings.provider_named()
     assert loaded.origins["providers.scripted.script"] == "--script"
 
 

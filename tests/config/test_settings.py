@@ -160,7 +160,7 @@ def test_the_default_key_is_for_the_service_it_was_made_for() -> None:
         "http://127.0.0.1:1",
     ):
         assert replace(claude, base_url=url).key_variables == ()
-        assert ProviderSettings(kind="claude", base_url=url, key_env="MY_KEY").key_variables == ("MY_KEY",)
+        assert ProviderSettings(kind="claude", base_url=url, key_env=("MY_KEY",)).key_variables == ("MY_KEY",)
     assert ProviderSettings(kind="openai-compat", base_url="https://example.com/v1").key_variables == ()
     assert ProviderSettings(kind="openai-responses").key_variables[-1] == "OPENAI_API_KEY"
     assert ProviderSettings(kind="echo").key_variables == ()
@@ -202,14 +202,14 @@ def test_settings_do_not_change_with_what_they_were_made_from() -> None:
         (lambda: Normaliser("(" * 5000 + "a" + ")" * 5000, "<x>"), "pattern"),
         (lambda: Redaction(extra_patterns={"a b": "x"}), "extra_patterns"),
         (lambda: Redaction(extra_patterns={"a": "["}), "extra_patterns.a"),
-        (lambda: Redaction(extra_patterns={"a": "x"}, redact_key=["b"]), "redact_key[0]"),
-        (lambda: Redaction(known_env=["A", "lower"]), "known_env[1]"),
+        (lambda: Redaction(extra_patterns={"a": "x"}, redact_key=("b",)), "redact_key[0]"),
+        (lambda: Redaction(known_env=("A", "lower")), "known_env[1]"),
         (lambda: Settings(providers={"x": "claude"}), "providers.x"),  # type: ignore[dict-item]
         (lambda: Settings(normalisers={"": Normaliser("x", "y")}), "normalisers"),
         (lambda: Settings(callers={"x": {}}), "callers.x"),  # type: ignore[dict-item]
-        (lambda: CallerSettings(grants=["all"]), "grants[0]"),  # type: ignore[list-item]
+        (lambda: CallerSettings(grants=("all",)), "grants[0]"),  # type: ignore[arg-type]
         (lambda: CallerSettings(max_calls=-1), "max_calls"),
-        (lambda: ProviderSettings(kind="echo", models=[]), "models"),
+        (lambda: ProviderSettings(kind="echo", models=()), "models"),
     ],
 )
 def test_a_part_that_cannot_be(make: Any, field: str) -> None:

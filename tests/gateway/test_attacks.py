@@ -359,7 +359,7 @@ def test_the_pace_is_kept_in_another_protocol(opened: Opened) -> None:
 
 
 def test_a_configured_key_is_replaced_by_a_dummy() -> None:
-    acme = ProviderSettings(kind="http", base_url="https://example.com", key_env="ACME_API_KEY")
+    acme = ProviderSettings(kind="http", base_url="https://example.com", key_env=("ACME_API_KEY",))
     made = command_environment({"ACME_API_KEY": REAL_KEY}, Settings(providers={"acme": acme}), str)
 
     assert made["ACME_API_KEY"] == DUMMY_KEY

@@ -48,7 +48,7 @@ def test_a_variable_that_is_not_set_is_no_trouble(tmp_path: Path) -> None:
 
 def test_whoever_starts_a_server_may_take_any_variable(tmp_path: Path) -> None:
     """In a program, or in a file of his own."""
-    settings = Settings(callers={"x": CallerSettings(token_env="CALLER", grants=["llm_complete"])})
+    settings = Settings(callers={"x": CallerSettings(token_env=("CALLER",), grants=("llm_complete",))})
     assert Callers(settings, {"CALLER": TOKEN}).by_token(TOKEN) is not None
     own = tmp_path / ".config" / "cortex-replay"
     own.mkdir(parents=True)

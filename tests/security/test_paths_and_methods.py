@@ -71,7 +71,7 @@ def upstream() -> Iterator[FakeProvider]:
 
 @contextmanager
 def serving(root: Path, upstream: FakeProvider, kind: Any = "openai-compat") -> Iterator[Gateway]:
-    provider = ProviderSettings(kind=kind, base_url=upstream.url + BASE, key_env="TEAM_KEY")
+    provider = ProviderSettings(kind=kind, base_url=upstream.url + BASE, key_env=("TEAM_KEY",))
     settings = Settings(providers={"team": provider})
     environment = {"TEAM_KEY": KEY}
     store = Store.open_or_create(root / "store", verify="on-read")
