@@ -27,6 +27,7 @@ __all__ = [
     "PRIVATE",
     "PRIVATE_FOLDER",
     "READ_FLAGS",
+    "Closing",
     "Folder",
     "absolute_path",
     "anchor_of",
@@ -74,7 +75,22 @@ def anchor_of(path: Path) -> Path:
     return above if common.parent == common else common
 
 
-class Folder:
+class Closing:
+    """What is closed at the end of a ``with`` block."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Folder(Closing):
     """An open folder, through which its children are reached without following a link.
 
     Every method raises :class:`OSError` as the system does; a link where a folder or a file should be is
@@ -313,12 +329,6 @@ class Folder:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _reopen(self) -> Folder:
         return Folder(self.path, None if self._descriptor is None else os.dup(self._descriptor))

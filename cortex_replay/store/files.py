@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final, Self
+from typing import Final
 
-from cortex_replay.disk import Folder
+from cortex_replay.disk import Closing, Folder
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trust import Layout
@@ -27,7 +27,7 @@ def is_fixture_path(path: str, layout: Layout) -> bool:
     )
 
 
-class FixtureFiles:
+class FixtureFiles(Closing):
     """The files below a store's root. One folder is kept open, so paths are best asked for in order."""
 
     def __init__(self, root: Folder) -> None:
@@ -87,12 +87,6 @@ class FixtureFiles:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def name_of(path: str) -> str:

@@ -22,6 +22,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import IO, Final, NamedTuple, Self
 
+from cortex_replay.disk import Closing
 from cortex_replay.errors import StoreIo
 
 __all__ = ["Blobs", "GitProcess", "TooLarge"]
@@ -137,7 +138,7 @@ class GitProcess:
                 raise
 
 
-class Blobs:
+class Blobs(Closing):
     """Reads blobs from one git process; from a new one after each that is too large, which may be huge."""
 
     def __init__(self, git: GitProcess) -> None:
@@ -161,12 +162,6 @@ class Blobs:
         if self._batch is not None:
             self._batch.close()
             self._batch = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _BatchProcess:

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
-from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
+from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Closing, Folder
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.journal import STATE_FOLDER
@@ -103,7 +103,7 @@ class Session:
         return f"{self._count}.{mark}.{kind}"
 
 
-class Staging:
+class Staging(Closing):
     """What all runs have staged, as far as one can see from outside of them."""
 
     def __init__(self, folder: Folder, marker: Marker | None) -> None:
@@ -157,12 +157,6 @@ class Staging:
     def close(self) -> None:
         """Close the handle."""
         self._folder.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _sessions(self) -> list[str]:
         """The folders that carry the mark of this user."""
