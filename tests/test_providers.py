@@ -150,7 +150,7 @@ def test_a_cassette_of_its_host_is_its_own() -> None:
 def test_it_has_an_adapter() -> None:
     adapter = adapter_for(Settings(), "acme")
 
-    assert adapter._endpoint.host == "llm.acme.example"  # type: ignore[attr-defined]
+    assert "https://llm.acme.example" in repr(adapter)
 
 
 def test_errors_are_those_that_its_clients_understand() -> None:
