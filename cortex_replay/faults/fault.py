@@ -8,6 +8,7 @@ from random import Random
 from typing import Final, Self
 
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.wire.anthropic import answer as anthropic
 
 __all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "Fault", "answers_alone"]
 
@@ -25,18 +26,7 @@ KINDS: Final = {
     "chunks": "the same bytes in other pieces: chunks:event, chunks:byte or chunks:whole",
 }
 CHUNKINGS: Final = ("event", "byte", "whole")
-ERROR_TYPES: Final = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+ERROR_TYPES: Final = {**anthropic.ERROR_TYPES, 503: "overloaded_error", 504: "timeout_error"}
 _SPELLED: Final = re.compile(
     r"([a-z0-9-]{1,20})(?::([a-z0-9.]{1,9}))?(?:@([a-z0-9.]{1,12})(?:/(\d{1,18}))?)?"
 )

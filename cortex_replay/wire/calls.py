@@ -9,9 +9,10 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import ToolCall
 from cortex_replay.types.tools import arguments_value
-from cortex_replay.wire.body import without_nulls
+from cortex_replay.wire.body import Block, without_nulls
+from cortex_replay.wire.shape import text
 
-__all__ = ["arguments_of", "arguments_text", "encode_tool", "lift_calls"]
+__all__ = ["arguments_of", "arguments_text", "decode_call", "encode_tool", "lift_calls"]
 
 
 def arguments_of(value: JsonValue) -> JsonValue:
@@ -24,6 +25,12 @@ def arguments_text(value: JsonValue) -> str:
     if isinstance(value, str) and arguments_value(value) == value:
         return value
     return orjson.dumps(value).decode()
+
+
+def decode_call(call_id: str, function: Block) -> ToolCall:
+    """A call of an answer, from the object that names the function."""
+    arguments = arguments_of(function.get("arguments") or "")
+    return ToolCall(id=call_id or None, name=text(function, "name"), arguments=arguments)
 
 
 def lift_calls(calls: object) -> tuple[ToolCall, ...] | None:

@@ -10,6 +10,7 @@ from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = [
+    "ERROR_TYPES",
     "FINISH_REASONS",
     "decode_answer",
     "decode_usage",
@@ -21,7 +22,7 @@ __all__ = [
 
 FINISH_REASONS: Final = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
 _STOP_REASONS: Final = {ours: theirs for theirs, ours in FINISH_REASONS.items()}
-_ERROR_TYPES: Final = {
+ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -105,5 +106,5 @@ def encode_usage(usage: TokenUsage | None) -> Block:
 
 
 def encode_error(status: int, message: str, error_type: str | None = None) -> Body:
-    kind = error_type or _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    kind = error_type or ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
+from cortex_replay.types import LlmResponse, TokenUsage
 from cortex_replay.wire.body import Block, Body
-from cortex_replay.wire.calls import arguments_of, arguments_text
+from cortex_replay.wire.calls import arguments_text, decode_call
 from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "encode_usage", "reasoning_in"]
@@ -19,7 +19,8 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
     message = optional_object(choices[0], "message")
     if not message:
         raise WrongShape("the first choice has no message")
-    calls = tuple(_decode_call(call) for call in objects(message, "tool_calls"))
+    called = objects(message, "tool_calls")
+    calls = tuple(decode_call(text(call, "id"), optional_object(call, "function")) for call in called)
     refusal = text(message, "refusal")
     reason = "refusal" if refusal else text(choices[0], "finish_reason")
     return LlmResponse(
@@ -43,15 +44,6 @@ def _content(message: Block) -> str:
 def reasoning_in(message: Block) -> str:
     """What the model thought, under either of the names that servers use."""
     return text(message, "reasoning_content") or text(message, "reasoning")
-
-
-def _decode_call(call: Block) -> ToolCall:
-    function = optional_object(call, "function")
-    return ToolCall(
-        id=text(call, "id") or None,
-        name=text(function, "name"),
-        arguments=arguments_of(function.get("arguments") or ""),
-    )
 
 
 def decode_usage(usage: Block) -> TokenUsage | None:

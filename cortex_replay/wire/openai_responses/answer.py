@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from cortex_replay.errors import Upstream
-from cortex_replay.types import LlmResponse, TokenUsage, ToolCall
+from cortex_replay.types import LlmResponse, TokenUsage
 from cortex_replay.wire.body import Block, Body
-from cortex_replay.wire.calls import arguments_of, arguments_text
+from cortex_replay.wire.calls import arguments_text, decode_call
 from cortex_replay.wire.failures import error_in
 from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
@@ -32,7 +32,8 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
         raise WrongShape("there is no output")
     items = objects(answer, "output")
     blocks = [block for item in items if item.get("type") == "message" for block in objects(item, "content")]
-    calls = tuple(_decode_call(item) for item in items if item.get("type") == "function_call")
+    called = [item for item in items if item.get("type") == "function_call"]
+    calls = tuple(decode_call(text(item, "call_id"), item) for item in called)
     is_refusal = any(block.get("type") == "refusal" for block in blocks)
     return LlmResponse(
         text="".join(text(b, "refusal" if b.get("type") == "refusal" else "text") for b in blocks),
@@ -69,14 +70,6 @@ def _thoughts(items: Iterable[Block]) -> Iterable[str]:
         if item.get("type") == "reasoning":
             for name in ("summary", "content"):
                 yield from (text(block, "text") for block in objects(item, name))
-
-
-def _decode_call(item: Block) -> ToolCall:
-    return ToolCall(
-        id=text(item, "call_id") or None,
-        name=text(item, "name"),
-        arguments=arguments_of(item.get("arguments") or ""),
-    )
 
 
 def decode_usage(usage: Block) -> TokenUsage | None:
