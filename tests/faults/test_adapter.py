@@ -114,3 +114,25 @@ def test_arguments_that_are_no_json(replay: ReplayAdapter) -> None:
     assert isinstance(response, LlmResponse)
     assert isinstance(response.tool_calls[0].arguments, str)
     assert adapter.sync.complete(ASKED).text, "where no tool is called nothing goes wrong"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (401, "authentication_error"),
+        (403, "permission_error"),
+        (404, "not_found_error"),
+        (413, "request_too_large"),
+        (429, "rate_limit_error"),
+        (500, "api_error"),
+        (503, "overloaded_error"),
+        (504, "timeout_error"),
+        (529, "overloaded_error"),
+    ],
+)
+def test_a_status_comes_with_its_kind_of_error(replay: ReplayAdapter, status: int, kind: str) -> None:
+    error = collected(FaultAdapter(replay, str(status)))[1]
+
+    assert isinstance(error, Upstream)
+    assert (error.status, error.error_type) == (status, kind)
