@@ -23,19 +23,19 @@ from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.disk import scratch_folder
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.client_keys import keys_brought
+from cortex_replay.engine.http.client_keys import client_keys_in
 from cortex_replay.engine.http.opaque import (
-    encoded_body,
+    encode_body,
     is_worth_keeping,
     opaque_exchange,
     opaque_key,
     opaque_request,
 )
-from cortex_replay.engine.http.relay import kept_headers
+from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.http.routes import Route
-from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, whole_answer
+from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
-from cortex_replay.engine.redaction import redacted_answer
+from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
@@ -82,7 +82,7 @@ class _Entry(NamedTuple):
         if isinstance(self.outcome, dict):
             wire = self.outcome if redactor is None else clean_wire(self.outcome, redactor)
             return essence_of_exchange(Exchange(wire))[0]
-        answer = self.outcome if redactor is None else redacted_answer(self.outcome, redactor)[0]
+        answer = self.outcome if redactor is None else redact_answer(self.outcome, redactor)[0]
         return essence_of_answer(answer)
 
 
@@ -166,7 +166,7 @@ class Importer:
 
     def _learn_keys(self, interaction: Interaction) -> None:
         headers = (*interaction.request_headers, *interaction.headers)
-        found = keys_brought(headers, interaction.query)
+        found = client_keys_in(headers, interaction.query)
         keys = [key for key in found if len(key) >= _SHORTEST_KEY or not reads_like_words(key)]
         self._keys.update(keys)
         for key in keys:
@@ -217,7 +217,7 @@ class Importer:
         else:
             headers = _headers_of(interaction, "application/json")
             outcome = {"protocol": protocol, "status": status, "headers": headers}
-            outcome |= encoded_body(interaction.body)
+            outcome |= encode_body(interaction.body)
         return self._note(_Entry(source, request, outcome), scope)
 
     def _note(self, entry: _Entry, scope: _Scope) -> str | None:
@@ -255,14 +255,14 @@ class Importer:
         )
         request = opaque_request(call)
         try:
-            RedactingStager(self._store, self._redactor).refuse_asked(request, interaction.query)
+            RedactingStager(self._store, self._redactor).refuse_request(request, interaction.query)
         except RecordingRefused:
             return "there is a secret in what was asked"
-        content = encoded_body(interaction.body)
+        content = encode_body(interaction.body)
         if media_type in _STREAMS:
             tape = _StillStream(media_type)
             tape.add(interaction.body)
-            content = tape.recorded()
+            content = tape.content()
         wire: dict[str, JsonValue] = {
             "status": interaction.status,
             "headers": _headers_of(interaction, None),
@@ -280,7 +280,7 @@ class Importer:
 
     def _stage_key(self, key: FixtureKey, entries: Sequence[_Entry]) -> None:
         maker = FixtureMaker(self._store, self._redactor)
-        committed = maker.committed(key)
+        committed = maker.answers_of(key)
         failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
         new = list(entries)
         if committed or failures:
@@ -409,7 +409,9 @@ def _answer_in(interaction: Interaction, protocol: str, request: LlmRequest, wan
             assert tape.problem is not None  # noqa: S101 - it is one or the other
             raise tape.problem
         return tape.answer(_headers_of(interaction, media_type))
-    return whole_answer(request, protocol, interaction.body, _headers_of(interaction, "application/json"))[0]
+    return answer_of_body(request, protocol, interaction.body, _headers_of(interaction, "application/json"))[
+        0
+    ]
 
 
 def _media_type(interaction: Interaction) -> str:
@@ -418,7 +420,7 @@ def _media_type(interaction: Interaction) -> str:
 
 def _headers_of(interaction: Interaction, media_type: str | None) -> dict[str, JsonValue]:
     """What a recording keeps of them; and a type, which a filter may have taken, and SDKs rely on."""
-    headers: dict[str, JsonValue] = dict(kept_headers(list(interaction.headers)))
+    headers: dict[str, JsonValue] = dict(recordable_headers(list(interaction.headers)))
     if media_type is not None:
         headers.setdefault("content-type", media_type)
     return headers

@@ -102,7 +102,7 @@ def _interaction(request: Any, response: Any, host: str, path: str, query: str) 
     headers = _headers(response.get("headers"))
     body, is_as_sent = _body(request, "body")
     if is_as_sent:
-        _refuse_filtered(body, dict(request_headers).get("content-length", ""))
+        _refuse_filter(body, dict(request_headers).get("content-length", ""))
     answer, is_as_sent = _response_body(response)
     method = _text(request.get("method"), "method").upper()
     if is_as_sent and method != "HEAD":
@@ -225,7 +225,7 @@ def _json_bytes(value: Any) -> bytes:
         raise CassetteError("a body is neither text nor JSON") from None
 
 
-def _refuse_filtered(body: bytes, length: str) -> None:
+def _refuse_filter(body: bytes, length: str) -> None:
     """A body that was filtered is not what a client sends, and would never be found."""
     if not _LENGTH.fullmatch(length) or int(length) == len(body):
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import faults_in, open_run, quoted_command, rpc_for
+from cortex_replay.cli.gateway import faults_in, open_run, rpc_for, shell_command
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.recording import warn_of_dropped
 from cortex_replay.config import Settings
@@ -30,7 +30,7 @@ from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.store import Store
 
-__all__ = ["Handover", "environment_behind", "run_behind"]
+__all__ = ["Handover", "gateway_environment", "run_command"]
 
 _MOST_SHOWN = 10
 
@@ -63,7 +63,7 @@ class Handover:
         )
 
 
-def run_behind(
+def run_command(
     command: Sequence[str],
     root: Path,
     mode: AnyMode | None,
@@ -75,13 +75,13 @@ def run_behind(
     as_json: bool,
 ) -> int:
     """Run a command whose SDKs come to a gateway; gives the status to exit with."""
-    how = quoted_command("cortex-replay", "record", "--store", root, "--", *command)
+    how = shell_command("cortex-replay", "record", "--store", root, "--", *command)
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     run = open_run(root, mode, flags, default=default, how_to_record=how)
     faults = faults_in(flags.get("faults", ()))
     is_guarded = not run.mode.asks and not flags.get("no_guard")
     handover = Handover.plan(os.environ, flags.get("pass_env", ()))
-    with environment_behind(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
+    with gateway_environment(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)
     if status:
@@ -93,7 +93,7 @@ def run_behind(
     document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
     if (cost := ledger.cost(run.settings.prices)) is not None:
         document["cost"] = cost
-    if report is not None and not _written(report, document):
+    if report is not None and not _write_report(report, document):
         status = status or 1
     if as_json:
         output.print_json(document, indent=None)
@@ -102,7 +102,7 @@ def run_behind(
 
 
 @contextlib.contextmanager
-def environment_behind(
+def gateway_environment(
     run: Run, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
 ) -> Iterator[dict[str, str]]:
     """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
@@ -118,7 +118,7 @@ def environment_behind(
         )
 
 
-def _written(report: Path, document: dict[str, Any]) -> bool:
+def _write_report(report: Path, document: dict[str, Any]) -> bool:
     try:
         write_file(report, (json.dumps(document, indent=2) + "\n").encode())
     except OSError as error:

@@ -27,8 +27,8 @@ __all__ = [
     "faults_in",
     "open_run",
     "overrides_in",
-    "quoted_command",
     "rpc_for",
+    "shell_command",
 ]
 
 
@@ -110,6 +110,6 @@ def _refuse_tracked_token(name: str, caller: CallerSettings) -> None:
         raise InvalidRequest(f"callers.{name}.token_file", reason)
 
 
-def quoted_command(*words: str | Path) -> str:
+def shell_command(*words: str | Path) -> str:
     """A command as it can be pasted into a shell."""
     return shlex.join(str(word) for word in words)

@@ -18,7 +18,7 @@ __all__ = [
     "ExampleCommand",
     "InputFile",
     "adapter_options",
-    "command_behind",
+    "command_after_dashes",
     "fail_on_option",
     "fault_option",
     "jobs_option",
@@ -186,7 +186,7 @@ def _subcommand(args: list[str]) -> str | None:
     return None
 
 
-def command_behind(ctx: click.Context) -> list[str]:
+def command_after_dashes(ctx: click.Context) -> list[str]:
     """The command that stands behind ``--``, or nothing."""
     command: list[str] = ctx.find_root().meta.get(_COMMAND, [])
     return command

@@ -62,11 +62,11 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **g
     SDKs are to be recorded. If that fails, its status is ours. Variables that hold secrets are withheld from
     it: the gateway has the keys, and SDKs get dummies.
     """
-    if command := options.command_behind(ctx):
-        _refuse_beside_command(ctx)
-        from cortex_replay.cli.command_run import run_behind  # noqa: PLC0415 - a server, for this alone
+    if command := options.command_after_dashes(ctx):
+        _refuse_with_command(ctx)
+        from cortex_replay.cli.command_run import run_command  # noqa: PLC0415 - a server, for this alone
 
-        status = run_behind(
+        status = run_command(
             command,
             options.store_root(ctx, store),
             given["mode"],
@@ -82,7 +82,7 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **g
     record_prompt(options.store_root(ctx, store), given, as_json=as_json)
 
 
-def _refuse_beside_command(ctx: click.Context) -> None:
+def _refuse_with_command(ctx: click.Context) -> None:
     """Refuse what says something about one prompt."""
     for option in ctx.command.params:
         is_given = ctx.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE

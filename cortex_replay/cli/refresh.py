@@ -19,7 +19,7 @@ from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.recording import open_recording
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
-from cortex_replay.engine.redaction import redacted_answer
+from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import LlmError, RecordingRefused
 from cortex_replay.modes import Mode
@@ -181,7 +181,7 @@ async def _ask_all(run: Run, items: list[_Refresh]) -> None:
                 try:
                     for before in item.fixture.answers:
                         answer = await _ask(run, llm, item.fixture, before)
-                        item.after.append(redacted_answer(answer, run.redactor))
+                        item.after.append(redact_answer(answer, run.redactor))
                 except LlmError as error:
                     item.error = error
                     failed += 1

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cortex_replay.cli import options
-from cortex_replay.cli.command_run import run_behind
+from cortex_replay.cli.command_run import run_command
 
 __all__ = ["replay_command"]
 
@@ -57,10 +57,10 @@ def replay_command(
     a password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
     fails, its status is ours.
     """
-    command = options.command_behind(ctx)
+    command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
-    status = run_behind(
+    status = run_command(
         command,
         options.store_root(ctx, store),
         "replay",

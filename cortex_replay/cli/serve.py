@@ -16,8 +16,8 @@ from cortex_replay.cli import options, output
 from cortex_replay.cli.gateway import (
     faults_in,
     open_run,
-    quoted_command,
     rpc_for,
+    shell_command,
 )
 from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.modes import Mode
@@ -139,7 +139,7 @@ def serve_command(
 
     root = options.store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
-    how = quoted_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
+    how = shell_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
     run = open_run(root, mode, flags, default="replay", how_to_record=how)
     if stdio:
         _serve_stdio(run, caller)

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.command_run import Handover, environment_behind
-from cortex_replay.cli.gateway import open_run, quoted_command
+from cortex_replay.cli.command_run import Handover, gateway_environment
+from cortex_replay.cli.gateway import open_run, shell_command
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
@@ -92,7 +92,7 @@ def sweep_command(
     these fails once in each way, and the recording goes on. It survives if the command ends with 0.
     Variables that hold secrets are withheld from it, as in replay.
     """
-    command = options.command_behind(ctx)
+    command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay sweep -- python agent.py")
     kinds = [_kind(kind) for kind in faults or _DEFAULT]
@@ -178,12 +178,12 @@ class _Sweeper:
         return _Run(turn, str(kind).partition("@")[0], verdict, status, int(ledger["hits"]))
 
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
-        how = quoted_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
+        how = shell_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
         run = open_run(self._root, "replay", {}, default="replay", how_to_record=how)
-        with environment_behind(run, faults, self._handover, pace=Pace(), is_guarded=True) as environment:
+        with gateway_environment(run, faults, self._handover, pace=Pace(), is_guarded=True) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
-                status = _ended(self._command, environment, into, self._seconds)
+                status = _run_command(self._command, environment, into, self._seconds)
             except OSError as error:
                 raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
         if status and not faults.struck and not self._has_told:
@@ -192,7 +192,7 @@ class _Sweeper:
         return status, run.ledger.to_dict(run.store)
 
 
-def _ended(
+def _run_command(
     command: Sequence[str], environment: Mapping[str, str], into: int | None, seconds: float
 ) -> int | None:
     """How a command ended; ``None`` if it did not in time. Whatever it started ends with it."""

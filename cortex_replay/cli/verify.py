@@ -102,14 +102,14 @@ def verify_command(
 
 def _print_comparison(since: IndexComparison) -> None:
     for row in since.added:
-        output.echo(f"added    {_named(row)}")
+        output.echo(f"added    {_name_of(row)}")
     for before, after in since.changed:
-        output.echo(f"changed  {_named(after)} (was {output.escape(before.path)})")
+        output.echo(f"changed  {_name_of(after)} (was {output.escape(before.path)})")
     for row in since.removed:
-        output.echo(f"removed  {_named(row)}")
+        output.echo(f"removed  {_name_of(row)}")
 
 
-def _named(row: Row) -> str:
+def _name_of(row: Row) -> str:
     key = f"{row.model} {(row.prompt_hash or '')[:16]}  " if row.model is not None else ""
     return output.escape(f"{key}{row.path}")
 

@@ -14,7 +14,7 @@ from cortex_replay.engine.outcomes import failure_of
 from cortex_replay.engine.scope import Scope, Turn
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import NoFixture
-from cortex_replay.store import Answer, Store
+from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["ScopeAdapter"]
@@ -62,11 +62,10 @@ class ScopeAdapter(WrapperAdapter):
         """
         scope = self._scope
         key = scope.store.key(request)
-        sole = scope.sole_answer(key)
-        if sole is not None:
-            response = sole.response(request.model)
-            scope.serve(lambda: request, key, sole)
-            return response
+        if (sole := scope.sole_fixture(key)) is not None:
+            (answer,) = sole.answers
+            self._serve(request, key, answer)
+            return answer.response(request.model)
         async with self._turn(request) as turn:
             if isinstance(turn.outcome, Answer):
                 response = turn.outcome.response(request.model)
@@ -82,11 +81,11 @@ class ScopeAdapter(WrapperAdapter):
         """The answer piece by piece: as recorded, without pauses, or as it comes; see :meth:`complete`."""
         scope = self._scope
         key = scope.store.key(request)
-        sole = scope.sole_answer(key)
-        if sole is not None:
-            for chunk in chunks_of(sole, request.model):
+        if (sole := scope.sole_fixture(key)) is not None:
+            (answer,) = sole.answers
+            for chunk in chunks_of(answer, request.model):
                 if chunk.response is not None:
-                    scope.serve(lambda: request, key, sole)
+                    self._serve(request, key, answer)
                 yield chunk
             return
         async with self._turn(request) as turn:
@@ -109,6 +108,9 @@ class ScopeAdapter(WrapperAdapter):
                 if not attempt.is_good:
                     answer = tape.answer()
                     attempt.keep(answer, answer.usage)
+
+    def _serve(self, request: LlmRequest, key: FixtureKey, answer: Answer) -> None:
+        self._scope.serve(lambda: request, key, answer)
 
     @asynccontextmanager
     async def _turn(self, request: LlmRequest) -> AsyncIterator[Turn]:

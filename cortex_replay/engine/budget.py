@@ -64,11 +64,11 @@ class _OwnSpending:
             yield self._counters
 
 
+@dataclass(slots=True)
 class Bill:
     """What one call has cost; unknown until somebody says it."""
 
-    def __init__(self) -> None:
-        self.tokens: int | None = None
+    tokens: int | None = None
 
     def pay(self, usage: TokenUsage | None) -> None:
         if usage is not None:

@@ -136,7 +136,7 @@ class RunCore:
         """The scope of a name; one that was not opened is as the run is."""
         scope = self._scopes.get(name)
         if scope is None:
-            scope = Scope(self, self.store, self.mode, name)
+            scope = Scope(self, self.store, self.mode, name, how_to_record=self.how_to_record)
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)
         return scope
@@ -180,10 +180,10 @@ class RunCore:
             is_opened=True,
             is_branch=is_branch and chosen.writes,
             observer=observer,
-            how_to_record=how_to_record,
-            meta=meta,
+            how_to_record=how_to_record or self.how_to_record,
+            meta=meta or {},
             environment=environment,
-            explain=explain,
+            explains=explain,
         )
         if name is not None:
             self._scopes[scope.name] = scope

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
@@ -75,7 +76,7 @@ class Exchanges:
             self._door = RedactingStager(self._store, self._core.redactor)
         request: dict[str, JsonValue] = exchange.request or {}
         try:
-            self._door.refuse_asked(request, query)
+            self._door.refuse_request(request, query)
         except RecordingRefused:
             self._core.ledger.refuse(f"{what}: there is a secret in what was asked")
             return
@@ -88,11 +89,9 @@ class Exchanges:
         self._core.ledger.keep(key)
 
 
+@dataclass(slots=True)
 class ExchangeAttempt:
     """One live call of an opaque kind."""
 
-    __slots__ = ("is_good", "what")
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.is_good = False
+    what: str
+    is_good: bool = False

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.redaction import redacted_answer
+from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.staging import RedactingStager, redaction_entries
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
 from cortex_replay.redact.redactor import Hit, Redactor
@@ -32,7 +32,7 @@ class FixtureMaker:
         self._redactor = redactor
         self._door = RedactingStager(store, redactor)
 
-    def committed(self, key: FixtureKey) -> tuple[Answer, ...]:
+    def answers_of(self, key: FixtureKey) -> tuple[Answer, ...]:
         """What the store has under a key, each answer with its own meta."""
         try:
             fixture = self._store.get(*key)
@@ -58,7 +58,7 @@ class FixtureMaker:
             RecordingRefused: A secret could not be cut out of it.
         """
         self._door.learn()
-        answer, in_answer = redacted_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
+        answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         stored, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(stored)
         meta = meta_of(origin, in_answer, in_request, rules)

@@ -13,10 +13,10 @@ from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from cortex_replay.wire.recording import decode_recording
 
-__all__ = ["redacted_answer"]
+__all__ = ["redact_answer"]
 
 
-def redacted_answer(
+def redact_answer(
     answer: Answer, redactor: Redactor, *, needs_wire: bool = False
 ) -> tuple[Answer, list[Hit]]:
     """The answer without secrets, and what was found.
@@ -33,12 +33,12 @@ def redacted_answer(
         RecordingRefused: It needs its wire, and that is none any more without its secrets.
     """
     if answer.wire is not None:
-        made, hits = _redacted_wire(answer, redactor)
+        made, hits = _redact_wire(answer, redactor)
         if hits and needs_wire:
             return replace(made, wire=_cut_wire(answer.wire, redactor), stream=()), hits
         return made, hits
     if answer.stream:
-        return _redacted_stream(answer, redactor)
+        return _redact_stream(answer, redactor)
     text, hits = redactor.text(answer.text)
     reasoning, more = redactor.text(answer.reasoning or "")
     calls = []
@@ -52,9 +52,9 @@ def redacted_answer(
     return _with(answer, text, reasoning, calls, redactor), hits
 
 
-def _redacted_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+def _redact_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
     """What came over the wire as it came, if there is nothing in it to be cut out; else what it says."""
-    said, hits = redacted_answer(replace(answer, wire=None), redactor)
+    said, hits = redact_answer(replace(answer, wire=None), redactor)
     _, on_the_wire = redactor.document(answer.wire)
     if hits or on_the_wire:
         return said, hits or on_the_wire
@@ -71,7 +71,7 @@ def _cut_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonV
     return clean
 
 
-def _redacted_stream(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
+def _redact_stream(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
     chunks = [timed.chunk for timed in answer.stream]
     deltas, hits = redactor.pieces([chunk.delta for chunk in chunks])
     thoughts, more = redactor.pieces([chunk.reasoning or "" for chunk in chunks])
@@ -109,13 +109,13 @@ def _with(answer: Answer, text: str, reasoning: str, calls: Iterable[ToolCall], 
     return replace(
         answer,
         text=text,
-        parsed_json=_parsed(answer, text, redactor),
+        parsed_json=_json_of(answer, text, redactor),
         reasoning=reasoning or None,
         tool_calls=tuple(calls),
     )
 
 
-def _parsed(answer: Answer, text: str, redactor: Redactor) -> JsonValue:
+def _json_of(answer: Answer, text: str, redactor: Redactor) -> JsonValue:
     """The parsed answer, from the same text that a reviewer reads."""
     if answer.parsed_json is None or text == answer.text:
         return answer.parsed_json

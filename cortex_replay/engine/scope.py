@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue, compact
@@ -23,7 +24,7 @@ from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, NoFixture, RecordingRefused, Upstream
 from cortex_replay.modes import Mode
 from cortex_replay.printable import defuse_commands, escape_controls
-from cortex_replay.store import Answer, FixtureKey, Store
+from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 
@@ -44,90 +45,52 @@ Observer = Callable[[Callable[[], LlmRequest | None], Outcome | None], None]
 """Is told what was asked, if it is a request, and what it got, if there is an answer."""
 
 
+@dataclass(slots=True, eq=False)
 class Scope:
-    """The n-th call of a key in it is answer n.
+    """The n-th call of a key in it is answer n. ``RunCore.open_scope`` makes one."""
 
-    See :meth:`~cortex_replay.engine.core.RunCore.open_scope`, which makes them, for the arguments.
-    """
-
-    __slots__ = (
-        "_core",
-        "_exchanges",
-        "_fixtures",
-        "_is_opened",
-        "_keys",
-        "_lock",
-        "environment",
-        "explains",
-        "how_to_record",
-        "is_branch",
-        "meta",
-        "mode",
-        "name",
-        "observer",
-        "store",
-    )
-
-    def __init__(
-        self,
-        core: RunCore,
-        store: Store,
-        mode: Mode,
-        name: str = "",
-        *,
-        is_opened: bool = False,
-        is_branch: bool = False,
-        observer: Observer | None = None,
-        how_to_record: str | None = None,
-        meta: Mapping[str, JsonValue] | None = None,
-        environment: Mapping[str, str] | None = None,
-        explain: bool = True,
-    ) -> None:
-        self.store = store
-        self.mode = mode
-        self.name = name
-        self.is_branch = is_branch
-        self.observer = observer
-        self.how_to_record = how_to_record or core.how_to_record
-        self.meta = meta or {}
-        self.environment = environment
-        self.explains = explain
-        self._core = core
-        self._is_opened = is_opened
-        self._fixtures: FixtureMaker | None = None
-        self._exchanges: Exchanges | None = None
-        self._keys: dict[FixtureKey, _KeyState] = {}
-        self._lock = threading.Lock()
+    core: RunCore
+    store: Store
+    """With the scope's own normalisers, and its own staging area if it is a branch."""
+    mode: Mode
+    name: str = ""
+    is_opened: bool = False
+    """Whether its owner has it; others are made for a name, and forgotten while they have counted nothing."""
+    is_branch: bool = False
+    observer: Observer | None = None
+    how_to_record: str = HOW_TO_RECORD
+    meta: Mapping[str, JsonValue] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
+    explains: bool = True
+    _fixtures: FixtureMaker | None = None
+    _exchanges: Exchanges | None = None
+    _keys: dict[FixtureKey, _KeyState] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def exchanges(self) -> Exchanges:
         """The opaque exchanges of this scope and those that stage with it."""
         if not self.is_branch:
-            return self._core.exchanges
+            return self.core.exchanges
         if self._exchanges is None:
-            self._exchanges = Exchanges(self._core, self.store)
+            self._exchanges = Exchanges(self.core, self.store)
         return self._exchanges
 
     @property
     def fixtures(self) -> FixtureMaker:
         if self._fixtures is None:
-            self._fixtures = FixtureMaker(self.store, self._core.redactor)
+            self._fixtures = FixtureMaker(self.store, self.core.redactor)
         return self._fixtures
 
-    def sole_answer(self, key: FixtureKey) -> Answer | None:
-        """The answer that every call of a key gets in replay, where there is no question of turns."""
-        if self.mode.asks or self.store.has_failures(*key):
-            return None
-        try:
-            answers = self.store.get(*key).answers
-        except NoFixture:
-            return None
-        return answers[0] if len(answers) == 1 else None
+    def sole_fixture(self, key: FixtureKey) -> Fixture | None:
+        """What holds the one answer that every call of a key gets in replay, without any turns."""
+        return self.store.sole_fixture(key) if self.mode is Mode.REPLAY else None
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
-        self._core.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else None)
-        self.observe(ask, outcome)
+        self.core.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else None)
+        if self.observer is not None:
+            self.observer(ask, outcome)
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
         if self.observer is not None:
@@ -151,7 +114,7 @@ class Scope:
             Timeout: Its turn did not come in time.
         """
         if self.mode is Mode.LIVE:
-            yield Turn(self, self._core, ask, key, origin)
+            yield Turn(self, ask, key, origin)
             return
         if self.mode is Mode.REPLAY and key not in self.store and not self.store.has_failures(*key):
             # Nothing is counted: a stranger could ask for ever so much.
@@ -164,14 +127,14 @@ class Scope:
                 raise await self._miss(ask, key, exhausted=True)
             is_shared = False
             if outcome is None:
-                async with self._core.claims.claim(key, n, timeout_ms) as claim:
+                async with self.core.claims.claim(key, n, timeout_ms) as claim:
                     outcome = claim.outcome
                     if outcome is None:
-                        yield Turn(self, self._core, ask, key, origin, state, claim=claim)
+                        yield Turn(self, ask, key, origin, state, claim=claim)
                         return
                 # Whoever asked may be a test that fails, and its answers are then not kept.
                 is_shared = self.is_branch
-            yield Turn(self, self._core, ask, key, origin, state, outcome, is_shared=is_shared)
+            yield Turn(self, ask, key, origin, state, outcome, is_shared=is_shared)
 
     def _outcome(self, key: FixtureKey, state: _KeyState, n: int) -> Outcome | None:
         failures = self.store.failures(*key) if self.store.has_failures(*key) else {}
@@ -184,12 +147,12 @@ class Scope:
         state = self._keys.get(key)
         if state is not None:
             return state
-        if not self._is_opened and (kept := self._core.keep_scope(self)) is not self:
+        if not self.is_opened and (kept := self.core.keep_scope(self)) is not self:
             return kept._state_of(key)  # noqa: SLF001 - another of the same name was faster
         with self._lock:
             state = self._keys.get(key)
             if state is None:
-                committed = self.fixtures.committed(key) if self.mode.writes else ()
+                committed = self.fixtures.answers_of(key) if self.mode.writes else ()
                 state = self._keys[key] = _KeyState(committed)
             return state
 
@@ -203,7 +166,7 @@ class Scope:
         return error
 
     def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
-        self._core.ledger.miss(what, explanation)
+        self.core.ledger.miss(what, explanation)
         self.observe(ask, None)
 
     def _explain(self, ask: Ask, key: FixtureKey, *, exhausted: bool) -> str:
@@ -212,75 +175,49 @@ class Scope:
 
         if exhausted:
             return self.clean(explain_exhaustion(key, self.how_to_record))
-        return self.clean(explain_miss(self.store, ask(), key, self.how_to_record, self._core.redactor))
+        return self.clean(explain_miss(self.store, ask(), key, self.how_to_record, self.core.redactor))
 
     def clean(self, text: str) -> str:
         """An explanation as a client may print it."""
-        return defuse_commands(escape_controls(shorten(self._core.redactor.text(text)[0])))
+        return defuse_commands(escape_controls(shorten(self.core.redactor.text(text)[0])))
 
 
+@dataclass(slots=True)
 class _KeyState:
     """What a scope has asked of one key, and what was committed when it first did."""
 
-    __slots__ = ("committed", "successes", "turns")
-
-    def __init__(self, committed: tuple[Answer, ...]) -> None:
-        self.committed = committed
-        self.turns = Turns()
-        self.successes: list[Answer] = []
+    committed: tuple[Answer, ...]
+    turns: Turns = field(default_factory=Turns)
+    successes: list[Answer] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class Turn:
     """One call: either with what is recorded for it, or about to be asked."""
 
-    __slots__ = (
-        "_ask",
-        "_claim",
-        "_core",
-        "_is_shared",
-        "_origin",
-        "_scope",
-        "_state",
-        "is_kept",
-        "key",
-        "outcome",
-    )
-
-    def __init__(
-        self,
-        scope: Scope,
-        core: RunCore,
-        ask: Ask,
-        key: FixtureKey,
-        origin: Mapping[str, JsonValue],
-        state: _KeyState | None = None,
-        outcome: Outcome | None = None,
-        *,
-        claim: Claim | None = None,
-        is_shared: bool = False,
-    ) -> None:
-        self.key = key
-        self.outcome = outcome
-        """What is recorded; ``None`` if it is to be asked."""
-        self.is_kept = False
-        self._scope = scope
-        self._core = core
-        self._ask = ask
-        self._origin = origin
-        self._state = state
-        self._claim = claim
-        self._is_shared = is_shared
+    scope: Scope
+    request: Ask
+    key: FixtureKey
+    origin: Mapping[str, JsonValue]
+    state: _KeyState | None = None
+    """None where nothing is recorded, and no turns are taken."""
+    outcome: Outcome | None = None
+    """What is recorded; ``None`` if it is to be asked."""
+    claim: Claim | None = None
+    is_shared: bool = False
+    """Whether another scope asked, and this one is to stage it too."""
+    is_kept: bool = False
 
     def serve(self) -> None:
         """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
         assert self.outcome is not None  # noqa: S101 - asked for only then
-        self._scope.serve(self._ask, self.key, self.outcome)
+        self.scope.serve(self.request, self.key, self.outcome)
 
     def end(self) -> None:
         """The caller has had what is recorded."""
         assert self.outcome is not None  # noqa: S101 - asked for only then
-        if self._is_shared:
-            self._is_shared = False
+        if self.is_shared:
+            self.is_shared = False
             self._stage(self.outcome)
         self._advance(self.outcome)
 
@@ -291,9 +228,9 @@ class Turn:
         Raises:
             BudgetSpent: It might cost more than is left. Nothing was asked.
         """
-        request = self._ask()
-        async with self._core.budget.call(request) as bill:
-            self._core.ledger.ask()
+        request = self.request()
+        async with self.scope.core.budget.call(request) as bill:
+            self.scope.core.ledger.ask()
             attempt = Attempt(self, bill)
             problem = ""
             try:
@@ -307,9 +244,9 @@ class Turn:
                 raise
             finally:
                 if not attempt.is_good:
-                    self._scope.observe(self._ask, None)
+                    self.scope.observe(self.request, None)
                     reason = attempt.problem or problem
-                    self._core.ledger.fail(f"{self._what}: {reason}" if reason else "")
+                    self.scope.core.ledger.fail(f"{self._what}: {reason}" if reason else "")
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.
@@ -317,83 +254,83 @@ class Turn:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
-        ledger, model = self._core.ledger, self.key.model
-        self._scope.observe(self._ask, answer)
-        if self._state is None:
+        ledger, model = self.scope.core.ledger, self.key.model
+        self.scope.observe(self.request, answer)
+        if self.state is None:
             ledger.spend(usage, model)
             return
         try:
-            overwrite = self._scope.mode is Mode.RECORD
+            overwrite = self.scope.mode is Mode.RECORD
             if overwrite:
-                self._scope.fixtures.drop_failure(self.key, self._state.turns.given + 1)
+                self.scope.fixtures.drop_failure(self.key, self.state.turns.given + 1)
             kept = self._stage(answer)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             ledger.refuse(f"{self._what}: {error}")
             ledger.spend(usage, model)
             raise
-        if self._claim is not None:
-            self._claim.settle(kept)
+        if self.claim is not None:
+            self.claim.settle(kept)
         self._advance(kept)
         self.is_kept = True
         ledger.keep(self.key, usage, model)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> None:
         """Record an error of the provider as the answer of this turn, if that is wanted."""
-        if self._state is None or self.is_kept or not self._core.record_failures:
+        if self.state is None or self.is_kept or not self.scope.core.record_failures:
             return
-        failure = Exchange.failure(self.key, self._state.turns.given + 1, wire)
+        failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
-            failure = self._scope.fixtures.stage_failure(failure, overwrite=self._scope.mode is Mode.RECORD)
+            failure = self.scope.fixtures.stage_failure(failure, overwrite=self.scope.mode is Mode.RECORD)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
-            self._core.ledger.refuse(f"{self._what}: {error}")
+            self.scope.core.ledger.refuse(f"{self._what}: {error}")
             return
-        if self._claim is not None:
-            self._claim.settle(failure)
+        if self.claim is not None:
+            self.claim.settle(failure)
         self._advance(failure)
-        self._core.ledger.keep(self.key)
+        self.scope.core.ledger.keep(self.key)
 
     def _stage(self, outcome: Outcome) -> Outcome:
-        assert self._state is not None  # noqa: S101 - of a mode that records
-        fixtures, overwrite = self._scope.fixtures, self._scope.mode is Mode.RECORD
+        assert self.state is not None  # noqa: S101 - of a mode that records
+        fixtures, overwrite = self.scope.fixtures, self.scope.mode is Mode.RECORD
         if isinstance(outcome, Exchange):
             return fixtures.stage_failure(outcome, overwrite=overwrite)
-        origin = {**self._origin, **self._scope.meta}
-        before, committed = self._state.successes, self._state.committed
-        return fixtures.stage(self._ask(), self.key, before, outcome, committed, origin, overwrite=overwrite)
+        origin = {**self.origin, **self.scope.meta}
+        before, committed = self.state.successes, self.state.committed
+        return fixtures.stage(
+            self.request(), self.key, before, outcome, committed, origin, overwrite=overwrite
+        )
 
     def _advance(self, outcome: Outcome) -> None:
-        assert self._state is not None  # noqa: S101 - whoever has no state has no turns
+        assert self.state is not None  # noqa: S101 - whoever has no state has no turns
         if isinstance(outcome, Answer):
-            self._state.successes.append(outcome)
-        self._state.turns.advance()
+            self.state.successes.append(outcome)
+        self.state.turns.advance()
 
     @property
     def _what(self) -> str:
         return f"{self.key.model} {self.key.prompt_hash[:16]}"
 
 
+@dataclass(slots=True)
 class Attempt:
     """One live call, until it has ended well or not."""
 
-    __slots__ = ("_bill", "_turn", "is_good", "problem")
-
-    def __init__(self, turn: Turn, bill: Bill) -> None:
-        self.is_good = False
-        self.problem = ""
-        """Why it brought no good answer."""
-        self._turn = turn
-        self._bill = bill
+    turn: Turn
+    bill: Bill
+    is_good: bool = False
+    problem: str = ""
+    """Why it brought no good answer."""
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """It ended well; see :meth:`Turn.keep`."""
         self.is_good = True
-        self._bill.pay(usage)
-        self._turn.keep(answer, usage)
+        self.bill.pay(usage)
+        self.turn.keep(answer, usage)
 
     def fail(self, wire: dict[str, JsonValue]) -> None:
         """The provider answered with an error, which costs nothing."""
-        self._bill.pay(TokenUsage(0, 0))
-        self._turn.keep_failure(wire)
+        self.bill.pay(TokenUsage(0, 0))
+        self.turn.keep_failure(wire)
 
 
 def _wire_of(error: Upstream) -> dict[str, JsonValue]:

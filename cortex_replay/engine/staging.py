@@ -70,13 +70,13 @@ class RedactingStager:
         """The exchange as it would be stored; see :meth:`stage_exchange`."""
         self.learn()
         if exchange.request is not None:
-            self.refuse_asked(exchange.request)
+            self.refuse_request(exchange.request)
         self._refuse({_KEY: list(exchange.match or ())})
         wire = clean_wire(exchange.wire, self._redactor)
         self._refuse({"wire": _readable(wire)})
         return Exchange(wire, exchange.match, exchange.n, exchange.key, exchange.request)
 
-    def refuse_asked(self, request: dict[str, JsonValue], query: str = "") -> None:
+    def refuse_request(self, request: dict[str, JsonValue], query: str = "") -> None:
         """Refuse a request that holds a secret, if it is what an exchange is found by.
 
         The key is made of the stored request, and whoever replays may not know the secret, so it cannot be
@@ -110,7 +110,7 @@ class RedactingStager:
         self._refuse(clean)
         assert isinstance(clean, dict)  # noqa: S101 - as it was
         where = "recording" if clean.get("request") == document.get("request") else "request"
-        meta = _noted(clean.get("meta"), redaction_entries(where, hits))
+        meta = _note_redactions(clean.get("meta"), redaction_entries(where, hits))
         try:
             return RenderedFixture.of(fixture_in({_KEY: key, **clean, "meta": meta}))
         except FixtureError as error:
@@ -136,7 +136,7 @@ def redaction_entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:
     return [{"kind": "value", "where": where, "rule": rule, "count": count} for rule, count in counts.items()]
 
 
-def _noted(meta: JsonValue, entries: list[JsonValue]) -> dict[str, JsonValue]:
+def _note_redactions(meta: JsonValue, entries: list[JsonValue]) -> dict[str, JsonValue]:
     meta = meta if isinstance(meta, dict) else {}
     before = meta.get("redactions")
     return {**meta, "redactions": [*(before if isinstance(before, list) else []), *entries]}

@@ -73,7 +73,7 @@ class Access:
         The token comes at the start of the path, as ``/t-TOKEN``, so that every SDK can bring it with its
         base URL; the scope follows it, as ``/s-NAME``. Headers can bring both, too.
         """
-        brought = self._brought(headers)
+        brought = self._read_headers(headers)
         if isinstance(brought, Refusal):
             return brought
         token, scope, fault = brought
@@ -97,7 +97,7 @@ class Access:
             return True
         return not path.startswith(CONTROL) and self._is_open(scope)
 
-    def _brought(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
+    def _read_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str, str] | Refusal:
         """The token, the scope and the fault that headers bring."""
         hosts, token, scope, fault = 0, b"", "", ""
         for name, value in headers:

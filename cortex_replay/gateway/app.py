@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
+from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.engine.scope import Scope
@@ -20,6 +21,7 @@ from cortex_replay.gateway.access import RPC_PATH, Access, Refusal
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
+from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class _Faulty(Exception):
     """Something went wrong, as it was asked to."""
 
 
-class _Gone(Exception):
+class _Disconnect(Exception):
     """The client has left."""
 
 
@@ -113,7 +115,7 @@ class App:
         reply = None
         protocol = None
         try:
-            prepared = await self._prepared(scope, receive, place)
+            prepared = await self._prepare(scope, receive, place)
             if isinstance(prepared, Reply):
                 reply = prepared
             elif isinstance(prepared, _Message):
@@ -126,20 +128,20 @@ class App:
                     answering = self._answer_faultily(asking, call, fault, send, scope)
                     await self._while_there(answering, receive)
                     return
-                reply = await aside(len(call.body), self._engine.at_once, asking, call)
+                question, reply = await aside(len(call.body), self._engine.begin, asking, call)
                 if reply is None:
-                    await self._while_there(self._answer(asking, call, send), receive)
+                    await self._while_there(self._answer(asking, call, question, send), receive)
                     return
                 if reply.events and not self._pace.is_instant:
                     await self._while_there(self._send(reply, send), receive)
                     return
-        except _Gone:
+        except _Disconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer and no traceback
-            reply = self._broken(error, protocol)
-        await _send_whole(reply, send)
+            reply = self._error_reply_of(error, protocol)
+        await _send_reply(reply, send)
 
-    async def _prepared(
+    async def _prepare(
         self, scope: Message, receive: Receive, place: Place
     ) -> tuple[Scope, Call, Fault | None] | _Message | Reply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
@@ -172,7 +174,7 @@ class App:
         if isinstance(body, Reply):
             return body
         asking = self._engine.run.scope(entry.scope)
-        is_quick = not asking.mode.asks and route.protocol is not None
+        is_quick = asking.mode is Mode.REPLAY and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
         call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body)
@@ -197,7 +199,7 @@ class App:
             return _not_read(error, None)
 
     async def _answer_message(self, message: _Message, send: Send) -> None:
-        await _send_whole(await message.rpc.reply(message.body, message.caller), send)
+        await _send_reply(await message.rpc.reply(message.body, message.caller), send)
 
     async def _body_or_refusal(
         self, length: str, receive: Receive, place: Place, protocol: str | None
@@ -219,7 +221,7 @@ class App:
         async with place.reading(_BODY_S):
             message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise _Disconnect
         body: bytes = message.get("body", b"")
         pieces, size = [body], len(body)
         if size > self._max_body:
@@ -231,7 +233,7 @@ class App:
                 await place.hold_part(size)
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _Gone
+                    raise _Disconnect
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > self._max_body:
@@ -241,7 +243,7 @@ class App:
     async def _while_there(self, answer: Coroutine[Any, Any, None], receive: Receive) -> None:
         """Answer while there is somebody to answer to: a client that leaves ends the call upstream."""
         answering = asyncio.ensure_future(answer)
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -269,7 +271,8 @@ class App:
         faulty: Reply | None = None
         has_begun = False
         try:
-            async with self._engine.answer(asking, call) as reply:
+            question = await aside(len(call.body), self._engine.read, asking, call)
+            async with self._engine.answer(asking, call, question) as reply:
                 has_begun = True
                 # What is being recorded is not to be spoiled.
                 is_recorded = not asking.mode.asks
@@ -285,7 +288,7 @@ class App:
         except LlmError as error:
             if has_begun:
                 raise
-            await _send_whole(self._broken(error, protocol), send)
+            await _send_reply(self._error_reply_of(error, protocol), send)
             return
         if faulty is not None:
             await self._end(faulty, scope)
@@ -298,18 +301,18 @@ class App:
         if reply.ending != "whole":
             scope[CLOSE](is_hard=reply.ending == "reset")
 
-    async def _answer(self, asking: Scope, call: Call, send: Send) -> None:
+    async def _answer(self, asking: Scope, call: Call, question: Question | None, send: Send) -> None:
         has_begun = False
         try:
-            async with self._engine.answer(asking, call) as reply:
+            async with self._engine.answer(asking, call, question) as reply:
                 has_begun = True
                 await self._send(reply, send)
         except LlmError as error:
             if has_begun:
                 raise
-            await _send_whole(self._broken(error, call.route.protocol), send)
+            await _send_reply(self._error_reply_of(error, call.route.protocol), send)
 
-    def _broken(self, error: Exception, protocol: str | None) -> Reply:
+    def _error_reply_of(self, error: Exception, protocol: str | None) -> Reply:
         """What a client is told when the gateway itself cannot go on; never anything that it holds."""
         if isinstance(error, FixtureIntegrityFailed):
             findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
@@ -328,15 +331,15 @@ class App:
         if reply.status:
             is_paced = bool(reply.events) and not self._pace.is_instant
             if reply.live is None and not is_paced and reply.ending == "whole" and not reply.is_in_pieces:
-                await _send_whole(reply, send)
+                await _send_reply(reply, send)
                 return
             await send(_start(reply))
-            async for data in reply.live or self._paced(reply):
+            async for data in reply.live or self._pace_events(reply):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         if reply.ending == "whole":
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _paced(self, reply: Reply) -> AsyncIterator[bytes]:
+    async def _pace_events(self, reply: Reply) -> AsyncIterator[bytes]:
         """The events of a recorded stream, each at its time."""
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -356,12 +359,12 @@ def _not_read(error: NoRoom | TimeoutError, protocol: str | None) -> Reply:
     return replace(reply, headers=[*reply.headers, ("retry-after", "1")])
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _send_whole(reply: Reply, send: Send) -> None:
+async def _send_reply(reply: Reply, send: Send) -> None:
     start = _start(reply)
     if reply.status != 204:
         start["headers"].append((b"content-length", b"%d" % len(reply.body)))

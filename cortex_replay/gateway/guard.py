@@ -44,10 +44,10 @@ class _Handler(socketserver.BaseRequestHandler):
                 self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 self._lead(b"")
             else:
-                head, found, rest = self._whole_head(data).partition(b"\r\n\r\n")
+                head, found, rest = self._read_head(data).partition(b"\r\n\r\n")
                 self._lead(_for_a_server(match, head) + found + rest)
 
-    def _whole_head(self, data: bytes) -> bytes:
+    def _read_head(self, data: bytes) -> bytes:
         while b"\r\n\r\n" not in data and len(data) < _MOST_HEAD_BYTES and (more := self.request.recv(65536)):
             data += more
         return data

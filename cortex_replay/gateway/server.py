@@ -24,6 +24,7 @@ from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
 from cortex_replay.gateway.app import CLOSE, HELD, App
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.modes import Mode
 from cortex_replay.run import Run
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Gateway:
         if caller is not None:
             reason = f"is also that of the caller {caller.name}, who could then do everything; take another"
             raise InvalidRequest("token", reason)
-        self._socket = _bound(host, port)
+        self._socket = _bind(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         names = [*hosts_of(host, self.port), *allowed_hosts]
         self._access = Access(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
@@ -257,7 +258,7 @@ class Gateway:
 
     def _is_open(self, scope: str) -> bool:
         """Whether clients of providers need no token: all they can get is a recording."""
-        return self._is_open_in_replay and not self.run.scope(scope).mode.asks
+        return self._is_open_in_replay and self.run.scope(scope).mode is Mode.REPLAY
 
     def set_faults(self, scope: str, faults: Faults | None) -> None:
         """Let a scope have faults of its own, or those of all again."""
@@ -309,7 +310,7 @@ class Gateway:
         self._server.should_exit = True
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, because asyncio turns Nagle's algorithm off for TCP that calls itself so.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

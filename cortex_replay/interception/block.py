@@ -10,7 +10,7 @@ from pathlib import Path
 from cortex_replay.config import load_settings
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Interception
-from cortex_replay.interception.transports import installed
+from cortex_replay.interception.transports import install
 from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
 from cortex_replay.store import Store
@@ -57,7 +57,7 @@ def intercept(
                 stack.enter_context(
                     guarding(interception.hosts, lambda host: LiveCallRefused(refusal_of(host)))
                 )
-            stack.enter_context(installed(interception))
+            stack.enter_context(install(interception))
             yield interception
     except BaseException:
         if run.mode.writes:

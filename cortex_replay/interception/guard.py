@@ -77,7 +77,7 @@ def _check_address(address: object) -> None:
         _check(address[0])
 
 
-def _check_written(data: Any) -> None:
+def _check_request(data: Any) -> None:
     """Refuse a request whose head names a host that is guarded."""
     try:
         first = bytes(memoryview(data)[:1])
@@ -98,7 +98,7 @@ def _check_written(data: Any) -> None:
 
 def _check_buffers(buffers: Any) -> None:
     if isinstance(buffers, list | tuple):
-        _check_written(b"".join(bytes(memoryview(buffer)[:_MOST_HEAD_BYTES]) for buffer in buffers[:64]))
+        _check_request(b"".join(bytes(memoryview(buffer)[:_MOST_HEAD_BYTES]) for buffer in buffers[:64]))
 
 
 def _replace() -> None:
@@ -108,10 +108,10 @@ def _replace() -> None:
     for name in ("connect", "connect_ex"):
         _put_before(socket.socket, name, _check_address, 1)
     for name in ("send", "sendall", "sendto"):
-        _put_before(socket.socket, name, _check_written, 1)
+        _put_before(socket.socket, name, _check_request, 1)
     _put_before(socket.socket, "sendmsg", _check_buffers, 1)
     for kind, name in ((ssl.SSLSocket, "send"), (ssl.SSLSocket, "write"), (ssl.SSLObject, "write")):
-        _put_before(kind, name, _check_written, 1)
+        _put_before(kind, name, _check_request, 1)
     _put_before(ssl.SSLContext, "wrap_socket", _check, 5, "server_hostname")
     _put_before(ssl.SSLContext, "wrap_bio", _check, 4, "server_hostname")
     _replace_in_loops()
@@ -134,7 +134,7 @@ def _replace_in_loops() -> None:
     ):
         transport = getattr(sys.modules.get(module), kind, None)
         if transport is not None:
-            _put_before(transport, "write", _check_written, 1, "data")
+            _put_before(transport, "write", _check_request, 1, "data")
 
 
 def _put_before(
@@ -143,7 +143,7 @@ def _put_before(
     """Let a check look at one argument of a function, wherever it is given."""
     original = getattr(owner, name)
 
-    def checked(*arguments: Any, **options: Any) -> Any:
+    def replacement(*arguments: Any, **options: Any) -> Any:
         if len(arguments) > position:
             check(arguments[position])
         elif keyword in options:
@@ -151,7 +151,7 @@ def _put_before(
         return original(*arguments, **options)
 
     _REPLACED.append((owner, name, owner.__dict__.get(name, _MISSING)))
-    setattr(owner, name, checked)
+    setattr(owner, name, replacement)
 
 
 def _restore() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cortex_replay.adapters.loop import BackgroundLoop
 from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.engine import Engine
+from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
@@ -22,10 +23,10 @@ _LOOP: Final = BackgroundLoop("cortex-replay")
 """Not the one of adapters: a synchronous client may be asked in that one, and would wait for itself."""
 
 
-async def _pump(engine: Engine, scope: Scope, call: Call, put: Any) -> None:
+async def _pump(engine: Engine, scope: Scope, call: Call, question: Question | None, put: Any) -> None:
     """Put the head of an answer, its pieces and its end, or what went wrong."""
     try:
-        async with engine.answer(scope, call) as reply:
+        async with engine.answer(scope, call, question) as reply:
             put(reply)
             if reply.live is not None:
                 async for data in reply.live:
@@ -52,9 +53,9 @@ def _head(first: object, call: Call) -> Reply:
 class SyncAnswer:
     """An answer for a caller without a loop."""
 
-    def __init__(self, engine: Engine, scope: Scope, call: Call) -> None:
+    def __init__(self, engine: Engine, scope: Scope, call: Call, question: Question | None) -> None:
         self._pieces: queue.Queue[Any] = queue.Queue()
-        self._work = _LOOP.submit(_pump(engine, scope, call, self._pieces.put))
+        self._work = _LOOP.submit(_pump(engine, scope, call, question, self._pieces.put))
         self.reply = _head(self._pieces.get(), call)
 
     def pieces(self) -> Iterator[bytes]:
@@ -71,11 +72,11 @@ class SyncAnswer:
 class AsyncAnswer:
     """An answer for a caller in a loop of its own."""
 
-    def __init__(self, engine: Engine, scope: Scope, call: Call) -> None:
+    def __init__(self, engine: Engine, scope: Scope, call: Call, question: Question | None) -> None:
         self._pieces: asyncio.Queue[Any] = asyncio.Queue()
         self._call = call
-        self._work = asyncio.ensure_future(_pump(engine, scope, call, self._pieces.put_nowait))
-        self._work.add_done_callback(_looked_at)
+        self._work = asyncio.ensure_future(_pump(engine, scope, call, question, self._pieces.put_nowait))
+        self._work.add_done_callback(_consume)
 
     async def head(self) -> Reply:
         try:
@@ -96,7 +97,7 @@ class AsyncAnswer:
             await self._work
 
 
-def _looked_at(work: asyncio.Future[None]) -> None:
+def _consume(work: asyncio.Future[None]) -> None:
     """Whoever waits for the pieces was told; the task itself is nobody's."""
     if not work.cancelled():
         work.exception()

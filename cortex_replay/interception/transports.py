@@ -22,7 +22,7 @@ from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
 
-__all__ = ["installed"]
+__all__ = ["install"]
 
 _LIBRARIES: Final = ("httpx", "httpx2")
 _METHODS: Final = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
@@ -31,7 +31,7 @@ _ACTIVE: Final[list[Interception]] = []
 _REPLACED: Final[list[tuple[type, str, Any]]] = []
 
 
-class installed:  # noqa: N801 - reads as what it does: with installed(interception)
+class install:  # noqa: N801 - reads as what it does: with install(interception)
     """Intercept for as long as this lasts; of several, the innermost has the say."""
 
     def __init__(self, interception: Interception) -> None:
@@ -91,14 +91,14 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
         interception.calls += 1
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):
-            return _failed(library, interception, fault, call)
-        reply = interception.engine.at_once(interception.scope, call)
+            return _fail(library, interception, fault, call)
+        question, reply = interception.engine.begin(interception.scope, call)
         if reply is None:
-            answer = SyncAnswer(interception.engine, interception.scope, call)
+            answer = SyncAnswer(interception.engine, interception.scope, call, question)
             reply = answer.reply
             if reply.live is not None:
                 return _response(library, reply, _live_stream(library, answer))
-        return _recorded(library, interception, fault, call, reply)
+        return _respond(library, interception, fault, call, reply)
 
     return handle_request
 
@@ -114,19 +114,19 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
         interception.calls += 1
         fault = interception.faults.next() if interception.faults.are_any else None
         if fault is not None and answers_alone(fault):
-            return _failed(library, interception, fault, call)
-        reply = interception.engine.at_once(interception.scope, call)
+            return _fail(library, interception, fault, call)
+        question, reply = interception.engine.begin(interception.scope, call)
         if reply is None:
-            answer = AsyncAnswer(interception.engine, interception.scope, call)
+            answer = AsyncAnswer(interception.engine, interception.scope, call, question)
             reply = await answer.head()
             if reply.live is not None:
                 return _response(library, reply, _live_stream(library, answer))
-        return _recorded(library, interception, fault, call, reply)
+        return _respond(library, interception, fault, call, reply)
 
     return handle_async_request
 
 
-def _failed(library: ModuleType, interception: Interception, fault: Fault, call: Call) -> Any:
+def _fail(library: ModuleType, interception: Interception, fault: Fault, call: Call) -> Any:
     """A call that fails without an answer; what would take a client's patience fails at once."""
     interception.faults.note(fault)
     if fault.kind == "timeout":
@@ -134,17 +134,17 @@ def _failed(library: ModuleType, interception: Interception, fault: Fault, call:
     if fault.kind == "reset":
         raise library.ReadError("connection reset (on demand)")
     reply = refusal(fault, call.route.protocol)
-    return _response(library, reply, _recorded_stream(library, reply))
+    return _response(library, reply, _replay_stream(library, reply))
 
 
-def _recorded(
+def _respond(
     library: ModuleType, interception: Interception, fault: Fault | None, call: Call, reply: Reply
 ) -> Any:
     faulty = faulty_reply(fault, reply, call.route.protocol) if fault is not None else None
     if fault is not None and faulty is not None:
         interception.faults.note(fault)
         reply = faulty
-    return _response(library, reply, _recorded_stream(library, reply))
+    return _response(library, reply, _replay_stream(library, reply))
 
 
 def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
@@ -159,7 +159,7 @@ def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
     )
 
 
-def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
+def _replay_stream(library: ModuleType, reply: Reply) -> Any:
     """The bytes of a recording, in its events where it was a stream."""
     pieces = [data for _, data in reply.events] or [reply.body]
     errors = {
@@ -168,7 +168,7 @@ def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
     }
     error = errors.get(reply.ending)
 
-    class Recorded(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class Replay(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
             yield from pieces
             if error is not None:
@@ -180,7 +180,7 @@ def _recorded_stream(library: ModuleType, reply: Reply) -> Any:
             if error is not None:
                 raise error
 
-    return Recorded()
+    return Replay()
 
 
 def _live_stream(library: ModuleType, answer: SyncAnswer | AsyncAnswer) -> Any:

@@ -20,7 +20,7 @@ def family_of(session: LlmSession, test: str, marker: pytest.Mark) -> list[str]:
     """The faults of each member; the first is the test itself. While recording there is only that."""
     if session.run.mode.asks:
         return [""]
-    turns = marker.kwargs.get("turns") or _calls_recorded_by(session, session.clean(test))
+    turns = marker.kwargs.get("turns") or _count_calls(session, session.clean(test))
     try:
         faults = [
             str(Fault.parse(f"{str(kind).partition('@')[0]}@{turn}"))
@@ -32,7 +32,7 @@ def family_of(session: LlmSession, test: str, marker: pytest.Mark) -> list[str]:
     return ["", *faults]
 
 
-def _calls_recorded_by(session: LlmSession, test: str) -> int:
+def _count_calls(session: LlmSession, test: str) -> int:
     """How many answers a test has recorded, as its fixtures say."""
     count = 0
     try:

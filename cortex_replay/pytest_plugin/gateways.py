@@ -35,7 +35,9 @@ class Gateways:
         self._by_engine: dict[Engine, Gateway] = {}
         self._running = ExitStack()
 
-    def scoped(self, run: Run, scope: str, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
+    def for_scope(
+        self, run: Run, scope: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    ) -> ScopedGateway:
         """The gateway for one test, whose subprocesses find it in their environment."""
         engine = run.engine()
         if engine not in self._by_engine:

@@ -20,7 +20,7 @@ from cortex_replay.faults.schedule import Faults
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Interception
-from cortex_replay.interception.transports import installed
+from cortex_replay.interception.transports import install
 from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.run import Run
@@ -62,7 +62,7 @@ class LlmSession:
                 asked = "replay"
         flags: dict[str, object] = {"mode": asked}
         try:
-            if (store := _named_store(config)) is not None:
+            if (store := _store_option(config)) is not None:
                 flags["store"] = store
             loaded = load_settings(config.rootpath, os.environ, flags)
         except LlmError as error:
@@ -184,7 +184,7 @@ class TestRun:
         is_guarded = bool(options.get("guard", True)) and not self.mode.asks
         if is_guarded:
             self._active.enter_context(guarding(self.interception.hosts, _refuse))
-        self._active.enter_context(installed(self.interception))
+        self._active.enter_context(install(self.interception))
 
     def adapter(self) -> LlmAdapter:
         """An adapter in the mode of this test."""
@@ -194,7 +194,7 @@ class TestRun:
 
     def gateway(self, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway of this worker, for this test."""
-        return self._session.gateways.scoped(self._session.run, self.scope.name, self.faults, monkeypatch)
+        return self._session.gateways.for_scope(self._session.run, self.scope.name, self.faults, monkeypatch)
 
     def refuse_silence(self) -> None:
         """Fail a test that was to be replayed and has asked nobody: it may go around us."""
@@ -230,7 +230,7 @@ def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:
     return bool(options.get("allow_no_calls", options.get("may_call_nobody", False)))
 
 
-def _named_store(config: pytest.Config) -> Path | None:
+def _store_option(config: pytest.Config) -> Path | None:
     """The store that an option or the ini names; the latter comes with the project, and stays in it.
 
     Raises:

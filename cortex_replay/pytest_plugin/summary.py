@@ -71,7 +71,7 @@ def finish(
         summary.fixtures = len(store)
         is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop
         is_whole = is_whole and session.config.args_source != pytest.Config.ArgsSource.ARGS
-        summary.unused, summary.unjudged = _unused(store, used, ran, is_whole=is_whole)
+        summary.unused, summary.unjudged = _find_unused(store, used, ran, is_whole=is_whole)
     except (LlmError, pytest.fail.Exception) as error:
         summary.error = shown(str(error))
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -87,7 +87,7 @@ def finish(
     return summary
 
 
-def _unused(
+def _find_unused(
     store: Store, used: set[tuple[str, str]], ran: Mapping[str, bool], *, is_whole: bool
 ) -> tuple[list[StoredFixture], int]:
     """The fixtures that no test asks for any more, and the number of those that nobody can tell.

@@ -88,7 +88,7 @@ async def run_batch(
     A job that fails does not stop the others; a budget that is spent leaves what would have to be asked.
     Equal jobs are asked one after another, since each is an answer of its own.
     """
-    queue = iter(_grouped(jobs))
+    queue = iter(_group(jobs))
 
     async def work() -> None:
         for group in queue:
@@ -108,7 +108,7 @@ async def run_batch(
             workers.create_task(work())
 
 
-def _grouped(jobs: Sequence[Job]) -> Iterable[list[Job]]:
+def _group(jobs: Sequence[Job]) -> Iterable[list[Job]]:
     groups: dict[tuple[str | None, str, str], list[Job]] = {}
     for job in jobs:
         key = (job.provider, job.request.model, job.request.prompt_hash())

@@ -174,6 +174,17 @@ class StoreReader:
             key=lambda stored: stored.path,
         )
 
+    def sole_fixture(self, key: FixtureKey) -> Fixture | None:
+        """The trusted fixture of a key where every call gets the same: it has one answer, and no failure.
+
+        Raises:
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        if key in self._failures or key not in self._rows:
+            return None
+        fixture = self._fixtures.get(key) or self.get(*key)
+        return fixture if len(fixture.answers) == 1 else None
+
     def has_failures(self, model: str, prompt_hash: str) -> bool:
         """Whether an answer to a key was a failure."""
         return (model, prompt_hash) in self._failures

@@ -16,7 +16,7 @@ class LineParser:
     def __init__(self) -> None:
         self.consumed = 0
         self._buffer = bytearray()
-        self._looked_at = 0
+        self._consume = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The lines that ``data`` completes.
@@ -28,14 +28,14 @@ class LineParser:
         buffer += data
         start = 0
         before = self.consumed
-        while (end := buffer.find(b"\n", self._looked_at)) >= 0:
+        while (end := buffer.find(b"\n", self._consume)) >= 0:
             line = bytes(buffer[start:end]).strip()
-            self._looked_at = start = end + 1
+            self._consume = start = end + 1
             self.consumed = before + start
             if line:
                 yield line
         del buffer[:start]
-        self._looked_at = len(buffer)
+        self._consume = len(buffer)
         if len(buffer) > MAX_EVENT_BYTES:
             raise ResponseParse(f"a line of the stream is larger than {MAX_EVENT_BYTES} bytes")
 

@@ -27,7 +27,7 @@ class SseParser:
     def __init__(self) -> None:
         self.consumed = 0
         self._buffer = bytearray()
-        self._looked_at = 0
+        self._consume = 0
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._skips_lf = False
@@ -51,9 +51,9 @@ class SseParser:
         if self._is_at_start and not self._skip_bom():
             return
         start = 0
-        while end := _LINE_END.search(buffer, self._looked_at):
+        while end := _LINE_END.search(buffer, self._consume):
             line_start, start = start, end.end()
-            self._looked_at = start
+            self._consume = start
             if self._line(bytes(buffer[line_start : end.start()])):
                 before, self.consumed = self.consumed, self.consumed + end.start() + 1
                 yield self._take()
@@ -62,7 +62,7 @@ class SseParser:
             self._skips_lf = buffer[start - 1] == 0x0D and start == len(buffer)
             self.consumed += start
             del buffer[:start]
-        self._looked_at = len(buffer)
+        self._consume = len(buffer)
         self._refuse_size(len(buffer))
 
     def flush(self) -> Iterator[bytes]:

@@ -272,7 +272,7 @@ async def replayed(subject: Subject, root: Path, *, is_streamed: bool) -> Subjec
     store = Store.create(root)
     async for request in ask_everything(subject):
         if is_streamed:
-            store.add(Fixture.of(request, await _recorded_stream(subject.adapter, request)))
+            store.add(Fixture.of(request, await _replay_stream(subject.adapter, request)))
         else:
             store.add(Fixture.of(request, await subject.adapter.complete(request)))
     store.commit()
@@ -287,7 +287,7 @@ async def replayed(subject: Subject, root: Path, *, is_streamed: bool) -> Subjec
     )
 
 
-async def _recorded_stream(adapter: LlmAdapter, request: LlmRequest) -> Answer:
+async def _replay_stream(adapter: LlmAdapter, request: LlmRequest) -> Answer:
     start = time.monotonic()
     chunks = [
         TimedChunk(round((time.monotonic() - start) * 1000, 3), chunk)

@@ -188,7 +188,7 @@ def test_a_large_event_is_taken_down_in_linear_time() -> None:
         for _ in range(size // 1024):
             tape.add(b"x" * 1024)
         tape.add(b"\n\n")
-        assert len(tape.recorded()["events"]) == 1  # type: ignore[arg-type]
+        assert len(tape.content()["events"]) == 1  # type: ignore[arg-type]
 
     assert grows_linearly(lambda: take_down(2**22), lambda: take_down(2**23))
 

@@ -15,7 +15,7 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
-from cortex_replay.engine.http.client_keys import keys_brought
+from cortex_replay.engine.http.client_keys import client_keys_in
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.redact.process import teach
@@ -105,7 +105,7 @@ def test_what_a_client_brings_instead_of_a_key_is_found_in_no_recording(tmp_path
 )
 @pytest.mark.parametrize("name", ["authorization", "cookie", "set-cookie", "x-api-key"])
 def test_a_header_that_is_empty_or_wrong_is_no_hindrance(name: str, value: str) -> None:
-    assert keys_brought([(name, value)], value) == []
+    assert client_keys_in([(name, value)], value) == []
 
 
 def test_a_key_for_every_call_does_not_slow_the_next() -> None:

@@ -8,10 +8,10 @@ from cortex_replay.engine.http.call import Headers
 from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, is_secret_field
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in_header
 
-__all__ = ["keys_brought"]
+__all__ = ["client_keys_in"]
 
 
-def keys_brought(headers: Headers, query: str) -> list[str]:
+def client_keys_in(headers: Headers, query: str) -> list[str]:
     """What of a call must neither be stored nor shown.
 
     What a server without keys is given, such as ``not-needed``, is none.

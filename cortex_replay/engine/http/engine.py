@@ -14,7 +14,7 @@ from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Facts, Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider
 from cortex_replay.engine.http.relay import DUMMY_KEY, Relay
-from cortex_replay.engine.http.render import Renderer, error_reply, is_as_recorded, reply_of_wire
+from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
@@ -75,28 +75,23 @@ class Engine:
     def _finds(self, document: JsonValue) -> bool:
         return bool(self.run.redactor.found_in(document))
 
-    def at_once(self, scope: Scope, call: Call) -> Reply | None:
-        """The answer to a call where nothing has to be waited for: one that is replayed, whoever asks."""
+    def read(self, scope: Scope, call: Call) -> Question | None:
+        """What a call asks, if it is a call that is lifted."""
         protocol = call.route.protocol
-        if protocol is None or scope.mode.asks:
-            return None
-        question = self._questions.read(scope.store, protocol, call.body)
-        if question is None:
-            return None
-        answer = scope.sole_answer(question.facts.key)
-        if answer is None or not _can_serve(answer, question):
-            return None
-        scope.serve(question.ask, question.facts.key, answer)
-        return self._render(answer, question, scope.store.get(*question.facts.key).meta)
+        return None if protocol is None else self._questions.read(scope.store, protocol, call.body)
+
+    def begin(self, scope: Scope, call: Call) -> tuple[Question | None, Reply | None]:
+        """What a call asks, and its answer where nothing has to be waited for: one that is replayed."""
+        question = self.read(scope, call)
+        sole = None if question is None else scope.sole_fixture(question.facts.key)
+        if question is None or sole is None or not _can_serve(sole.answers[0], question):
+            return question, None
+        scope.serve(question.ask, question.facts.key, sole.answers[0])
+        return question, self._render(sole.answers[0], question, sole.meta)
 
     @asynccontextmanager
-    async def answer(self, scope: Scope, call: Call) -> AsyncIterator[Reply]:
-        """The answer to a call. Its turn has ended well when this is left without an error."""
-        protocol = call.route.protocol
-        question = None
-        if protocol is not None:
-            read = self._questions.read
-            question = await aside(len(call.body), read, scope.store, protocol, call.body)
+    async def answer(self, scope: Scope, call: Call, question: Question | None) -> AsyncIterator[Reply]:
+        """The answer to a call that has begun. Its turn has ended well when this is left without an error."""
         if question is None:
             answer = self._answer_opaque(scope, call)
         else:
@@ -120,7 +115,7 @@ class Engine:
             outcome = turn.outcome
             if outcome is None:
                 environment = scope.environment or self._environment
-                asked = ask_provider(self._relay.sent(call, environment), call, question, turn, self._most)
+                asked = ask_provider(self._relay.send(call, environment), call, question, turn, self._most)
                 yield await stack.enter_async_context(_or_refusal(call, asked))
             elif not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
                 explained = scope.clean(explain_other_way(key, scope.how_to_record))
@@ -142,7 +137,7 @@ class Engine:
             yield reply_of_wire(exchange.wire)
         elif scope.mode.asks:
             environment = scope.environment or self._environment
-            asked = ask_opaque(self._relay.sent(call, environment), scope, call, request, key, self._most)
+            asked = ask_opaque(self._relay.send(call, environment), scope, call, request, key, self._most)
             async with _or_refusal(call, asked) as reply:
                 yield reply
         else:
@@ -174,7 +169,7 @@ def _nothing() -> None:
 def _can_serve(answer: Answer, question: Question) -> bool:
     """Whether an answer can be given in the way that is asked for, whole."""
     facts: Facts = question.facts
-    return facts.is_single or is_as_recorded(answer, question.protocol, stream=facts.stream)
+    return facts.is_single or is_same_way(answer, question.protocol, stream=facts.stream)
 
 
 def _protocol_like(call: Call) -> str | None:

@@ -14,7 +14,7 @@ from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["encoded_body", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
+__all__ = ["encode_body", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)
 _PASSING: Final = (401, 403, 408, 409, 425, 429)
@@ -78,7 +78,7 @@ def _body(call: Call) -> JsonValue:
         return {"blake3": blake3_hex(body), "bytes": len(body)}
 
 
-def encoded_body(body: bytes) -> dict[str, JsonValue]:
+def encode_body(body: bytes) -> dict[str, JsonValue]:
     """Bytes as a recording holds them."""
     try:
         return {"body": body.decode()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import orjson
@@ -28,16 +29,14 @@ class Facts(NamedTuple):
     """Whether one answer is asked for; of several, a rendered reply would hold only the first."""
 
 
+@dataclass(slots=True)
 class Question:
     """One call's body, lifted at most once."""
 
-    __slots__ = ("_body", "_request", "facts", "protocol")
-
-    def __init__(self, facts: Facts, protocol: str, body: bytes, request: LlmRequest | None = None) -> None:
-        self.facts = facts
-        self.protocol = protocol
-        self._body = body
-        self._request = request
+    facts: Facts
+    protocol: str
+    _body: bytes
+    _request: LlmRequest | None = None
 
     def ask(self) -> LlmRequest:
         """The request that it makes."""

@@ -11,11 +11,11 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchanges import ExchangeAttempt
 from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.offload import aside
-from cortex_replay.engine.http.opaque import encoded_body, is_worth_keeping, opaque_exchange
+from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping, opaque_exchange
 from cortex_replay.engine.http.question import Question
-from cortex_replay.engine.http.relay import client_headers, kept_headers
+from cortex_replay.engine.http.relay import client_headers, recordable_headers
 from cortex_replay.engine.http.render import error_reply, reply_of_wire
-from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, whole_answer
+from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
 from cortex_replay.engine.scope import Attempt, Scope, Turn
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
@@ -61,22 +61,22 @@ async def ask_provider(
             return
         body = await relayed.body.read_all()
         size = len(body) + len(call.body)
-        await aside(size, _keep_whole, question.protocol, request, relayed, body, attempt)
+        await aside(size, _keep_body, question.protocol, request, relayed, body, attempt)
         yield Reply(relayed.status, headers, body)
 
 
-def _keep_whole(
+def _keep_body(
     protocol: str, request: LlmRequest, relayed: RelayReply, body: bytes, attempt: Attempt
 ) -> None:
-    headers = _stored_headers(relayed)
+    headers = _headers_to_store(relayed)
     if relayed.status != 200:
         attempt.problem = f"status {relayed.status}"
         attempt.fail(
-            {"protocol": protocol, "status": relayed.status, "headers": headers, **encoded_body(body)}
+            {"protocol": protocol, "status": relayed.status, "headers": headers, **encode_body(body)}
         )
         return
     try:
-        answer, response = whole_answer(request, protocol, body, headers)
+        answer, response = answer_of_body(request, protocol, body, headers)
     except LlmError as error:
         attempt.problem = str(error)
         return
@@ -98,7 +98,7 @@ async def _tape_answer(
         if tape.response is None:
             attempt.problem = str(tape.problem)
         else:
-            _keep(attempt, tape.answer(_stored_headers(relayed)), tape.response.usage)
+            _keep(attempt, tape.answer(_headers_to_store(relayed)), tape.response.usage)
 
     size = len(call.body)
     while data := await relayed.body.read():
@@ -153,7 +153,7 @@ async def ask_opaque(
             return
         body = await relayed.body.read_all()
         size = len(body) + len(call.body)
-        await aside(size, _keep_opaque, scope, call, request, relayed, key, encoded_body(body), attempt)
+        await aside(size, _keep_opaque, scope, call, request, relayed, key, encode_body(body), attempt)
         yield Reply(relayed.status, headers, body)
 
 
@@ -175,7 +175,7 @@ async def _tape_opaque(
         tape.add(data)
         size += len(data)
         yield data
-    await aside(size, _keep_opaque, scope, call, request, relayed, key, tape.recorded(), attempt)
+    await aside(size, _keep_opaque, scope, call, request, relayed, key, tape.content(), attempt)
 
 
 def _keep_opaque(
@@ -190,13 +190,13 @@ def _keep_opaque(
     attempt.is_good = relayed.status < 400
     if scope.mode is Mode.LIVE or not is_worth_keeping(relayed.status):
         return
-    wire = {"status": relayed.status, "headers": _stored_headers(relayed), **content}
+    wire = {"status": relayed.status, "headers": _headers_to_store(relayed), **content}
     exchange = opaque_exchange(request, wire)
     scope.exchanges.keep(exchange, key, attempt.what, call.query, scope.mode)
 
 
-def _stored_headers(relayed: RelayReply) -> dict[str, JsonValue]:
-    return dict(kept_headers(relayed.headers))
+def _headers_to_store(relayed: RelayReply) -> dict[str, JsonValue]:
+    return dict(recordable_headers(relayed.headers))
 
 
 def _redirect_refusal(call: Call, relayed: RelayReply) -> Reply | None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Call, Headers
-from cortex_replay.engine.http.client_keys import keys_brought
+from cortex_replay.engine.http.client_keys import client_keys_in
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
@@ -23,7 +23,7 @@ from cortex_replay.strict_json import JsonError, loads
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayClient, RelayReply
 
-__all__ = ["DUMMY_KEY", "Relay", "client_headers", "kept_headers"]
+__all__ = ["DUMMY_KEY", "Relay", "client_headers", "recordable_headers"]
 
 DUMMY_KEY: Final = "cortex-replay-dummy-key"
 """What clients are given instead of a key: they will not start without one."""
@@ -79,7 +79,7 @@ _MAX_ANSWER: Final = 64 * 2**20
 def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """What a client gets of an upstream's headers while it is recorded."""
     lowered = [(name.lower(), value) for name, value in headers]
-    dropped = _NOT_GIVEN | _listed(lowered)
+    dropped = _NOT_GIVEN | _hop_headers(lowered)
     return [
         (name, value)
         for name, value in lowered
@@ -87,7 +87,7 @@ def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def _listed(headers: Headers) -> frozenset[str]:
+def _hop_headers(headers: Headers) -> frozenset[str]:
     """The headers that ``Connection`` says are for the next machine only."""
     return frozenset(
         listed.strip().lower()
@@ -97,7 +97,7 @@ def _listed(headers: Headers) -> frozenset[str]:
     )
 
 
-def kept_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
+def recordable_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
     """What a recording keeps of them: only what is named here."""
     return {name.lower(): value for name, value in headers if name.lower() in _KEPT}
 
@@ -126,7 +126,7 @@ class Relay:
         self._clients: dict[tuple[str, str | None], tuple[RelayClient, bool]] = {}
 
     @asynccontextmanager
-    async def sent(self, call: Call, environment: Mapping[str, str]) -> AsyncIterator[RelayReply]:
+    async def send(self, call: Call, environment: Mapping[str, str]) -> AsyncIterator[RelayReply]:
         """Whatever the upstream answers.
 
         Args:
@@ -143,11 +143,11 @@ class Relay:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
         if (problem := path_problem(call.route.path)) is not None:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
-        self._learn(keys_brought(call.headers, call.query))
+        self._learn(client_keys_in(call.headers, call.query))
         upstream = self._upstreams[call.route.upstream]
         http, has_key = self._client(upstream, environment)
         query = call.query
-        dropped = _NOT_SENT | _listed(call.headers)
+        dropped = _NOT_SENT | _hop_headers(call.headers)
         headers = [
             (name, value)
             for name, value in call.headers

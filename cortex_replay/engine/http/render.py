@@ -13,12 +13,12 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.chunks import chunks_of
 from cortex_replay.engine.http.call import Event, Reply
-from cortex_replay.engine.http.relay import kept_headers
+from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
 
-__all__ = ["Renderer", "error_reply", "is_as_recorded", "reply_of_wire"]
+__all__ = ["Renderer", "error_reply", "is_same_way", "reply_of_wire"]
 
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _PLAIN_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
@@ -50,7 +50,7 @@ class Renderer:
         kept = self._kept.get(place)
         if kept is not None and kept[0] is answer:
             return kept[1]
-        reply = _rendered(answer, key, protocol, meta or {}, stream=stream)
+        reply = _render(answer, key, protocol, meta or {}, stream=stream)
         if stream and protocol == "openai-chat" and not with_usage:
             reply = _without_usage(reply)
         if len(reply.body) <= _MOST_BYTES:
@@ -60,20 +60,20 @@ class Renderer:
         return reply
 
 
-def is_as_recorded(answer: Answer, protocol: str, *, stream: bool) -> bool:
+def is_same_way(answer: Answer, protocol: str, *, stream: bool) -> bool:
     """Whether an answer was recorded in this protocol and in this way."""
     wire = answer.wire
     return wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream
 
 
-def _rendered(
+def _render(
     answer: Answer, key: FixtureKey, protocol: str, meta: Mapping[str, JsonValue], *, stream: bool
 ) -> Reply:
-    if answer.wire is not None and is_as_recorded(answer, protocol, stream=stream):
+    if answer.wire is not None and is_same_way(answer, protocol, stream=stream):
         return reply_of_wire(answer.wire)
     if answer.usage is None:
         # Providers always count, and clients rely on it; another protocol's recording may not have.
-        answer = replace(answer, usage=_noted_usage(meta) or TokenUsage(0, 0))
+        answer = replace(answer, usage=_usage_in(meta) or TokenUsage(0, 0))
     codec = WIRES[protocol]
     answer_id = key.prompt_hash[:24]
     if not stream:
@@ -96,7 +96,7 @@ def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> lis
     return [(at, data) for at, data in events if data]
 
 
-def _noted_usage(meta: Mapping[str, JsonValue]) -> TokenUsage | None:
+def _usage_in(meta: Mapping[str, JsonValue]) -> TokenUsage | None:
     match meta.get("usage"):
         case {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}:
             return TokenUsage(prompt, completion)
@@ -138,7 +138,7 @@ def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
     """
     headers = wire.get("headers")
     texts = [(k, v) for k, v in headers.items() if isinstance(v, str)] if isinstance(headers, dict) else []
-    shown = tuple((k, v) for k, v in kept_headers(texts).items() if _PLAIN_VALUE.fullmatch(v))
+    shown = tuple((k, v) for k, v in recordable_headers(texts).items() if _PLAIN_VALUE.fullmatch(v))
     status = wire.get("status")
     code = status if isinstance(status, int) else 200
     if code in _WITHOUT_BODY:  # what came behind it would be the next answer

@@ -9,14 +9,14 @@ from typing import Final
 
 from cortex_replay.adapters.schema import with_parsed_json
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http.opaque import encoded_body
+from cortex_replay.engine.http.opaque import encode_body
 from cortex_replay.engine.tape import answer_from
 from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 from cortex_replay.wire import WIRES
 
-__all__ = ["AnswerTape", "StreamTape", "whole_answer"]
+__all__ = ["AnswerTape", "StreamTape", "answer_of_body"]
 
 _EVENT_END: Final = {"text/event-stream": re.compile(rb"\r\n\r\n|\n\n|\r\r"), "": re.compile(rb"\n")}
 
@@ -32,7 +32,7 @@ class StreamTape:
         self._started = time.monotonic()
         self._events: list[tuple[int, bytes]] = []
         self._rest = bytearray()
-        self._looked_at = 0
+        self._consume = 0
 
     @property
     def at_ms(self) -> int:
@@ -43,19 +43,19 @@ class StreamTape:
         rest = self._rest
         rest += data
         start, at_ms = 0, self.at_ms
-        while end := self._end.search(rest, max(start, self._looked_at)):
+        while end := self._end.search(rest, max(start, self._consume)):
             self._events.append((at_ms, bytes(rest[start : end.end()])))
-            start = self._looked_at = end.end()
+            start = self._consume = end.end()
         del rest[:start]
-        self._looked_at = max(0, len(rest) - _LONGEST_END)  # the rest of it may be still to come
+        self._consume = max(0, len(rest) - _LONGEST_END)  # the rest of it may be still to come
 
-    def recorded(self) -> dict[str, JsonValue]:
+    def content(self) -> dict[str, JsonValue]:
         """The stream as a recording holds it."""
         events = [*self._events, (self.at_ms, bytes(self._rest))] if self._rest else self._events
         try:
             return {"events": [{"at_ms": at, "text": data.decode()} for at, data in events]}
         except UnicodeDecodeError:
-            return encoded_body(b"".join(data for _, data in events))
+            return encode_body(b"".join(data for _, data in events))
 
 
 class AnswerTape(StreamTape):
@@ -96,19 +96,19 @@ class AnswerTape(StreamTape):
     def answer(self, headers: dict[str, JsonValue]) -> Answer:
         """The whole answer, with the bytes that it came in."""
         assert self.response is not None  # noqa: S101 - asked for only then
-        response = _parsed(self._request, self.response)
+        response = _parse_json(self._request, self.response)
         wire: dict[str, JsonValue] = {
             "protocol": self._protocol,
             "stream": True,
             "status": 200,
             "headers": headers,
-            **self.recorded(),
+            **self.content(),
         }
         answer = answer_from(response, self._request.model, tuple(self._chunks))
         return _with_wire(answer, wire)
 
 
-def whole_answer(
+def answer_of_body(
     request: LlmRequest, protocol: str, body: bytes, headers: dict[str, JsonValue]
 ) -> tuple[Answer, LlmResponse]:
     """An answer that came in one piece.
@@ -116,13 +116,13 @@ def whole_answer(
     Raises:
         LlmError: It is none.
     """
-    response = _parsed(request, WIRES[protocol].decode_answer(body, request.model))
+    response = _parse_json(request, WIRES[protocol].decode_answer(body, request.model))
     wire: dict[str, JsonValue] = {
         "protocol": protocol,
         "stream": False,
         "status": 200,
         "headers": headers,
-        **encoded_body(body),
+        **encode_body(body),
     }
     return _with_wire(answer_from(response, request.model), wire), response
 
@@ -131,7 +131,7 @@ def _with_wire(answer: Answer, wire: dict[str, JsonValue]) -> Answer:
     return replace(answer, wire=wire)
 
 
-def _parsed(request: LlmRequest, response: LlmResponse) -> LlmResponse:
+def _parse_json(request: LlmRequest, response: LlmResponse) -> LlmResponse:
     """With its JSON, where a schema was asked for and kept to; the rest is the client's own affair."""
     try:
         return with_parsed_json(request, response)

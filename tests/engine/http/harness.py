@@ -103,11 +103,11 @@ async def open_call(
     route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
     assert route is not None, path
     call = Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body))
-    quick = engine.at_once(asking, call) if is_quick else None
+    question, quick = engine.begin(asking, call) if is_quick else (engine.read(asking, call), None)
     if quick is not None:
         yield quick
         return
-    async with engine.answer(asking, call) as reply:
+    async with engine.answer(asking, call, question) as reply:
         yield reply
 
 
