@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import faults_in, open_run, rpc_for, shell_command
+from cortex_replay.cli.gateway import faults_in, open_run, record_command_for, rpc_for
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.recording import warn_of_dropped
 from cortex_replay.config import Settings
@@ -63,24 +63,20 @@ class Handover:
         )
 
 
-def run_command(
-    command: Sequence[str],
-    root: Path,
-    mode: AnyMode | None,
-    flags: Mapping[str, Any],
-    *,
-    default: AnyMode,
-    fail_on: Sequence[str],
-    report: Path | None,
-    as_json: bool,
-) -> int:
-    """Run a command whose SDKs come to a gateway; gives the status to exit with."""
-    how = shell_command("cortex-replay", "record", "--store", root, "--", *command)
+def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *, default: AnyMode) -> int:
+    """Run a command whose SDKs come to a gateway; gives the status to exit with.
+
+    Args:
+        command: What stands behind ``--``.
+        root: Of the store.
+        flags: The values of the options.
+        default: The mode where neither the command line nor a configuration names one.
+    """
     pace = Pace.parse(str(flags.get("pace") or "instant"))
-    run = open_run(root, mode, flags, default=default, how_to_record=how)
+    run = open_run(root, flags, default=default, how_to_record=record_command_for(root, command))
     faults = faults_in(flags.get("faults", ()))
     is_guarded = not run.mode.asks and not flags.get("no_guard")
-    handover = Handover.plan(os.environ, flags.get("pass_env", ()))
+    handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         status = _run(command, environment)
@@ -93,12 +89,12 @@ def run_command(
     document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
     if (cost := ledger.cost(run.settings.prices)) is not None:
         document["cost"] = cost
-    if report is not None and not _write_report(report, document):
+    if flags["report"] is not None and not _write_report(flags["report"], document):
         status = status or 1
-    if as_json:
+    if flags["as_json"]:
         output.print_json(document, indent=None)
     _summarise(run, status)
-    return status or _verdict(ledger, run.store, fail_on)
+    return status or _verdict(ledger, run.store, flags["fail_on"])
 
 
 @contextlib.contextmanager

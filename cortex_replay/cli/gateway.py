@@ -23,13 +23,7 @@ from cortex_replay.store.git import is_tracked
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
 
-__all__ = [
-    "faults_in",
-    "open_run",
-    "overrides_in",
-    "rpc_for",
-    "shell_command",
-]
+__all__ = ["faults_in", "open_run", "overrides_in", "record_command_for", "rpc_for"]
 
 
 def faults_in(spelled: Sequence[str], *, per_scope: bool = True) -> Faults:
@@ -48,19 +42,11 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
     return overrides
 
 
-def open_run(
-    root: Path,
-    mode: AnyMode | None,
-    flags: Mapping[str, Any],
-    *,
-    default: AnyMode,
-    how_to_record: str,
-) -> Run:
+def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_record: str) -> Run:
     """Load the settings and open the run of a gateway, with what a run that died left behind.
 
     Args:
         root: Of the store; it is made if it is not there and something may be recorded.
-        mode: As asked for on the command line.
         flags: The values of the options.
         default: The mode of this command where neither the command line nor a configuration names one.
         how_to_record: The command that records what is missing.
@@ -69,11 +55,11 @@ def open_run(
         InvalidRequest: A setting cannot be.
         FixtureIntegrityFailed: The store is not what its index says.
     """
-    named = {name: flags.get(name) for name in ("budget_calls", "budget_tokens")}
-    loaded = load_settings(Path(), os.environ, {**named, "mode": mode, "store": root})
+    named = {name: flags.get(name) for name in ("mode", "budget_calls", "budget_tokens")}
+    loaded = load_settings(Path(), os.environ, {**named, "store": root})
     for warning in loaded.warnings:
         output.talk(f"warning: {output.escape(warning)}")
-    is_said = mode is not None or loaded.origins.get("mode") != "default"
+    is_said = named["mode"] is not None or loaded.origins.get("mode") != "default"
     run = Run.open(
         loaded.settings,
         loaded.settings.mode if is_said else default,
@@ -110,6 +96,6 @@ def _refuse_tracked_token(name: str, caller: CallerSettings) -> None:
         raise InvalidRequest(f"callers.{name}.token_file", reason)
 
 
-def shell_command(*words: str | Path) -> str:
-    """A command as it can be pasted into a shell."""
-    return shlex.join(str(word) for word in words)
+def record_command_for(root: Path, command: Sequence[str]) -> str:
+    """What records a command, as it can be pasted into a shell."""
+    return shlex.join(["cortex-replay", "record", "--store", str(root), "--", *command])

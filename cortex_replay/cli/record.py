@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.record_prompt import prompt_options, record_prompt
+from cortex_replay.cli.recording import open_recording
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.run import Run
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types import LlmRequest, LlmResponse
 
 __all__ = ["record_command"]
 
 _OF_A_COMMAND = ("upstreams", "fail_on", "report", "pass_env")
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
+_SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
 
 
 @click.command(
@@ -38,7 +46,13 @@ Exit status:
 """,
 )
 @options.store_option
-@prompt_options
+@click.option("--model", metavar="NAME", help="The model.")
+@click.option("--system", default="", metavar="TEXT", help="The system prompt.")
+@click.option("--prompt", metavar="TEXT", help="The user's message. Without it, standard input is read.")
+@click.option("--prompt-file", type=options.InputFile(), help="A file with the user's message.")
+@click.option("--temperature", type=float, help="Left to the provider unless given.")
+@click.option("--max-tokens", type=int, default=1024, show_default=True, help="Of the answer.")
+@click.option("--json-schema", type=options.InputFile(), help="A file with the schema of the answer.")
 @options.adapter_options
 @options.mode_option
 @options.record_failures_option
@@ -55,7 +69,7 @@ Exit status:
 @click.option("--jobs", type=click.IntRange(1, 1000), hidden=True)
 @options.json_option
 @click.pass_context
-def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **given: Any) -> None:
+def record_command(ctx: click.Context, /, store: Path | None, **given: Any) -> None:
     """Ask a real model and record what it answers.
 
     What is recorded is redacted first, and committed at the end. Give a prompt, or a command behind -- whose
@@ -66,20 +80,9 @@ def record_command(ctx: click.Context, /, store: Path | None, as_json: bool, **g
         _refuse_with_command(ctx)
         from cortex_replay.cli.command_run import run_command  # noqa: PLC0415 - a server, for this alone
 
-        status = run_command(
-            command,
-            options.store_root(ctx, store),
-            given["mode"],
-            given,
-            default="once",
-            fail_on=given["fail_on"],
-            report=given["report"],
-            as_json=as_json,
-        )
-        options.settle(ctx, status)
-        ctx.exit(status)
+        ctx.exit(run_command(command, options.store_root(ctx, store), given, default="once"))
     _forward_former_options(ctx)
-    record_prompt(options.store_root(ctx, store), given, as_json=as_json)
+    _record_prompt(options.store_root(ctx, store), given)
 
 
 def _refuse_with_command(ctx: click.Context) -> None:
@@ -109,3 +112,89 @@ def _forward_former_options(ctx: click.Context) -> None:
     else:
         return
     ctx.invoke(command, **{str(option.name): given[str(option.name)] for option in command.params})
+
+
+def _record_prompt(root: Path, given: Mapping[str, Any]) -> None:
+    """Ask one prompt, print the answer as it comes, and record it."""
+    text = given["prompt"] if given["prompt"] is not None else _read(given["prompt_file"])
+    flags = {name: given[name] for name in _SETTINGS}
+    run = open_recording(root, flags, record_failures=given["record_failures"], makes_store=True)
+    if run.settings.model is None:
+        raise click.UsageError("name a model with --model")
+    request = LlmRequest(
+        model=run.settings.model,
+        system=given["system"],
+        messages=text,
+        temperature=given["temperature"],
+        max_tokens=given["max_tokens"],
+        json_schema=_schema(given["json_schema"]),
+        timeout_ms=run.settings.timeout_ms,
+    )
+    asyncio.run(_record(run, request, as_json=given["as_json"], raw=given["raw"]))
+
+
+def _read(file: BinaryIO | None) -> str:
+    """The prompt from a file, or from standard input if something is there."""
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise click.UsageError("give one of --prompt, --prompt-file and a command behind --")
+    source: BinaryIO = sys.stdin.buffer if file is None else file
+    data = source.read()
+    if not data.strip():
+        raise click.UsageError("no prompt: give one of --prompt, --prompt-file and a command behind --")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("the prompt is not UTF-8") from None
+
+
+def _schema(file: BinaryIO | None) -> Any:
+    if file is None:
+        return None
+    try:
+        return loads(file.read())
+    except JsonError as error:
+        raise InvalidRequest("json_schema", str(error)) from None
+
+
+async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
+    key = run.store.key(request)
+    response: LlmResponse | None = None
+    printer = output.AnswerPrinter(raw=raw, is_silent=as_json)
+    async with run.adapter(None) as recorder:
+        try:
+            async for chunk in recorder.stream(request):
+                printer.print(chunk.delta)
+                response = chunk.response or response
+        finally:
+            printer.end()
+            summary = run.commit()  # a recorded failure, too
+    stored = next(item for item in run.store.list() if (item.model, item.prompt_hash) == key)
+    is_new = bool(summary.added)
+    if as_json and response is not None:
+        output.print_json(_as_json(response, stored._asdict(), is_new=is_new))
+        return
+    what = "recorded" if is_new else "recorded already"
+    output.talk(f"{what}: {output.escape(stored.path)}{_details(response)}")
+
+
+def _details(response: LlmResponse | None) -> str:
+    if response is None:
+        return ""
+    facts = [f"calls {output.escape(call.name)}" for call in response.tool_calls]
+    if response.usage is not None:
+        facts.append(f"{response.usage.prompt_tokens} + {response.usage.completion_tokens} tokens")
+    facts.append(output.escape(response.finish_reason or "stop"))
+    return f" ({', '.join(facts)})"
+
+
+def _as_json(response: LlmResponse, stored: dict[str, str], *, is_new: bool) -> dict[str, object]:
+    return {
+        "recorded": is_new,
+        **stored,
+        "text": response.text,
+        "parsed_json": response.parsed_json,
+        "tool_calls": [call.to_dict() for call in response.tool_calls],
+        "finish_reason": response.finish_reason,
+        "answered_by": response.model,
+        "usage": None if response.usage is None else response.usage.to_dict(),
+    }

@@ -41,15 +41,7 @@ Exit status:
 @options.report_option
 @options.json_option
 @click.pass_context
-def replay_command(
-    ctx: click.Context,
-    /,
-    store: Path | None,
-    fail_on: tuple[str, ...],
-    report: Path | None,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def replay_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> None:
     """Run a command with every model call answered from the store: replay -- COMMAND ...
 
     A gateway is started, and the command's SDKs are pointed at it. Variables that hold secrets are withheld
@@ -60,15 +52,5 @@ def replay_command(
     command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
-    status = run_command(
-        command,
-        options.store_root(ctx, store),
-        "replay",
-        flags,
-        default="replay",
-        fail_on=fail_on,
-        report=report,
-        as_json=as_json,
-    )
-    options.settle(ctx, status)
-    ctx.exit(status)
+    flags["mode"] = "replay"
+    ctx.exit(run_command(command, options.store_root(ctx, store), flags, default="replay"))

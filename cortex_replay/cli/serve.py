@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,13 @@ from typing import Any
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.gateway import (
-    faults_in,
-    open_run,
-    rpc_for,
-    shell_command,
-)
+from cortex_replay.cli.gateway import faults_in, open_run, rpc_for
+from cortex_replay.cli.recording import warn_of_dropped
 from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.modes import Mode
 from cortex_replay.run import Run
 
 __all__ = ["serve_command"]
-
-
-def _commit(run: Run) -> None:
-    from cortex_replay.cli.recording import warn_of_dropped  # noqa: PLC0415 - replay has nothing to commit
-
-    warn_of_dropped(run.commit())
 
 
 def _serve_stdio(run: Run, name: str | None) -> None:
@@ -56,7 +47,7 @@ def _serve_stdio(run: Run, name: str | None) -> None:
             asyncio.run(serve())
     finally:
         if run.mode.writes:
-            _commit(run)
+            warn_of_dropped(run.commit())
 
 
 @click.command(
@@ -118,7 +109,6 @@ def serve_command(
     ctx: click.Context,
     /,
     store: Path | None,
-    mode: Any,
     host: str,
     port: int,
     allow_remote: bool,
@@ -139,8 +129,8 @@ def serve_command(
 
     root = options.store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
-    how = shell_command("cortex-replay", "serve", "--store", root, "--mode", "once", "--port", str(port))
-    run = open_run(root, mode, flags, default="replay", how_to_record=how)
+    how = shlex.join(["cortex-replay", "serve", "--store", str(root), "--mode", "once", "--port", str(port)])
+    run = open_run(root, flags, default="replay", how_to_record=how)
     if stdio:
         _serve_stdio(run, caller)
         return
@@ -173,5 +163,5 @@ def serve_command(
             gateway.serve_here()
     finally:
         if run.mode.writes:
-            _commit(run)
+            warn_of_dropped(run.commit())
             output.talk(f"recorded {run.ledger.recorded}")

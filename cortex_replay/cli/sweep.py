@@ -15,7 +15,7 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment
-from cortex_replay.cli.gateway import open_run, shell_command
+from cortex_replay.cli.gateway import open_run, record_command_for
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
@@ -102,7 +102,6 @@ def sweep_command(
     sweeper = _Sweeper(command, options.store_root(ctx, store), seconds, handover, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
-        options.settle(ctx, sweeper.status)
         ctx.exit(sweeper.status)
     runs: list[_Run] = []
     wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
@@ -178,8 +177,8 @@ class _Sweeper:
         return _Run(turn, str(kind).partition("@")[0], verdict, status, int(ledger["hits"]))
 
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
-        how = shell_command("cortex-replay", "record", "--store", self._root, "--", *self._command)
-        run = open_run(self._root, "replay", {}, default="replay", how_to_record=how)
+        how = record_command_for(self._root, self._command)
+        run = open_run(self._root, {"mode": "replay"}, default="replay", how_to_record=how)
         with gateway_environment(run, faults, self._handover, pace=Pace(), is_guarded=True) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
