@@ -41,7 +41,7 @@ def test_it_is_made_in_one_place(name: str, place: list[str]) -> None:
 
 def test_a_budget_is_of_a_run_or_of_a_caller() -> None:
     """And nobody else reserves tokens."""
-    assert callers_of("Budget") == ["admin/allowance.py", "engine/core.py"]
+    assert callers_of("Budget") == ["admin/service.py", "engine/core.py"]
 
 
 def modes_in(tree: ast.AST) -> Iterator[set[object]]:

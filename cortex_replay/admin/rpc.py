@@ -48,7 +48,7 @@ class RpcDispatcher:
         except JsonError as error:
             return _error_answer(_NULL, AdminError(Code.PARSE_ERROR, "Parse error", {"reason": str(error)}))
         if not isinstance(message, list):
-            return await self._handle_call(message, _raw_id(data, message), caller)
+            return await self._handle_call(message, _raw_ids(data, [message])[0], caller)
         if not message:
             return _error_answer(_NULL, _invalid("a batch holds at least one call"))
         if len(message) > _MOST_IN_BATCH:
@@ -153,16 +153,11 @@ class _Number(str):
 
 
 def _raw_ids(data: bytes, messages: list[JsonValue]) -> list[orjson.Fragment]:
+    """Each id as it was written: an integer of thirty digits must come back as it went."""
     if any(isinstance(_id_of(message), float) for message in messages):
-        messages = json.loads(data, parse_float=_Number, parse_int=_Number)
+        again = json.loads(data, parse_float=_Number, parse_int=_Number)
+        messages = again if isinstance(again, list) else [again]
     return [_id_fragment(_id_of(message)) for message in messages]
-
-
-def _raw_id(data: bytes, message: JsonValue) -> orjson.Fragment:
-    """The id as it was written: an integer of thirty digits must come back as it went."""
-    if isinstance(_id_of(message), float):
-        message = json.loads(data, parse_float=_Number, parse_int=_Number)
-    return _id_fragment(_id_of(message))
 
 
 def _id_of(message: JsonValue) -> JsonValue:

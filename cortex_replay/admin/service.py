@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.admin.allowance import allowance_of
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.errors import AdminError, Code
 from cortex_replay.admin.rpc import Method, Params
@@ -66,7 +65,7 @@ class LlmService:
         _check(given, self._settings)
         request = request_of(given, self._settings.timeout_ms)
         adapter = self._adapter(given.provider)
-        allowance = self._allowances.setdefault(caller.name, allowance_of(caller))
+        allowance = self._allowances.setdefault(caller.name, _allowance_of(caller))
         async with allowance.call(request) as bill:
             try:
                 response = await adapter.complete(request)
@@ -152,6 +151,18 @@ def _field_of_input(field: str, lifted: int) -> str:
     if (match := _MESSAGE.match(field)) is not None:
         return f"messages[{int(match[1]) + lifted}]{field[match.end() :]}"
     return field if field in _FIELDS else "params"
+
+
+def _allowance_of(caller: Caller) -> Budget:
+    """What a caller may spend while a server runs. Every call counts, replayed ones too: a limit must not
+    behave one way in tests and another in life."""
+    return Budget(caller.max_calls, caller.max_tokens, refusal=_refusal)
+
+
+def _refusal(what: str, most: int) -> AdminError:
+    hint = "; a smaller max_tokens may fit" if what == "tokens" else ""
+    message = f"rate_limited: another call might cross the {most} {what} of this caller{hint}"
+    return AdminError(Code.RATE_LIMITED, message, {"limit": what})
 
 
 def _output_of(response: LlmResponse) -> LlmCompleteOutput:
