@@ -41,9 +41,10 @@ class ScriptedAdapter(PerformanceAdapter):
 
     def __init__(self, script: Script | None = None) -> None:
         self._function = script if callable(script) else None
-        self._rules = _RuleCounter(
-            () if callable(script) else default_rules() if script is None else rules_of(script)
-        )
+        self._rules = () if callable(script) else default_rules() if script is None else rules_of(script)
+        self._matches = [0] * len(self._rules)
+        self._replies = [0] * len(self._rules)
+        self._lock = threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -56,23 +57,13 @@ class ScriptedAdapter(PerformanceAdapter):
 
     async def _perform(self, request: LlmRequest) -> Performance:
         if self._function is None:
-            return self._rules.perform(request)
+            return self._perform_rule(request)
         result = self._function(request)
         if inspect.isawaitable(result):
             result = await _in_time(result, request.timeout_ms)
         return _performance_of(result, request)
 
-
-class _RuleCounter:
-    """Rules, and how often each of them was met and has answered."""
-
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._rules = rules
-        self._matches = [0] * len(rules)
-        self._replies = [0] * len(rules)
-        self._lock = threading.Lock()
-
-    def perform(self, request: LlmRequest) -> Performance:
+    def _perform_rule(self, request: LlmRequest) -> Performance:
         view = RequestView(request)
         with self._lock:  # around all of it: calls meet every rule in one order
             number, groups = self._first_fit(view)
