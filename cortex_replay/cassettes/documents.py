@@ -1,4 +1,4 @@
-"""YAML and JSON of unknown origin, read into plain values.
+"""YAML and JSON of unknown origin, found and read into plain values.
 
 YAML is read event by event. There are texts, bytes, numbers, booleans, nulls, lists and objects with texts
 for keys, and nothing else: no tag makes an object of a class, no alias makes more of a document than a
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["MAX_BYTES", "CassetteError", "is_cassette", "read_document"]
+__all__ = ["MAX_BYTES", "CassetteError", "cassettes_in", "read_document"]
 
 MAX_BYTES: Final = 64 * 2**20
 """Of a file, and of what its aliases stand for."""
@@ -26,6 +29,7 @@ _NULLS: Final = frozenset(["", "~", "null", "Null", "NULL"])
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _FLOAT: Final = re.compile(r"[-+]?[0-9]{1,400}\.[0-9]{0,400}(?:[eE][-+][0-9]{1,4})?")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _START: Final = re.compile(rb"(?m)^(?:interactions:|- request:)|^\s*\{\s*\"(?:interactions|version)\"")
 
 
@@ -33,13 +37,32 @@ class CassetteError(ValueError):
     """A file, or an interaction, that cannot be read; the message says why, without quoting it."""
 
 
-def is_cassette(path: Path) -> bool:
+def _is_cassette(path: Path) -> bool:
     """Whether a file whose name says nothing begins as a cassette does."""
     try:
         with path.open("rb") as file:
             return _START.search(file.read(512)) is not None
     except OSError:
         return False
+
+
+def cassettes_in(path: Path) -> Iterator[Path]:
+    """The file itself; or every YAML and JSON file of a folder, and whatever else begins as a cassette does.
+
+    Hidden folders and stores are left out.
+    """
+    if not path.is_dir():
+        yield path
+        return
+    for folder, folders, files in os.walk(path):
+        if INDEX_NAME in files:
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            file = Path(folder, name)
+            if file.suffix.lower() in _SUFFIXES or (file.is_file() and _is_cassette(file)):
+                yield file
 
 
 def read_document(path: Path) -> Any:

@@ -17,7 +17,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cassettes.documents import CassetteError, read_document
-from cortex_replay.cassettes.interactions import Interaction, interactions_in
+from cortex_replay.cassettes.interactions import Interaction, interactions_in, is_json
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.disk import scratch_folder
@@ -71,19 +71,17 @@ class _Entry(NamedTuple):
 
     source: _Source
     request: LlmRequest
-    outcome: Answer | dict[str, JsonValue]
+    outcome: Outcome
     """An answer, or how a failure went over the wire."""
 
     @property
     def is_failure(self) -> bool:
-        return isinstance(self.outcome, dict)
+        return isinstance(self.outcome, Exchange)
 
-    def essence(self, redactor: Redactor | None = None) -> bytes:
-        if isinstance(self.outcome, dict):
-            wire = self.outcome if redactor is None else clean_wire(self.outcome, redactor)
-            return essence_of_exchange(Exchange(wire))[0]
-        answer = self.outcome if redactor is None else redact_answer(self.outcome, redactor)[0]
-        return essence_of_answer(answer)
+    def redact(self, redactor: Redactor) -> Outcome:
+        if isinstance(self.outcome, Exchange):
+            return Exchange(clean_wire(self.outcome.wire, redactor))
+        return redact_answer(self.outcome, redactor)[0]
 
 
 @dataclass
@@ -204,7 +202,7 @@ class Importer:
         body: dict[str, JsonValue],
     ) -> str | None:
         status = interaction.status
-        outcome: Answer | dict[str, JsonValue]
+        outcome: Outcome
         if status == 200:
             try:
                 outcome = _answer_in(interaction, protocol, request, WIRES[protocol].wants_stream(body))
@@ -216,8 +214,8 @@ class Importer:
             return f"the answer is an error: status {status} (--record-failures takes it)"
         else:
             headers = _headers_of(interaction, "application/json")
-            outcome = {"protocol": protocol, "status": status, "headers": headers}
-            outcome |= encode_body(interaction.body)
+            content = encode_body(interaction.body)
+            outcome = Exchange({"protocol": protocol, "status": status, "headers": headers, **content})
         return self._note(_Entry(source, request, outcome), scope)
 
     def _note(self, entry: _Entry, scope: _Scope) -> str | None:
@@ -226,7 +224,7 @@ class Importer:
         known = self._entries.setdefault(key, [])
         turn = scope.turns.get(key, 0)
         scope.turns[key] = turn + 1
-        if turn < len(known) and known[turn].essence() == entry.essence():
+        if turn < len(known) and _essence(known[turn].outcome) == _essence(entry.outcome):
             self.report.repeated += 1
             return None
         if turn < len(known):
@@ -241,11 +239,9 @@ class Importer:
         if not is_worth_keeping(interaction.status):
             return f"the answer would not be the same tomorrow: status {interaction.status}"
         media_type = _media_type(interaction)
-        if media_type == "application/json" and interaction.body and interaction.method != "HEAD":
-            try:
-                orjson.loads(interaction.body)
-            except orjson.JSONDecodeError:
-                return "the answer is not the JSON that it should be"
+        is_called_json = media_type == "application/json" and interaction.method != "HEAD"
+        if is_called_json and interaction.body and not is_json(interaction.body):
+            return "the answer is not the JSON that it should be"
         call = Call(
             interaction.method,
             Route(route.upstream, route.path, None),
@@ -288,7 +284,11 @@ class Importer:
                 ours = {i for i, entry in enumerate(entries, 1) if entry.is_failure}
                 for n in failures.keys() - ours:
                     maker.drop_failure(key, n)
-                self.report.overwritten += self._differs(entries, committed, failures)
+                self.report.overwritten += any(
+                    _essence(recorded_outcome(committed, failures, n))
+                    != _essence(entry.redact(self._redactor))
+                    for n, entry in enumerate(entries, 1)
+                )
             else:
                 new = self._additions(entries, committed, failures)
                 if not new:
@@ -310,8 +310,8 @@ class Importer:
 
     def _stage_entry(self, key: FixtureKey, n: int, entry: _Entry, successes: list[Answer]) -> None:
         maker = FixtureMaker(self._store, self._redactor)
-        if isinstance(entry.outcome, dict):
-            failure = Exchange.failure(key, n, entry.outcome)
+        if isinstance(entry.outcome, Exchange):
+            failure = Exchange.failure(key, n, entry.outcome.wire)
             staged = maker.stage_failure(failure, overwrite=self._overwrites)
             self.report.redacted += staged != failure
             return
@@ -326,19 +326,11 @@ class Importer:
         self.report.redacted += "redactions" in (kept.meta or {})
         successes.append(kept)
 
-    def _differs(
-        self, entries: Sequence[_Entry], committed: Sequence[Answer], failures: Mapping[int, Exchange]
-    ) -> bool:
-        return any(
-            _essence(recorded_outcome(committed, failures, n)) != entry.essence(self._redactor)
-            for n, entry in enumerate(entries, 1)
-        )
-
     def _additions(
         self, entries: Sequence[_Entry], committed: Sequence[Answer], failures: Mapping[int, Exchange]
     ) -> list[_Entry]:
         """What the store has not, if that can be added to what it has; the rest is counted or listed."""
-        ours = [entry.essence(self._redactor) for entry in entries]
+        ours = [_essence(entry.redact(self._redactor)) for entry in entries]
         there = [_essence(recorded_outcome(committed, failures, n)) for n in range(1, len(entries) + 1)]
         if not failures and not any(entry.is_failure for entry in entries):
             distinct = ours[:1] if len(set(ours)) == 1 else ours
@@ -380,17 +372,13 @@ class Importer:
 class _StillStream(StreamTape):
     """A stream of which nobody knows when its events came."""
 
-    @property
-    def at_ms(self) -> int:
-        return 0
+    at_ms = 0
 
 
 class _StillAnswer(AnswerTape):
     """The same, of an answer."""
 
-    @property
-    def at_ms(self) -> int:
-        return 0
+    at_ms = 0
 
 
 def _answer_in(interaction: Interaction, protocol: str, request: LlmRequest, wants_stream: bool) -> Answer:

@@ -21,7 +21,7 @@ import orjson
 
 from cortex_replay.cassettes.documents import MAX_BYTES, CassetteError
 
-__all__ = ["Interaction", "interactions_in"]
+__all__ = ["Interaction", "interactions_in", "is_json"]
 
 _SPELLINGS: Final[tuple[dict[str, Any], ...]] = (
     {"separators": (",", ":"), "ensure_ascii": False},
@@ -103,7 +103,8 @@ def _interaction(request: Any, response: Any, host: str, path: str, query: str) 
     body, is_as_sent = _body(request, "body")
     if is_as_sent:
         _refuse_filter(body, dict(request_headers).get("content-length", ""))
-    answer, is_as_sent = _response_body(response)
+    is_old = "parsed_body" not in response and "body" not in response  # of httpx, before vcrpy 6
+    answer, is_as_sent = _body(response, "content" if is_old else "body")
     method = _text(request.get("method"), "method").upper()
     if is_as_sent and method != "HEAD":
         answer = _decompress(answer, dict(headers))
@@ -172,12 +173,6 @@ def _status(response: Mapping[str, Any]) -> int:
     if not isinstance(status, int) or not 100 <= status <= 599:
         raise CassetteError("the answer has no status")
     return status
-
-
-def _response_body(response: Mapping[str, Any]) -> tuple[bytes, bool]:
-    if "parsed_body" in response or "body" in response:
-        return _body(response, "body")
-    return _body(response, "content")  # of httpx, before vcrpy 6
 
 
 def _body(holder: Mapping[str, Any], name: str) -> tuple[bytes, bool]:
@@ -251,7 +246,7 @@ def _decompress(body: bytes, headers: Mapping[str, str]) -> bytes:
             body = _decode(body, coding)
         return body
     length = headers.get("content-length", "")
-    if not codings and _LENGTH.fullmatch(length) and len(body) < int(length) and not _is_json(body):
+    if not codings and _LENGTH.fullmatch(length) and len(body) < int(length) and not is_json(body):
         raise CassetteError(f"the answer is cut off: {len(body)} of {length} bytes are there")
     return body
 
@@ -265,7 +260,8 @@ def _is_text(body: bytes) -> bool:
     return True
 
 
-def _is_json(body: bytes) -> bool:
+def is_json(body: bytes) -> bool:
+    """Whether a body is JSON."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError:

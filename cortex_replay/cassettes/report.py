@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-
-from cortex_replay.canonical import JsonValue
+from dataclasses import dataclass, field
 
 __all__ = ["ImportReport", "Omission"]
 
@@ -44,6 +42,3 @@ class ImportReport:
     redacted: int = 0
     """In how many recordings a secret was found and cut out."""
     not_converted: list[Omission] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        return asdict(self)

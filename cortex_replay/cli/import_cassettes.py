@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def import_command(
 ) -> None:
     """Take over cassettes of vcrpy and pytest-recording."""
     from cortex_replay.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
-    from cortex_replay.cassettes.folders import cassettes_in  # noqa: PLC0415
+    from cortex_replay.cassettes.documents import cassettes_in  # noqa: PLC0415
     from cortex_replay.engine.http.upstreams import Upstreams  # noqa: PLC0415
 
     root = store_root(ctx, store)
@@ -118,7 +119,7 @@ def import_command(
                 "dry_run": dry_run,
                 "added": [] if summary is None else summary.added,
                 "removed": [] if summary is None else summary.removed,
-                **report.to_dict(),
+                **asdict(report),
             }
         )
     else:
