@@ -10,7 +10,7 @@ import pytest
 
 import cortex_replay
 from cortex_replay.cassettes.places import Places
-from cortex_replay.cli.gateway import overrides_in
+from cortex_replay.cli.runs import overrides_in
 from cortex_replay.config import ProviderSettings, Settings, key_for, load_settings
 from cortex_replay.config.trust import needed_consent
 from cortex_replay.engine.http.relay import DUMMY_KEY

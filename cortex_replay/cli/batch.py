@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
-from cortex_replay.cli.recording import open_recording, warn_of_dropped
+from cortex_replay.cli.runs import open_recording, warn_of_dropped
 from cortex_replay.run import Run
 from cortex_replay.run.batch import BatchReport, read_jobs, run_batch
 from cortex_replay.store.writer import CommitSummary

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
-from cortex_replay.cli.gateway import faults_in, open_run, record_command_for, rpc_for
 from cortex_replay.cli.options import DRIFT
-from cortex_replay.cli.recording import warn_of_dropped
+from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, warn_of_dropped
 from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
 from cortex_replay.engine.core import RUN_VARIABLE
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
-from cortex_replay.faults import Faults
+from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.modes import AnyMode
@@ -74,7 +73,7 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
     """
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     run = open_run(root, flags, default=default, how_to_record=record_command_for(root, command))
-    faults = faults_in(flags.get("faults", ()))
+    faults = Faults(map(Fault.parse, flags.get("faults", ())))
     is_guarded = not run.mode.asks and not flags.get("no_guard")
     handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.recording import open_recording
+from cortex_replay.cli.runs import open_recording
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.run import Run
 from cortex_replay.strict_json import JsonError, loads

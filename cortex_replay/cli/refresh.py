@@ -17,7 +17,7 @@ from cortex_replay.adapters import LlmAdapter
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
-from cortex_replay.cli.recording import open_recording
+from cortex_replay.cli.runs import open_recording
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.tape import Tape, answer_from

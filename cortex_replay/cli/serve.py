@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.gateway import faults_in, open_run, rpc_for
-from cortex_replay.cli.recording import warn_of_dropped
+from cortex_replay.cli.runs import open_run, rpc_for, warn_of_dropped
 from cortex_replay.disk import PRIVATE, write_file
+from cortex_replay.faults import Fault, Faults
 from cortex_replay.modes import Mode
 from cortex_replay.run import Run
 
@@ -141,7 +141,7 @@ def serve_command(
         pace=pace,
         allow_remote=allow_remote,
         allowed_hosts=allowed_hosts,
-        faults=faults_in(faults),
+        faults=Faults(map(Fault.parse, faults)),
         rpc=rpc_for(run),
     )
     if url_file is not None:

@@ -15,8 +15,8 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment
-from cortex_replay.cli.gateway import open_run, record_command_for
 from cortex_replay.cli.progress import step_bar
+from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Pace

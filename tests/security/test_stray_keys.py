@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay.admin.callers import Callers
-from cortex_replay.cli.gateway import rpc_for
+from cortex_replay.cli.runs import rpc_for
 from cortex_replay.config import load_settings
 from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.upstreams import Upstreams
