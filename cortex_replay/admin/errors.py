@@ -60,6 +60,7 @@ class AdminError(LlmError):
 
 def error_for(error: Exception) -> AdminError:
     """What a caller is told of an error."""
+    data: dict[str, Any]
     match error:
         case AdminError():
             return error
@@ -74,7 +75,11 @@ def error_for(error: Exception) -> AdminError:
         case Timeout():
             return AdminError(Code.TIMEOUT, f"timeout: {error}", {"timeout_ms": error.timeout_ms})
         case Upstream():
-            return _upstream(error)
+            data = {"status": error.status}
+            if error.error_type is not None and _PLAIN_WORD.fullmatch(error.error_type):
+                data["type"] = error.error_type
+            message = f"upstream_error: the provider answered with an error ({error.status})"
+            return AdminError(Code.UPSTREAM_ERROR, message, data)
         case Transport():
             message = "upstream_error: the provider could not be reached, or the connection broke"
             return AdminError(Code.UPSTREAM_ERROR, message, {"status": None})
@@ -85,12 +90,3 @@ def error_for(error: Exception) -> AdminError:
     # The names of our own errors say what is broken, such as the store; others might say anything.
     known = {"error": type(error).__name__} if isinstance(error, LlmError) else None
     return AdminError(Code.INTERNAL_ERROR, "Internal error", known)
-
-
-def _upstream(error: Upstream) -> AdminError:
-    data: dict[str, Any] = {"status": error.status}
-    if error.error_type is not None and _PLAIN_WORD.fullmatch(error.error_type):
-        data["type"] = error.error_type
-    return AdminError(
-        Code.UPSTREAM_ERROR, f"upstream_error: the provider answered with an error ({error.status})", data
-    )
