@@ -17,7 +17,7 @@ from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.redact.settings import redactor_for
-from cortex_replay.store.check import Progress, check_listing
+from cortex_replay.store.check import Progress, check_listing, confirm
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import FixtureError, read_document
 from cortex_replay.store.index import Row
@@ -99,32 +99,17 @@ def _documents(
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
         try:
-            yield row, read_document(_trust(source, row, data))
+            if isinstance(data, Finding):
+                raise Untrusted(data)
+            yield row, read_document(confirm(source, row, data, check_bytes)[1])
         except FixtureError as error:
             raise FixtureIntegrityFailed([Finding(error.code, row.path, str(error))]) from None
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
 
 
-def _trust(source: DirectorySource, row: Row, data: bytes | Finding) -> bytes:
-    if isinstance(data, bytes):
-        try:
-            check_bytes(row, data)
-        except Untrusted:
-            data = source.read(row.path, MAX_FIXTURE_BYTES)  # the first may have been a short read
-        else:
-            return data
-    if isinstance(data, Finding):
-        raise Untrusted(data)
-    check_bytes(row, data)
-    return data
-
-
 def _print(found: list[_Secret], files: int) -> None:
-    for secret in found:
-        path = click.style(output.escape(secret.path), bold=True)
-        rule = click.style(f"[{secret.rule}]", fg="red")
-        output.echo(f"{path}: {output.escape(secret.place)} {rule}")
+    output.print_findings(Finding(secret.rule, secret.path, secret.place) for secret in found)
     if found:
         spoiled = {secret.path for secret in found}
         output.talk(

@@ -26,6 +26,7 @@ __all__ = [
     "Progress",
     "check_listing",
     "check_store",
+    "confirm",
     "read_exchange",
     "read_fixture",
     "read_index",
@@ -189,11 +190,11 @@ class _Examination:
             raise Untrusted(read)
         self.report.bytes_checked += len(read)
         if not self.content:
-            _confirm(self.source, row, read, trust.check_bytes)
+            confirm(self.source, row, read, trust.check_bytes)
         elif isinstance(row, ExchangeRow):
-            _confirm(self.source, row, read, trust.trust_exchange)
+            confirm(self.source, row, read, trust.trust_exchange)
         else:
-            fixture, data = _confirm(self.source, row, read, trust.trust_fixture)
+            fixture, data = confirm(self.source, row, read, trust.trust_fixture)
             if not self.has_keys:
                 self.found.append((row, fixture))
             if fixture.is_request_redacted:
@@ -238,7 +239,7 @@ def _read(source: Source, path: str, max_bytes: int = trust.MAX_FIXTURE_BYTES) -
     return data
 
 
-def _confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
+def confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
     """The judgement on a file, and the bytes it holds for.
 
     Only a difference of bytes is looked at twice: the first look may have been a short read.
