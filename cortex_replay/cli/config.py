@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -49,14 +49,7 @@ Exit status:
 @click.option("--model", metavar="NAME", help="As if a command were given this model.")
 @json_option
 @click.pass_context
-def config_command(
-    ctx: click.Context,
-    store: Path | None,
-    mode: str | None,
-    provider: str | None,
-    model: str | None,
-    as_json: bool,
-) -> None:
+def config_command(ctx: click.Context, /, store: Path | None, as_json: bool, **flags: Any) -> None:
     """Show every setting, its value, and where that comes from.
 
     Settings come from [tool.cortex-replay] in pyproject.toml or from cortex-replay.toml, then from the
@@ -64,12 +57,7 @@ def config_command(
     shown, only whether there is one.
     """
     is_store_named = store is not None or ctx.find_root().params.get("store") is not None
-    flags = {
-        "store": store_root(ctx, store) if is_store_named else None,
-        "mode": mode,
-        "provider": provider,
-        "model": model,
-    }
+    flags["store"] = store_root(ctx, store) if is_store_named else None
     loaded = load_settings(Path(), os.environ, flags)
     keys = dict(_keys(loaded.settings, os.environ))
     warnings = [*loaded.warnings, *_rule_warnings(loaded)]

@@ -80,7 +80,7 @@ def trust_command(
             raise click.UsageError("--remove needs a server")
         _remove(server, key, as_json=as_json)
     elif is_list:
-        _print_consents(sorted(recall(os.environ)), as_json=as_json)
+        _print_consents(sorted(recall(os.environ)), "{server}  {key}", as_json=as_json)
     elif server is not None:
         if key is None:
             raise click.UsageError("name the variable or the file that holds the key, or client")
@@ -149,25 +149,21 @@ def _print_wishes(wishes: list[_Wish], *, as_json: bool) -> int:
     return 0 if all(wish.is_allowed for wish in wishes) else DRIFT
 
 
-def _print_consents(consents: list[Consent], *, as_json: bool) -> None:
+def _print_consents(consents: list[Consent], line: str, *, as_json: bool) -> None:
     if as_json:
         path = trust_file(os.environ)
         rows: list[Mapping[str, str]] = [one._asdict() for one in consents]
         output.print_json({"file": path and shown_path(path), "trust": rows})
         return
     for one in consents:
-        output.echo(output.escape(f"{one.server}  {one.key}"))
+        output.echo(output.escape(line.format(server=one.server, key=one.key)))
 
 
 def _add(consents: list[Consent], *, as_json: bool) -> None:
     known = recall(os.environ)
     path = remember({*known, *consents}, os.environ)
-    new = sorted(set(consents) - known)
-    if as_json:
-        _print_consents(new, as_json=True)
-    else:
-        for one in new:
-            output.echo(output.escape(f"allowed: {one.key} to {one.server}"))
+    _print_consents(sorted(set(consents) - known), "allowed: {key} to {server}", as_json=as_json)
+    if not as_json:
         output.talk(f"remembered in {output.escape(shown_path(path))}")
     if is_ci(os.environ):
         output.talk(f"warning: CI is set, where this does not count; set {TRUST_VARIABLE}")
@@ -179,10 +175,6 @@ def _remove(server: str, key: str | None, *, as_json: bool) -> None:
     gone = {one for one in known if one == wanted or (key is None and one.server == wanted.server)}
     if gone:
         remember(known - gone, os.environ)
-    if as_json:
-        _print_consents(sorted(gone), as_json=True)
-        return
-    for one in sorted(gone):
-        output.echo(output.escape(f"no longer allowed: {one.key} to {one.server}"))
-    if not gone:
+    _print_consents(sorted(gone), "no longer allowed: {key} to {server}", as_json=as_json)
+    if not gone and not as_json:
         output.talk("nothing of that was allowed")

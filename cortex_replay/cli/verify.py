@@ -95,8 +95,7 @@ def verify_command(
         if since:
             _print_comparison(since)
         _print(report)
-        _explain_abandoned(report, left)
-        _explain_state(source, left)
+        _explain_state(report, source, left)
     ctx.exit(status)
 
 
@@ -114,8 +113,9 @@ def _name_of(row: Row) -> str:
     return output.escape(f"{key}{row.path}")
 
 
-def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
-    """What a crash left is no finding, but somebody should know."""
+def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned) -> None:
+    """What a crash left is no finding, but somebody should know; what a stranger may have put there is for a
+    person to look at."""
     if report.journal.is_open:
         output.talk("a commit is under way or was cut short; the next one brings it to its end")
     if left.answers:
@@ -124,10 +124,6 @@ def _explain_abandoned(report: CheckReport, left: Abandoned) -> None:
             f"a run that died left {answers} in staging: "
             "`cortex-replay index --adopt-staged` commits, --discard-staged drops"
         )
-
-
-def _explain_state(source: DirectorySource, left: Abandoned) -> None:
-    """What a stranger may have put there is for a person to look at."""
     if problem := state_problem(source):
         output.talk(f"warning: nobody can record here: {output.escape(problem)}")
     else:
