@@ -23,9 +23,8 @@ _MOST_SHOWN: Final = 20
 _INTERRUPTED: Final = 130
 
 
-@click.command(
+@options.command(
     "batch",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay batch requests.jsonl --provider claude --jobs 8 --budget-calls 500

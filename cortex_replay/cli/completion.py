@@ -6,14 +6,13 @@ import click
 from click.shell_completion import get_completion_class
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand
+from cortex_replay.cli.options import command
 
 __all__ = ["completion_command"]
 
 
-@click.command(
+@command(
     "completion",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   eval "$(cortex-replay completion bash)"                 in ~/.bashrc

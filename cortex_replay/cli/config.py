@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.config import (
     Configuration,
     Normaliser,
@@ -29,9 +29,8 @@ from cortex_replay.modes import Mode
 __all__ = ["config_command"]
 
 
-@click.command(
+@command(
     "config",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay config                      what holds in this folder, and where it comes from

@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.prompt.explain import (
     CacheHit,
@@ -29,9 +29,8 @@ __all__ = ["explain_command"]
 _MOST_FIXTURES = 2
 
 
-@click.command(
+@command(
     "explain",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay explain 3f2a91                 one prompt: its parts, their sizes, what is cached

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.config import load_settings
 from cortex_replay.disk import Folder
 from cortex_replay.modes import Mode
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["import_command"]
 
 
-@click.command(
+@command(
     "import",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay import tests/cassettes --store tests/llm

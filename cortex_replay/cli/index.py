@@ -9,7 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store import Store
@@ -19,9 +19,8 @@ from cortex_replay.store.reindex import ReindexPlan, apply_reindex, plan_reindex
 __all__ = ["index_command"]
 
 
-@click.command(
+@command(
     "index",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay index                    adopt new files, follow moved ones, mend line ends

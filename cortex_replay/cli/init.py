@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.init_files import add_lines, new_file, refuse_unsafe_store, render_hooks
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.config.files import read_at_most
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.store import Answer, Fixture, Store
@@ -62,9 +62,8 @@ if __name__ == "__main__":
 """
 
 
-@click.command(
+@command(
     "init",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay init                       a store in this folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 
@@ -17,9 +17,8 @@ __all__ = ["list_command"]
 _HASH_SHOWN = 16
 
 
-@click.command(
+@command(
     "list",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay list

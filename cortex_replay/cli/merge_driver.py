@@ -8,7 +8,7 @@ import click
 
 from cortex_replay import disk
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand
+from cortex_replay.cli.options import command
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.index import Index, render_index
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicts
@@ -17,9 +17,8 @@ from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 __all__ = ["merge_driver_command"]
 
 
-@click.command(
+@command(
     "merge-driver",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay init --driver-only     tell git, in this clone, to call it; isolated from the work tree

@@ -18,6 +18,7 @@ __all__ = [
     "ExampleCommand",
     "InputFile",
     "adapter_options",
+    "command",
     "command_after_dashes",
     "fail_on_option",
     "fault_option",
@@ -56,6 +57,11 @@ class ExampleCommand(click.Command):
             formatter.write_paragraph()
             for line in self.epilog.rstrip().split("\n"):
                 formatter.write(f"{line}\n")
+
+
+def command(name: str, *, epilog: str) -> Callable[[Callable[..., None]], ExampleCommand]:
+    """A command with examples and exit statuses below its help."""
+    return click.command(name, cls=ExampleCommand, epilog=epilog)
 
 
 class InputFile(click.File):

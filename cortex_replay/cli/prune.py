@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
 from cortex_replay.store.prune import PruneCriteria, PrunePlan, parse_age, plan_prune, read_unused
@@ -16,9 +16,8 @@ from cortex_replay.store.prune import PruneCriteria, PrunePlan, parse_age, plan_
 __all__ = ["prune_command"]
 
 
-@click.command(
+@command(
     "prune",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay prune --unused-from a.json --unused-from b.json --dry-run

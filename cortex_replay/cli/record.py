@@ -24,9 +24,8 @@ _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "rec
 _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
 
 
-@click.command(
+@options.command(
     "record",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay record --provider scripted --model demo --prompt "What is the weather in Paris?"

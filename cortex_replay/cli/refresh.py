@@ -37,9 +37,8 @@ _ONE_SERVER: Final = ("claude", "ollama", "scripted", "echo")
 _Skip = tuple[StoredFixture, str]
 
 
-@click.command(
+@options.command(
     "refresh",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay refresh --check                        has a model changed its mind? (exit 4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import key_rules_for
 from cortex_replay.store.directory import DirectorySource
@@ -16,9 +16,8 @@ from cortex_replay.store.rekey import RekeyPlan, plan_rekey
 __all__ = ["rekey_command"]
 
 
-@click.command(
+@command(
     "rekey",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay rekey --dry-run    which fixtures would get another key

@@ -13,9 +13,8 @@ from cortex_replay.cli.command_run import run_command
 __all__ = ["replay_command"]
 
 
-@click.command(
+@options.command(
     "replay",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay replay -- npm test

@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
@@ -34,9 +34,8 @@ class _Secret(NamedTuple):
     rule: str
 
 
-@click.command(
+@command(
     "scan",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay scan                    the store in this folder

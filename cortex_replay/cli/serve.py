@@ -50,9 +50,8 @@ def _serve_stdio(run: Run, name: str | None) -> None:
             warn_of_dropped(run.commit())
 
 
-@click.command(
+@options.command(
     "serve",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay serve                                  replay, on a free port of this machine

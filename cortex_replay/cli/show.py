@@ -10,16 +10,15 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
-from cortex_replay.cli.options import ExampleCommand, json_option, store_option, store_root
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
 
 __all__ = ["show_command"]
 
 
-@click.command(
+@command(
     "show",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay show 3f2a91                        by the start of its prompt hash

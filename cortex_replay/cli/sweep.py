@@ -41,9 +41,8 @@ class _Run:
     calls: int
 
 
-@click.command(
+@options.command(
     "sweep",
-    cls=options.ExampleCommand,
     epilog="""Examples:
 
   cortex-replay sweep -- python agent.py

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import DRIFT, ExampleCommand, json_option
+from cortex_replay.cli.options import DRIFT, command, json_option
 from cortex_replay.config import ProviderSettings, load_settings
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.provider import kind_settings
@@ -31,9 +31,8 @@ from cortex_replay.errors import InvalidRequest
 __all__ = ["trust_command"]
 
 
-@click.command(
+@command(
     "trust",
-    cls=ExampleCommand,
     epilog=f"""Examples:
 
   cortex-replay trust                                  what this project asks for

@@ -10,7 +10,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import ExampleCommand, json_option, settle, store_option, store_root
+from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
@@ -26,9 +26,8 @@ from cortex_replay.store.state import state_problem
 __all__ = ["verify_command"]
 
 
-@click.command(
+@command(
     "verify",
-    cls=ExampleCommand,
     epilog="""Examples:
 
   cortex-replay verify                    the store in this folder
