@@ -170,6 +170,23 @@ def test_keys_are_nowhere_in_the_store(imported: Imported, tmp_path: Path) -> No
     assert b"pageSize" in stored
 
 
+def test_what_was_redacted_is_recognised(imported: Imported, tmp_path: Path) -> None:
+    """The store has it without the key, and the cassette still with it."""
+    refused = {"type": "error", "error": {"type": "invalid_request_error", "message": f"not {KEY}"}}
+    file = write(
+        tmp_path / "a.yaml",
+        interaction(answer=said(f"Your key is {KEY}."), asked_headers={"X-Api-Key": [KEY]}),
+        interaction({**ASKED, "system": "s"}, refused, status=400),
+    )
+    first = imported(file, "--record-failures")
+    again = imported(file, "--record-failures")
+    over = imported(file, "--record-failures", "--mode", "record")
+
+    assert (first["answers"], first["failures"], first["redacted"]) == (1, 1, 2)
+    assert (again["exit"], again["repeated"], again["answers"], again["failures"]) == (0, 2, 0, 0)
+    assert over["overwritten"] == 0
+
+
 @pytest.mark.parametrize("placeholder", ["REDACTED", "XXXXXX", "**REDACTED**", "DUMMY"])
 def test_what_stands_for_a_filtered_key_is_no_secret(
     placeholder: str, imported: Imported, tmp_path: Path

@@ -44,6 +44,13 @@ def test_a_miss_is_explained_and_fails_where_that_is_asked_for(shell: Shell, pro
     assert shell.record(TWICE, provider.url, "--mode", "record", "--fail-on", "live").status == 4
 
 
+def test_it_replays_whatever_mode_is_configured(shell: Shell, provider: FakeProvider) -> None:
+    shell.record(TWICE, provider.url)
+    replayed = shell.replay(ASK + "ask('one')", "--json", CORTEX_REPLAY_MODE="record")
+
+    assert (replayed.report["mode"], replayed.report["live"]) == ("replay", 0)
+
+
 def test_a_command_that_calls_nobody_fails(shell: Shell, provider: FakeProvider) -> None:
     shell.record(TWICE, provider.url)
     for options in ([], ["--fail-on", "miss"]):

@@ -49,6 +49,7 @@ def test_what_a_project_asks_for_is_shown_allowed_and_taken_back() -> None:
     assert trust("--list").stdout == f"{SERVER}  LLM_KEY\n"
     assert trust("--remove", SERVER).stdout == f"no longer allowed: LLM_KEY to {SERVER}\n"
     assert "nothing of that was allowed" in trust("--remove", SERVER).stderr
+    assert trust("--remove", SERVER, "--json").stderr == ""
     assert trust().exit_code == 4
 
     assert trust("--all").exit_code == 0
