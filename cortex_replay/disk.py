@@ -23,6 +23,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is recorded
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "PRIVATE",
     "PRIVATE_FOLDER",
@@ -32,6 +37,7 @@ __all__ = [
     "absolute_path",
     "anchor_of",
     "append_to",
+    "fcntl",
     "scratch_folder",
     "write_file",
 ]
@@ -47,7 +53,8 @@ _SAFE: Final = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFE
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
+READ_FLAGS: Final = os.O_RDONLY | _NONBLOCK | _SAFE
 """To open a file for reading: no link is followed, no pipe waited for."""
 _FOLDER: Final = READ_FLAGS | getattr(os, "O_DIRECTORY", 0)
 _TOPS: Final = (".git", "cortex-replay.toml", "pyproject.toml")
@@ -151,7 +158,9 @@ class Folder(Closing):
             finally:
                 if parent is not self:
                     parent.close()
-        return self._reopen() if folder is self else folder
+        if folder is not self:
+            return folder
+        return Folder(self.path, None if self._descriptor is None else os.dup(self._descriptor))
 
     def folder(self, name: str) -> Folder:
         """The child folder ``name``."""
@@ -216,13 +225,31 @@ class Folder(Closing):
         status = self.status()
         return not hasattr(os, "geteuid") or (status is not None and status.st_uid == os.geteuid())
 
-    def open_file(self, name: str) -> int:
-        """A descriptor to read the child file ``name`` by; it may be no plain file."""
-        return self._open(name, READ_FLAGS)
+    def open_file(self, name: str, flags: int = READ_FLAGS, mode: int = 0o644) -> int:
+        """A descriptor of the child file ``name``, to read it by unless ``flags`` say more.
+
+        It may be no plain file.
+        """
+        if self._descriptor is None:
+            with suppress(FileNotFoundError):
+                _refuse_link(self._at(name))
+        try:
+            return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
+        except OSError as error:
+            error.filename = f"{self.path}{os.sep}{name}"
+            raise
+
+    def open_plain(self, name: str, flags: int = READ_FLAGS, mode: int = 0o644) -> int:
+        """As :meth:`open_file`, where nothing but a plain file will do."""
+        descriptor = self.open_file(name, flags, mode)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "is not a plain file", f"{self.path}{os.sep}{name}")
+        return descriptor
 
     def read(self, name: str, max_bytes: int = -1) -> bytes:
         """The whole of a plain file, or as much of it as is asked for."""
-        descriptor = self._open_plain(name, READ_FLAGS)
+        descriptor = self.open_plain(name)
         try:
             blocks = []
             while max_bytes and (block := os.read(descriptor, 2**20 if max_bytes < 0 else max_bytes)):
@@ -232,26 +259,30 @@ class Folder(Closing):
         finally:
             os.close(descriptor)
 
-    def open_plain(self, name: str) -> int:
-        """A descriptor to read a plain file by."""
-        return self._open_plain(name, READ_FLAGS)
-
     def open_private(self, name: str) -> int:
         """A descriptor of a private file to lock or to write over, made where it is missing.
 
         One that has another name elsewhere is refused: who writes here would write there.
         """
-        descriptor = self._open_plain(
-            name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | _SAFE, PRIVATE
-        )
+        descriptor = self.open_plain(name, os.O_RDWR | os.O_CREAT | _NONBLOCK | _SAFE, PRIVATE)
         if os.fstat(descriptor).st_nlink > 1:
             os.close(descriptor)
             raise OSError(errno.EMLINK, "is a hard link to another file", f"{self.path}{os.sep}{name}")
         return descriptor
 
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold a lock on a private file. The kernel drops it when a process dies; the file stays."""
+        descriptor = self.open_private(name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
     def create(self, name: str, data: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
         """Write a new file, whole or not at all as far as this process can see."""
-        descriptor = self._open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode)
+        descriptor = self.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode)
         try:
             _write(descriptor, data, durable=durable)
         except BaseException:
@@ -261,26 +292,24 @@ class Folder(Closing):
 
     def append(self, name: str, data: bytes) -> None:
         """Write at the end of a plain file, made where it is missing."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _SAFE
-        _write(self._open_plain(name, flags), data, durable=False)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NONBLOCK | _SAFE
+        _write(self.open_plain(name, flags), data, durable=False)
 
     def replace(
-        self, name: str, data: bytes, temporary: str, *, mode: int = 0o644, durable: bool = True
-    ) -> None:
-        """Put ``data`` in the place of the child: at every instant the old bytes or the new ones."""
-        self.replace_by(self, temporary, name, data, mode=mode, durable=durable)
-
-    def replace_by(
         self,
-        other: Folder,
-        temporary: str,
         name: str,
         data: bytes,
+        temporary: str,
         *,
+        via: Folder | None = None,
         mode: int = 0o644,
         durable: bool = True,
     ) -> None:
-        """As :meth:`replace`, with the temporary file in another folder of the same file system."""
+        """Put ``data`` in the place of the child: at every instant the old bytes or the new ones.
+
+        The temporary file may stand in another folder of the same file system, ``via``.
+        """
+        other = via or self
         other.unlink(temporary)  # of a writer that died; the caller sees to it that no other lives
         other.create(temporary, data, durable=durable, mode=mode)
         try:
@@ -316,7 +345,7 @@ class Folder(Closing):
 
     def sync_file(self, name: str, mode: int | None = None) -> None:
         """Make a child's content durable, whoever wrote it, and its mode, if one is given."""
-        descriptor = self._open(name, READ_FLAGS)
+        descriptor = self.open_file(name)
         try:
             if mode is not None:
                 os.fchmod(descriptor, mode)
@@ -330,29 +359,9 @@ class Folder(Closing):
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _reopen(self) -> Folder:
-        return Folder(self.path, None if self._descriptor is None else os.dup(self._descriptor))
-
     def _at(self, name: str) -> str:
         """What a child is called in a system call, which then takes the handle, too."""
         return name if self._descriptor is not None else f"{self.path}{os.sep}{name}"
-
-    def _open(self, name: str, flags: int, mode: int = 0o644) -> int:
-        if self._descriptor is None:
-            with suppress(FileNotFoundError):
-                _refuse_link(self._at(name))
-        try:
-            return os.open(self._at(name), flags, mode, dir_fd=self._descriptor)
-        except OSError as error:
-            error.filename = f"{self.path}{os.sep}{name}"
-            raise
-
-    def _open_plain(self, name: str, flags: int, mode: int = 0o644) -> int:
-        descriptor = self._open(name, flags, mode)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "is not a plain file", f"{self.path}{os.sep}{name}")
-        return descriptor
 
 
 def write_file(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool = False) -> None:

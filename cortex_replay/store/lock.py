@@ -71,12 +71,12 @@ class LockedStore:
 
     def put_index(self, data: bytes) -> None:
         """Put another index in place: all of it, at one instant."""
-        self._root.replace_by(self.state, "index.tmp", INDEX_NAME, data)
+        self._root.replace(INDEX_NAME, data, "index.tmp", via=self.state)
 
     def put_file(self, path: str, data: bytes) -> None:
         """Put other bytes into a file that is there."""
         with FixtureFiles(self._root) as files:
-            files.folder_of(path).replace_by(self.state, "file.tmp", name_of(path), data)
+            files.folder_of(path).replace(name_of(path), data, "file.tmp", via=self.state)
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Make files durable, whoever wrote them, and their names."""

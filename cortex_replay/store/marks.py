@@ -18,11 +18,6 @@ from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.hashing import keyed_hex
 from cortex_replay.redact.logs import logger_of
 
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing is written
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = ["Marker", "known_marker", "user_marker"]
 
 logger = logger_of(__name__)
@@ -108,14 +103,10 @@ def _make_key(place: Path) -> bytes:
             return _read_key(folder)
         except FileNotFoundError:
             pass
-        lock = folder.open_private("lock")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with folder.lock("lock"):
             if folder.status(_KEY) is None:
                 folder.replace(_KEY, secrets.token_bytes(_KEY_BYTES), f"{_KEY}.tmp", mode=PRIVATE)
             return _read_key(folder)
-        finally:
-            os.close(lock)
 
 
 def _read_key(folder: Folder) -> bytes:

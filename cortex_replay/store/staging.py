@@ -15,18 +15,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
-from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Closing, Folder
+from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Closing, Folder, fcntl
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.state import OBSTACLES, state_problem, translate_errors
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
-
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing is staged
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "find_abandoned", "kind_of"]
 

@@ -14,18 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
+from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder, fcntl
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
 from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.trust import Untrusted
-
-try:
-    import fcntl
-except ImportError:  # Windows: reading works, writing says that it does not
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "OBSTACLES",
@@ -127,16 +122,11 @@ def open_run(source: DirectorySource, name: str) -> Folder:
 
 @contextmanager
 def lock_state(source: DirectorySource) -> Iterator[State]:
-    """One writer at a time. The kernel drops the lock when a process dies; the file stays."""
+    """One writer at a time."""
     if fcntl is None:
         raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
-    with open_state(source) as state:
-        lock = state.folder.open_private("lock")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield state
-        finally:
-            os.close(lock)
+    with open_state(source) as state, state.folder.lock("lock"):
+        yield state
 
 
 def state_problem(source: DirectorySource) -> str | None:

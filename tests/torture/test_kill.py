@@ -117,7 +117,7 @@ def without_journal(_: LockedStore, __: object) -> None:
     """Instead of writing the journal."""
 
 
-def in_place(folder: Folder, _: Folder, __: str, name: str, data: bytes, **___: object) -> None:
+def in_place(folder: Folder, name: str, data: bytes, _: str, **__: object) -> None:
     """Instead of replacing a file as a whole."""
     folder.unlink(name)
     folder.create(name, data, durable=True)
@@ -137,7 +137,7 @@ def keeping_nothing(store: LockedStore, journal: object, _: object) -> None:
     ("place", "name", "mutant"),
     [
         (LockedStore, "_write_journal", without_journal),
-        (Folder, "replace_by", in_place),
+        (Folder, "replace", in_place),
         (LockedStore, "recover", never_recovering),
         (LockedStore, "_undo", keeping_nothing),
     ],
