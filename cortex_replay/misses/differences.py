@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -89,11 +90,11 @@ def _or_missing(value: object) -> object:
 
 def _tool_differences(before: list[Any], after: list[Any]) -> Iterator[Difference]:
     old, new = _by_name(before), _by_name(after)
-    for name, (_, tool) in new.items():
-        there = old.get(name, (0, MISSING))[1]
+    for name, tool in new.items():
+        there = old.get(name, MISSING)
         if not _are_same(there, tool):
             yield from _value_differences(f"tool {name}", there, tool, joint=", ")
-    for name, (_, tool) in old.items():
+    for name, tool in old.items():
         if name not in new:
             yield Difference(f"tool {name}", tool, MISSING)
     if [name for name in old if name in new] != [name for name in new if name in old]:
@@ -102,13 +103,12 @@ def _tool_differences(before: list[Any], after: list[Any]) -> Iterator[Differenc
         )
 
 
-def _by_name(tools: list[Any]) -> dict[str, tuple[int, object]]:
-    named: dict[str, tuple[int, object]] = {}
+def _by_name(tools: list[Any]) -> dict[str, object]:
+    named: dict[str, object] = {}
     for number, tool in enumerate(tools, start=1):
         inner = tool.get("function", tool) if isinstance(tool, dict) else None
         name = inner.get("name") if isinstance(inner, dict) else None
-        shown = repr(name) if isinstance(name, str) and repr(name) not in named else str(number)
-        named[shown] = number, tool
+        named[repr(name) if isinstance(name, str) and repr(name) not in named else str(number)] = tool
     return named
 
 
@@ -151,9 +151,7 @@ def _texts(message: Mapping[str, Any]) -> str | None:
 
 def _value_differences(where: str, before: object, after: object, joint: str = ".") -> Iterator[Difference]:
     if isinstance(before, list) and isinstance(after, list):
-        for i in range(max(len(before), len(after))):
-            one = before[i] if i < len(before) else MISSING
-            other = after[i] if i < len(after) else MISSING
+        for i, (one, other) in enumerate(zip_longest(before, after, fillvalue=MISSING)):
             if not _are_same(one, other):
                 yield from _value_differences(f"{where}[{i}]", one, other)
     elif isinstance(before, dict) and isinstance(after, dict):
@@ -245,11 +243,8 @@ def hunks(before: str, after: str) -> list[Hunk]:
     start = _common_length(before, after, shorter)
     end = _common_length(before[::-1], after[::-1], shorter - start)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
-    if len(old) > _MOST_COMPARED or len(new) > _MOST_COMPARED:
-        old, new = old[:_MOST_COMPARED], new[:_MOST_COMPARED]
-    a, b = _TOKEN.findall(old), _TOKEN.findall(new)
-    if len(a) > _MOST_TOKENS or len(b) > _MOST_TOKENS:
-        a, b = a[:_MOST_TOKENS], b[:_MOST_TOKENS]
+    a = _TOKEN.findall(old[:_MOST_COMPARED])[:_MOST_TOKENS]
+    b = _TOKEN.findall(new[:_MOST_COMPARED])[:_MOST_TOKENS]
     found: list[Hunk] = []
     at = start
     for kind, i1, i2, j1, j2 in _opcodes(a, b):
@@ -277,9 +272,7 @@ def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[_Opcode]:
     if max(len(old), len(new)) > _MOST_TOKENS:
         return [("equal", 0, start, 0, start), ("replace", start, len(a) - end, start, len(b) - end)]
     inner = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    moved: list[_Opcode] = [
-        (kind, i1 + start, i2 + start, j1 + start, j2 + start) for kind, i1, i2, j1, j2 in inner
-    ]
+    moved = ((kind, i1 + start, i2 + start, j1 + start, j2 + start) for kind, i1, i2, j1, j2 in inner)
     return [("equal", 0, start, 0, start), *moved]
 
 

@@ -216,14 +216,12 @@ def _overlap(words: Counter[bytes], written: bytes) -> float:
     return 2 * (words & others).total() / (words.total() + others.total())
 
 
-def _check(store: Store, candidates: Iterable[_Candidate]) -> list[tuple[_Candidate, LlmRequest]]:
+def _check(store: Store, candidates: Iterable[_Candidate]) -> Iterator[tuple[_Candidate, LlmRequest]]:
     """Those that can be shown, with what was asked: from bytes that the index vouches for."""
-    found = []
     for one in candidates:
         try:
             request = store.get(*one.key).request
         except LlmError:  # what is wrong with it is not the matter here
             continue
         if request is not None:
-            found.append((one._replace(written=_request_bytes(request.to_dict())), request))
-    return found
+            yield one._replace(written=_request_bytes(request.to_dict())), request

@@ -14,7 +14,7 @@ from typing import Final
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.config.key_rules import KeyRules
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.misses.differences import differences, hunks, plain_form
+from cortex_replay.misses.differences import Hunk, differences, hunks, plain_form
 from cortex_replay.types import LlmRequest
 
 __all__ = ["KINDS", "suggest_normalisers", "toml_line"]
@@ -90,29 +90,33 @@ def _have_one_key(rules: KeyRules, further: Mapping[str, str], one: LlmRequest, 
 
 def _may_help(recorded: LlmRequest, asked: LlmRequest) -> bool:
     """Whether all that differs is text with a digit or a path near it; for most edits it is not."""
+    return all(
+        hunk is not None
+        and _TELLING.search(f"{before[max(0, hunk.start - _NEAR) : hunk.end + _NEAR]}{hunk.after}")
+        for before, hunk in _hunks(recorded, asked)
+    )
+
+
+def _hunks(recorded: LlmRequest, asked: LlmRequest) -> Iterator[tuple[str, Hunk | None]]:
+    """What differs, each with the text that it stands in; ``None`` where that is no text."""
     for difference in differences(plain_form(recorded), plain_form(asked)):
         before, after = difference.recorded, difference.asked
-        if not isinstance(before, str) or not isinstance(after, str):
-            return False
-        for hunk in hunks(before, after):
-            near = f"{before[max(0, hunk.start - _NEAR) : hunk.end + _NEAR]}{hunk.after}"
-            if _TELLING.search(near) is None:
-                return False
-    return True
+        if isinstance(before, str) and isinstance(after, str):
+            yield from ((before, hunk) for hunk in hunks(before, after))
+        else:
+            yield "", None
 
 
 def _counters(recorded: LlmRequest, asked: LlmRequest, taken: set[str]) -> Iterator[tuple[str, str]]:
     """Patterns for the numbers that differ, each with the word that stands before it."""
     patterns: dict[str, None] = {}
-    for difference in differences(plain_form(recorded), plain_form(asked)):
-        before, after = difference.recorded, difference.asked
-        if not isinstance(before, str) or not isinstance(after, str):
+    for before, hunk in _hunks(recorded, asked):
+        if hunk is None or not (_is_number(hunk.before) and _is_number(hunk.after)):
             return
-        for hunk in hunks(before, after):
-            above = _BEFORE_COUNTER.search(before, max(0, hunk.start - 34), hunk.start)
-            if above is None or not (_is_number(hunk.before) and _is_number(hunk.after)):
-                return
-            patterns[f"(?<={re.escape(above[0]).replace(chr(92) + ' ', ' ')})[0-9]+"] = None
+        above = _BEFORE_COUNTER.search(before, max(0, hunk.start - 34), hunk.start)
+        if above is None:
+            return
+        patterns[f"(?<={re.escape(above[0]).replace(chr(92) + ' ', ' ')})[0-9]+"] = None
     if len(patterns) <= _MOST_COUNTERS:
         for pattern in patterns:
             name = _free_name("counter", taken)
