@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
-from cortex_replay.config.origin import ProjectOrigin
+from cortex_replay.config.origin import WithOrigin
 from cortex_replay.validation import keep
 
 __all__ = ["CALLER_CHECKS", "CallerSettings", "Grant"]
@@ -26,7 +26,7 @@ CALLER_CHECKS: Final[Mapping[str, Check]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallerSettings:
+class CallerSettings(WithOrigin):
     """Somebody who may use the admin RPC, and how far; `docs/admin.md` is the guide."""
 
     token_env: tuple[str, ...] = ()
@@ -39,13 +39,7 @@ class CallerSettings:
     """The most calls while the server runs; ``None`` for no limit."""
     max_tokens: int | None = None
     """The most tokens while the server runs; ``None`` for no limit."""
-    project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
-    """What a project's file said of all this."""
 
     def __post_init__(self) -> None:
         for name, check in CALLER_CHECKS.items():
             keep(self, name, check(getattr(self, name), name))
-
-    def root_of(self, setting: str) -> Path | None:
-        """See :meth:`ProviderSettings.root_of`."""
-        return None if self.project is None else self.project.root_of(setting)

@@ -24,6 +24,7 @@ from cortex_replay.config.checks import (
     printable,
     shown_name,
 )
+from cortex_replay.disk import READ_FLAGS
 from cortex_replay.errors import ConfigError
 from cortex_replay.secret_names.names import is_secret_setting
 
@@ -44,13 +45,7 @@ MAX_BYTES: Final = 2**20
 
 _TOOL: Final = "cortex-replay"
 _USER_NAME: Final = "config.toml"
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FLAGS: Final = READ_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)
 _FREE_NAMES: Final = frozenset([("redaction", "extra_patterns"), ("normalisers",)])
 """Tables whose names are the user's, and may well be called after the key that a pattern is to find."""
 _KEY_SETTINGS: Final = frozenset(["key_env", "key_file", "redact_key", "token_env", "token_file"])

@@ -73,18 +73,15 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
     if variable is None:
         file = caller.token_file
         return None if file is None else _secret_in(file, "token_file", caller.root_of("token_file"))
-    if caller.root_of("token_env") is not None and not _is_for_token(variable):
+    # Whether somebody set the variable to hold a token: ``PATH`` and ``GITHUB_SHA`` are long, too.
+    is_for_token = is_secret_variable(variable) or "caller" in variable.lower()
+    if caller.root_of("token_env") is not None and not is_for_token:
         reason = (
             "this project takes it for a caller's token, but others may know what it holds; use a variable "
             "that is named as a secret is, such as CI_CALLER_TOKEN, or name this one in your own file"
         )
         raise ConfigError(f"token_env {variable}", reason)
     return environment[variable].strip()
-
-
-def _is_for_token(variable: str) -> bool:
-    """Whether somebody set a variable to hold a token; ``PATH`` and ``GITHUB_SHA`` are long, too."""
-    return is_secret_variable(variable) or "caller" in variable.lower()
 
 
 def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
@@ -105,16 +102,15 @@ def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | 
 
 def _secret_values(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
     named: set[str] = set()
-    for provider in settings.providers.values():
-        named.update(provider.key_variables)
-        if provider.key_file is not None:
-            with suppress(ConfigError):  # whoever uses the provider will be told
-                yield _secret_in(provider.key_file, "key_file", provider.root_of("key_file"))
-    for caller in settings.callers.values():
-        named.update(caller.token_env)
-        if caller.token_file is not None:
-            with suppress(ConfigError):  # whoever starts a server will be told
-                yield _secret_in(caller.token_file, "token_file", caller.root_of("token_file"))
+    holders = [
+        *((one, one.key_variables, "key_file", one.key_file) for one in settings.providers.values()),
+        *((one, one.token_env, "token_file", one.token_file) for one in settings.callers.values()),
+    ]
+    for one, variables, setting, file in holders:
+        named.update(variables)
+        if file is not None:
+            with suppress(ConfigError):  # whoever uses the provider or starts a server will be told
+                yield _secret_in(file, setting, one.root_of(setting))
     for name, value in environment.items():
         if name in settings.redaction.known_env or (name in named and not is_plain(value.strip())):
             yield value
@@ -130,7 +126,14 @@ def _secret_in(path: Path, setting: str, root: Path | None) -> str:
     except OSError as error:
         reason = "is a symbolic link; name the file itself" if path.is_symlink() else error.strerror
         raise ConfigError(where, f"cannot be read: {reason}") from None
-    _refuse_open_to_others(facts, path, where)
+    if not stat.S_ISREG(facts.st_mode):
+        raise ConfigError(where, "is not a regular file")
+    if hasattr(os, "geteuid"):  # Windows says nothing about owners here
+        if facts.st_uid != os.geteuid():
+            raise ConfigError(where, "belongs to another user; make a copy of your own with mode 0600")
+        if facts.st_mode & 0o077:
+            mode, fix = stat.S_IMODE(facts.st_mode), f"chmod 600 {shlex.quote(shown_path(path))}"
+            raise ConfigError(where, f"others can read it (mode {mode:04o}); run: {fix}")
     try:
         key = data.decode().strip() if len(data) <= _MAX_BYTES else ""
     except UnicodeDecodeError:
@@ -158,16 +161,3 @@ def refuse_outside(path: Path, root: Path, where: str) -> None:
         step /= part
         if step.is_symlink():
             raise ConfigError(where, f"leads through a symbolic link, {shown_path(step)}")
-
-
-def _refuse_open_to_others(facts: os.stat_result, path: Path, where: str) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        raise ConfigError(where, "is not a regular file")
-    if not hasattr(os, "geteuid"):
-        return  # Windows says nothing about owners here
-    if facts.st_uid != os.geteuid():
-        raise ConfigError(where, "belongs to another user; make a copy of your own with mode 0600")
-    if facts.st_mode & 0o077:
-        mode = stat.S_IMODE(facts.st_mode)
-        fix = f"chmod 600 {shlex.quote(shown_path(path))}"
-        raise ConfigError(where, f"others can read it (mode {mode:04o}); run: {fix}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["ProjectOrigin"]
+__all__ = ["ProjectOrigin", "WithOrigin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,14 @@ class ProjectOrigin:
     """The folder of the file. Paths that it names are followed only below."""
     names: frozenset[str]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithOrigin:
+    """Settings of which a project's file may say a part."""
+
+    project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
+    """What a project's file said of all this; the rest the user did (:mod:`cortex_replay.config.trust`)."""
+
     def root_of(self, setting: str) -> Path | None:
-        """The folder that a path must be below because the file names it; ``None`` for any."""
-        return self.root if setting in self.names else None
+        """The folder that a path must be below because a project's file names it; ``None`` for any."""
+        return self.project.root if self.project is not None and setting in self.project.names else None

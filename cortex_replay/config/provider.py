@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from cortex_replay.config import checks
 from cortex_replay.config.checks import Check
-from cortex_replay.config.origin import ProjectOrigin
+from cortex_replay.config.origin import WithOrigin
 from cortex_replay.config.servers import server_of
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import ANTHROPIC_VERSION, KINDS, PROVIDERS, Kind, Provider
@@ -73,7 +73,7 @@ def refuse_unknown_provider(name: str, known: Collection[str], where: str) -> No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSettings:
+class ProviderSettings(WithOrigin):
     """One place that answers requests.
 
     What is not given is what the kind's own service needs.
@@ -102,8 +102,6 @@ class ProviderSettings:
     """Scripted: the file of rules."""
     models: tuple[str, ...] | None = None
     """The models that callers of the admin RPC may name; ``None`` for any."""
-    project: ProjectOrigin | None = field(default=None, compare=False, repr=False)
-    """What a project's file said of all this; the rest the user did (:mod:`cortex_replay.config.trust`)."""
 
     def __post_init__(self) -> None:
         for name, check in PROVIDER_CHECKS.items():
@@ -145,7 +143,3 @@ class ProviderSettings:
         """The provider at a server that the user chose."""
         origin = self.project and replace(self.project, names=self.project.names - {"base_url"})
         return replace(self, base_url=base_url, project=origin)
-
-    def root_of(self, setting: str) -> Path | None:
-        """The folder that a path must be below because a project's file names it; ``None`` for any."""
-        return None if self.project is None else self.project.root_of(setting)

@@ -155,12 +155,11 @@ def consent_of(server: str, key: str, where: str) -> Consent:
     found = server_of(server if "://" in server else f"https://{server}")
     if found is None:
         raise ConfigError(where, "expected a server such as https://llm.example or http://10.0.0.7:8000")
-    if key == CLIENT:
-        return Consent(str(found), CLIENT)
     if os.sep in key or key.startswith("."):
-        path = os.path.normpath(Path(checks.path(key, where)).expanduser().absolute())
-        return Consent(str(found), path)
-    return Consent(str(found), checks.variables(key, where)[0])
+        key = os.path.normpath(Path(checks.path(key, where)).expanduser().absolute())
+    elif key != CLIENT:
+        key = checks.variables(key, where)[0]
+    return Consent(str(found), key)
 
 
 def trust_file(environment: Mapping[str, str]) -> Path | None:
