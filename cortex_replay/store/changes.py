@@ -127,11 +127,7 @@ def plan_changes(
     listed = {row.path for row in after.values()}
     new = listed - {row.path for row in before.values()}
     return Changes(
-        Index(
-            sorted(row for row in after.values() if isinstance(row, FixtureRow)),
-            sorted(row for row in after.values() if isinstance(row, ExchangeRow)),
-            index.header,
-        ),
+        Index.of(after.values(), index.header),
         [change for path, change in added.items() if path in new],
         [row for row in before.values() if row.path not in listed],
         dropped,

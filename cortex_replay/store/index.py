@@ -8,6 +8,7 @@ reader needs 13 times as long for 100,000 rows, and quadratic time for a hostile
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
@@ -64,6 +65,16 @@ class Index:
     fixtures: list[FixtureRow] = field(default_factory=list)
     exchanges: list[ExchangeRow] = field(default_factory=list)
     header: dict[str, Scalar] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], header: dict[str, Scalar]) -> Index:
+        """An index of these rows, each table sorted by path."""
+        ordered = sorted(rows, key=itemgetter(0))
+        return cls(
+            [row for row in ordered if isinstance(row, FixtureRow)],
+            [row for row in ordered if isinstance(row, ExchangeRow)],
+            header,
+        )
 
     @property
     def rows(self) -> list[Row]:
@@ -197,9 +208,9 @@ class _Parser:
             if name not in self.row:
                 self._fail(self.row_start, f"a row without `{name}`")
         if self.table == "fixture":
-            self.index.fixtures.append(FixtureRow(**_only(FixtureRow._fields, self.row)))
+            self.index.fixtures.append(FixtureRow._make(map(self.row.get, FixtureRow._fields)))
         else:
-            self.index.exchanges.append(ExchangeRow(**_only(ExchangeRow._fields, self.row)))
+            self.index.exchanges.append(ExchangeRow._make(map(self.row.get, ExchangeRow._fields)))
         self.row = None
 
     def _pair(self, pair: re.Match[str], position: int) -> None:
@@ -243,10 +254,6 @@ class _Parser:
 
     def _fail(self, position: int, reason: str) -> NoReturn:
         raise IndexSyntaxError(self.text.count("\n", 0, position) + 1, reason)
-
-
-def _only(names: tuple[str, ...], row: dict[str, str]) -> dict[str, str]:
-    return {name: row[name] for name in names if name in row}
 
 
 def render_index(index: Index) -> str:

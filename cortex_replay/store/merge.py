@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cortex_replay.store.index import (
-    ExchangeRow,
-    FixtureRow,
-    Index,
-    IndexSyntaxError,
-    Row,
-    parse_index,
-    render_index,
-)
+from cortex_replay.store.index import Index, IndexSyntaxError, Row, parse_index, render_index
 
 __all__ = [
     "Conflict",
@@ -71,7 +63,7 @@ def merge_indexes(base: Index, ours: Index, theirs: Index) -> tuple[Index, list[
             continue
         if chosen is not None:
             merged.append(chosen)
-    return _index_of(merged, ours), conflicts
+    return Index.of(merged, ours.header), conflicts
 
 
 def render_conflicts(merged: Index, conflicts: list[Conflict]) -> str:
@@ -85,7 +77,7 @@ def render_conflicts(merged: Index, conflicts: list[Conflict]) -> str:
 
 def render_rows(rows: list[Row]) -> str:
     """Rows alone, without a header."""
-    return render_index(_index_of(rows, Index())).partition("\n\n")[2]
+    return render_index(Index.of(rows, {})).partition("\n\n")[2]
 
 
 def read_both_sides(text: str) -> Index | None:
@@ -101,7 +93,7 @@ def read_both_sides(text: str) -> Index | None:
         ours, theirs = map(parse_index, sides)
     except IndexSyntaxError:
         return None
-    return _index_of(list(dict.fromkeys([*ours.rows, *theirs.rows])), ours)
+    return Index.of(dict.fromkeys([*ours.rows, *theirs.rows]), ours.header)
 
 
 def sides_of_conflict(text: str) -> tuple[str, str] | None:
@@ -128,11 +120,3 @@ def sides_of_conflict(text: str) -> tuple[str, str] | None:
 def _by_key(index: Index) -> dict[_Key, Row]:
     # A row without a key (by crtx-llm) is known by its path.
     return {(type(row).__name__, *(row[2:] if any(row[2:]) else (row.path,))): row for row in index.rows}
-
-
-def _index_of(rows: list[Row], like: Index) -> Index:
-    return Index(
-        [row for row in rows if isinstance(row, FixtureRow)],
-        [row for row in rows if isinstance(row, ExchangeRow)],
-        dict(like.header),
-    )

@@ -68,11 +68,7 @@ class ReindexPlan:
             else [before for before, _ in self.changed if before is not None]
         )
         rows += [] if drop_missing else self.missing
-        return Index(
-            sorted(row for row in rows if isinstance(row, FixtureRow)),
-            sorted(row for row in rows if isinstance(row, ExchangeRow)),
-            self.header,
-        )
+        return Index.of(rows, self.header)
 
     def is_current(self) -> bool:
         """Whether the index is what rebuilding it would give."""
