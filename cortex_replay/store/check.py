@@ -70,16 +70,12 @@ class CheckReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """What tells a reader whether a writer was at work: the index and the journal, as bytes."""
+_Moment = tuple[bytes | Finding, bytes]
+"""What tells a reader whether a writer was at work: the index and the journal, as bytes."""
 
-    index: bytes | Finding
-    journal: bytes
 
-    @classmethod
-    def of(cls, source: Source) -> _Moment:
-        return cls(source.read(INDEX_NAME, trust.MAX_INDEX_BYTES), source.read_journal())
+def _moment_of(source: Source) -> _Moment:
+    return source.read(INDEX_NAME, trust.MAX_INDEX_BYTES), source.read_journal()
 
 
 def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
@@ -89,9 +85,9 @@ def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -
         StoreIo: Writers never paused long enough for one look.
     """
     for attempt in range(_MOST_LOOKS):
-        before = _Moment.of(source)
+        before = _moment_of(source)
         report = look(before)
-        if _Moment.of(source) == before:
+        if _moment_of(source) == before:
             return report
         time.sleep(min(0.001 * 2**attempt, _LONGEST_PAUSE_S))
     raise StoreIo(f"the store changed during each of {_MOST_LOOKS} attempts to read it")
@@ -122,13 +118,13 @@ def check_store(
 
 
 def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
-    report = CheckReport(journal=trust_journal(moment.journal))
-    if isinstance(moment.index, Finding):
-        hint = moment.index.hint or hints.NO_INDEX
-        report.findings.append(replace(moment.index, code="index-unreadable", hint=hint))
+    data, journal = moment
+    report = CheckReport(journal=trust_journal(journal))
+    if isinstance(data, Finding):
+        report.findings.append(replace(data, code="index-unreadable", hint=data.hint or hints.NO_INDEX))
         return report
     try:
-        report.index = trust.trust_index(moment.index)
+        report.index = trust.trust_index(data)
     except Untrusted as error:
         report.findings.append(error.finding)
         return report

@@ -129,18 +129,22 @@ class _GitStaging:
     def list_files(self, folder: str) -> Listing:
         """What is staged below ``folder``."""
         listing = Listing()
-        for path, (mode, _) in self._entries.items():
+        for path in self._entries:
             if folder and not path.startswith(f"{folder}/"):
                 continue
-            if path in self._unmerged:
-                listing.findings.append(
-                    Finding("not-a-file", escape(path), "has an unresolved merge conflict")
-                )
-            elif not mode.startswith(_FILE_MODE):
-                listing.findings.append(Finding("not-a-file", escape(path), "is a link or a submodule"))
+            if finding := self._obstacle_at(path):
+                listing.findings.append(finding)
             else:
                 listing.files.add(path)
         return listing
+
+    def _obstacle_at(self, path: str) -> Finding | None:
+        """What is staged in the place of a plain file."""
+        if path in self._unmerged:
+            return Finding("not-a-file", escape(path), "has an unresolved merge conflict")
+        if not self._entries[path][0].startswith(_FILE_MODE):
+            return Finding("not-a-file", escape(path), "is a link or a submodule")
+        return None
 
     def read(self, path: str, max_bytes: int) -> bytes | Finding:
         """The staged content of one file."""
@@ -154,15 +158,13 @@ class _GitStaging:
         """The staged content of many files, from one git process."""
         with self._repository.blobs() as blobs:
             for path in paths:
-                mode, blob = self._entries.get(path, ("", ""))
-                if not mode:
+                if path not in self._entries:
                     yield path, Finding("missing", escape(path), "is listed but not staged")
-                elif path in self._unmerged:
-                    yield path, Finding("not-a-file", escape(path), "has an unresolved merge conflict")
-                elif not mode.startswith(_FILE_MODE):
-                    yield path, Finding("not-a-file", escape(path), "is a link or a submodule")
                 else:
-                    yield path, _content(blobs, blob, path, max_bytes)
+                    content = self._obstacle_at(path) or _content(
+                        blobs, self._entries[path][1], path, max_bytes
+                    )
+                    yield path, content
 
 
 def _content(blobs: Blobs, blob: str, path: str, max_bytes: int) -> bytes | Finding:
