@@ -6,13 +6,12 @@ around each, so a text without runs costs nothing.
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cortex_replay.redact.randomness import is_example, is_mixed, is_random
-from cortex_replay.redact.views import SHORTEST_RUN, Span
+from cortex_replay.redact.views import SHORTEST_RUN, Span, decode_base64
 from cortex_replay.secret_names.names import is_secret_field
 from cortex_replay.secret_names.values import is_plain
 
@@ -113,11 +112,7 @@ def _discord(text: str, start: int, end: int) -> Span | None:
     if match is None:
         return None
     head = re.split("[/+_-]", text[start:end])[-1]  # digits as base64 have none of these
-    try:
-        number = binascii.a2b_base64(head + "=" * (-len(head) % 4))
-    except ValueError:
-        return None
-    return (end - len(head), match.end()) if number.isdigit() else None
+    return (end - len(head), match.end()) if decode_base64(head).isdigit() else None
 
 
 def _telegram(text: str, start: int) -> Span | None:

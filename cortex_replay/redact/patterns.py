@@ -12,14 +12,13 @@ public documentation of each service; `docs/redaction.md` has the list.
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
 from cortex_replay.redact.randomness import has_digit, is_example, is_mixed, is_random
-from cortex_replay.redact.views import Span, ascii_bytes
+from cortex_replay.redact.views import Span, ascii_bytes, decode_base64
 from cortex_replay.secret_names.values import is_dummy
 from cortex_replay.secret_names.wordlike import spells_words
 
@@ -142,11 +141,7 @@ def _is_bearer(value: str) -> bool:
 
 def _is_basic(value: str) -> bool:
     """Whether a Basic header's value is a name and a password."""
-    plain = value.rstrip("=")
-    try:
-        decoded = binascii.a2b_base64(plain + "=" * (-len(plain) % 4))
-    except ValueError:
-        return False
+    decoded = decode_base64(value.rstrip("="))
     return b":" in decoded and decoded.isascii() and decoded.decode().isprintable()
 
 

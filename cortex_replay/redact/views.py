@@ -21,6 +21,7 @@ __all__ = [
     "View",
     "ascii_bytes",
     "base64_views",
+    "decode_base64",
     "is_plain_id",
     "runs_of",
     "unescape",
@@ -69,6 +70,14 @@ def ascii_bytes(text: str) -> bytes:
         return text.encode("latin-1")
     except UnicodeEncodeError:
         return text.encode("ascii", "replace")
+
+
+def decode_base64(text: str) -> bytes:
+    """What base64 without its padding stands for; nothing if it is none."""
+    try:
+        return binascii.a2b_base64(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return b""
 
 
 def runs_of(text: str) -> list[Span]:
