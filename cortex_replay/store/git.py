@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cortex_replay.errors import StoreIo
-from cortex_replay.store.git_process import Blobs, GitProcess, TooLarge
+from cortex_replay.store.git_process import GitProcess, TooLarge
 from cortex_replay.store.index import Index
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
@@ -19,7 +19,7 @@ _PLACE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks. All three may be relative to the folder that a hook starts in."""
 
 
-class Repository:
+class Repository(GitProcess):
     """Runs git at the top of the repository around a store, and names the store's files as git does."""
 
     def __init__(self, root: Path) -> None:
@@ -42,7 +42,7 @@ class Repository:
                 told["GIT_INDEX_FILE"] = index
             told["GIT_CEILING_DIRECTORIES"] = str(top.parent)  # it is found here, or not at all
         told["GIT_WORK_TREE"] = str(self.top)  # whatever `core.worktree` says
-        self._git = GitProcess(self.top, told)
+        super().__init__(self.top, told)
         try:
             prefix = PurePosixPath(root.resolve().relative_to(self.top).as_posix())
         except ValueError:
@@ -51,18 +51,6 @@ class Repository:
             ) from None
         self.prefix = "" if prefix == PurePosixPath() else f"{prefix}/"
         """What stands before a store's path in git's name for it."""
-
-    def run(self, *arguments: str, given: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
-        """What a git command prints.
-
-        Raises:
-            StoreIo: It failed, with git's own words.
-        """
-        return self._git.run(*arguments, given=given, accept=accept)
-
-    def blobs(self) -> Blobs:
-        """A reader of many blobs; to be closed."""
-        return self._git.blobs()
 
     def tracks(self, path: str) -> bool:
         """Whether git has staged ``path``, anything below it, or something in the place of a folder above.

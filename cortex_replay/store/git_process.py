@@ -143,7 +143,8 @@ class Blobs(Closing):
 
     def __init__(self, git: GitProcess) -> None:
         self._git = git
-        self._batch: _BatchProcess | None = None
+        self._open = ExitStack()
+        self._batch: tuple[subprocess.Popen[bytes], _Watchdog] | None = None
 
     def read(self, name: str, max_bytes: int) -> bytes | TooLarge | None:
         """The content of a blob; ``None`` where git has none.
@@ -151,8 +152,22 @@ class Blobs(Closing):
         Raises:
             StoreIo: Git cannot be run, or was silent for too long.
         """
-        batch = self._batch = self._batch or _BatchProcess(self._git)
-        answer = batch.ask(name, max_bytes)
+        if self._batch is None:
+            started = self._git.start("cat-file", "--batch", errors=subprocess.DEVNULL)
+            self._batch = self._open.enter_context(started)
+        process, watchdog = self._batch
+        given, pipe = process.stdin, process.stdout
+        if given is None or pipe is None:
+            raise AssertionError  # never: for the type checker
+        watchdog.expect()
+        try:
+            given.write(f"{name}\n".encode())
+            given.flush()
+        except OSError:
+            return None  # it died on an earlier one
+        answer = _answer(pipe, max_bytes)
+        watchdog.complain()
+        watchdog.rest()
         if isinstance(answer, TooLarge):
             self.close()
         return answer
@@ -160,37 +175,10 @@ class Blobs(Closing):
     def close(self) -> None:
         """End the process."""
         if self._batch is not None:
-            self._batch.close()
+            self._batch[0].kill()
             self._batch = None
-
-
-class _BatchProcess:
-    """One ``git cat-file --batch``."""
-
-    def __init__(self, git: GitProcess) -> None:
-        self._open = ExitStack()
-        started = git.start("cat-file", "--batch", errors=subprocess.DEVNULL)
-        self._process, self._watchdog = self._open.enter_context(started)
-
-    def ask(self, name: str, max_bytes: int) -> bytes | TooLarge | None:
-        given, pipe = self._process.stdin, self._process.stdout
-        if given is None or pipe is None:
-            raise AssertionError  # never: for the type checker
-        self._watchdog.expect()
-        try:
-            given.write(f"{name}\n".encode())
-            given.flush()
-        except OSError:
-            return None  # it died on an earlier one
-        answer = _answer(pipe, max_bytes)
-        self._watchdog.complain()
-        self._watchdog.rest()
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        with suppress(OSError):
-            self._open.close()
+            with suppress(OSError):
+                self._open.close()
 
 
 def _answer(pipe: IO[bytes], max_bytes: int) -> bytes | TooLarge | None:
