@@ -36,10 +36,8 @@ _SECONDS_PER_CHARACTER: Final = 2e-6
 _MOST_WEIGHT: Final = 20_000
 """Of what a pattern spells out, counts included; the engine prepares that much."""
 _DEEPEST: Final = 40
-_SPACE: Final = r"\s\x1c-\x1f"
-_WORD: Final = r"\p{L}\p{N}_"
 _ASCII_CLASSES: Final = {"DIGIT": "0-9", "SPACE": r" \t-\r", "WORD": "0-9A-Z_a-z"}
-_CLASSES: Final = {"DIGIT": r"\d", "SPACE": _SPACE, "WORD": _WORD}
+_CLASSES: Final = {"DIGIT": r"\d", "SPACE": r"\s\x1c-\x1f", "WORD": r"\p{L}\p{N}_"}
 _LAST_CASED: Final = 0x20000
 """Behind it stand scripts without case."""
 _LOOK_SIGNS: Final = {1: "", -1: "<"}

@@ -115,17 +115,13 @@ def _environment_values(environment: Mapping[str, str], home: str) -> dict[str, 
         if text:
             value: object = text
             if name in _NUMBERS:
-                value = _number(text, variable)
+                if not (text.isascii() and text.isdigit() and len(text) < 30):
+                    raise ConfigError(variable, "expected a whole number")
+                value = int(text)
             elif name in PATHS:
                 value = expand_home(checks.path(text, variable), home)
             found[name] = SourceValue(SCALAR_CHECKS[name](value, variable), variable, variable)
     return found
-
-
-def _number(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 30):
-        raise ConfigError(where, "expected a whole number")
-    return int(text)
 
 
 def _flag_values(flags: Mapping[str, object]) -> dict[str, SourceValue]:

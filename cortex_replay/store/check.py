@@ -147,7 +147,8 @@ def _look_at_everything(
     source: Source, moment: _Moment, *, content: bool, keep: bool, progress: Progress | None
 ) -> CheckReport:
     report = _look_at_listing(source, moment)
-    examine = _Examination(source, report, content, keep)
+    has_keys = report.has_keys
+    keys: list[tuple[str, FixtureKey]] = []
     reported = {finding.path for finding in report.findings}
     rows = sorted(report.index.rows, key=itemgetter(0))
     if any(finding.code == "path-unsafe" for finding in report.findings):
@@ -160,43 +161,37 @@ def _look_at_everything(
             report.bytes_checked += len(data)
             continue  # the short way of saying what the examination would
         try:
-            examine(row, data)
+            key = _examine(source, report, row, data, content=content, keep=keep)
+            if key is not None and not has_keys:
+                keys.append((path, key))
         except Untrusted as error:
             if path not in reported:
                 report.findings.append(error.finding)
     report.files_checked = len(rows)
-    report.findings += trust.duplicate_keys(examine.found)
+    report.findings += trust.duplicate_keys(keys)
     _hint_at_rerecords(source, report)
     return report
 
 
-class _Examination:
-    """What happens to each listed file; a class to carry what is the same for all of them."""
-
-    def __init__(self, source: Source, report: CheckReport, content: bool, keep: bool) -> None:
-        self.source = source
-        self.report = report
-        self.content = content
-        self.keep = keep
-        self.has_keys = report.has_keys
-        self.found: list[tuple[FixtureRow, Fixture]] = []
-
-    def __call__(self, row: Row, read: bytes | Finding) -> None:
-        if isinstance(read, Finding):
-            raise Untrusted(read)
-        self.report.bytes_checked += len(read)
-        if not self.content:
-            confirm(self.source, row, read, trust.check_bytes)
-        elif isinstance(row, ExchangeRow):
-            confirm(self.source, row, read, trust.trust_exchange)
-        else:
-            fixture, data = confirm(self.source, row, read, trust.trust_fixture)
-            if not self.has_keys:
-                self.found.append((row, fixture))
-            if fixture.is_request_redacted:
-                self.report.redacted_requests.append(row.path)
-            if self.keep:
-                self.report.kept[fixture.key] = (row, data)
+def _examine(
+    source: Source, report: CheckReport, row: Row, read: bytes | Finding, *, content: bool, keep: bool
+) -> FixtureKey | None:
+    """Check one listed file, and note in the report what it is; the key, if its content is a fixture."""
+    if isinstance(read, Finding):
+        raise Untrusted(read)
+    report.bytes_checked += len(read)
+    if not content:
+        confirm(source, row, read, trust.check_bytes)
+    elif isinstance(row, ExchangeRow):
+        confirm(source, row, read, trust.trust_exchange)
+    else:
+        fixture, data = confirm(source, row, read, trust.trust_fixture)
+        if fixture.is_request_redacted:
+            report.redacted_requests.append(row.path)
+        if keep:
+            report.kept[fixture.key] = (row, data)
+        return fixture.key
+    return None
 
 
 def read_index(source: Source) -> tuple[Index, bytes]:

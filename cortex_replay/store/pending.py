@@ -18,7 +18,7 @@ from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.staging import Session, StagedAnswer, Staging, kind_of
+from cortex_replay.store.staging import Session, Staging
 from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["PendingChanges"]
@@ -73,15 +73,15 @@ class PendingChanges:
             if dead and self.session is None:
                 self.session = store.open_session()
             for session in dead:
-                adopted += sum(self._adopt(answer) for answer in staging.answers(session))
+                adopted += sum(self._adopt(*answer) for answer in staging.answers(session))
                 staging.remove(session)
         return adopted
 
-    def _adopt(self, answer: StagedAnswer) -> bool:
-        layout, data, overwrite = self._layout, answer.data, answer.kind.startswith("replace")
+    def _adopt(self, kind: str, data: bytes) -> bool:
+        layout, overwrite = self._layout, kind.startswith("replace")
         try:
             # Whatever was committed since then has been seen by somebody, so it stays; this has not.
-            if answer.kind.endswith("-exchange"):
+            if kind.endswith("-exchange"):
                 exchange = parse_exchange(data)
                 change = new_exchange(layout, exchange, data, overwrite=overwrite, keep_existing=True)
             else:
@@ -120,7 +120,7 @@ class PendingChanges:
         data = session.folder.read(name)
         if blake3_hex(data) != change.row.blake3:
             raise StoreIo("the disk lost a staged answer; record it again")
-        new_name = session.write(data, kind_of(name))
+        new_name = session.write(data, name.rpartition(".")[2])
         session.folder.unlink(name)
         self._doubtful.discard(name)
         return new_name

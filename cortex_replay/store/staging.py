@@ -23,7 +23,7 @@ from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.state import OBSTACLES, state_problem, translate_errors
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
-__all__ = ["Abandoned", "Session", "StagedAnswer", "Staging", "find_abandoned", "kind_of"]
+__all__ = ["Abandoned", "Session", "Staging", "find_abandoned"]
 
 _STAGING: Final = "staging"
 _OWNER: Final = "owner"
@@ -40,14 +40,6 @@ class Abandoned:
     answers: int = 0
     unmarked: int = 0
     """What is there besides: it does not carry this user's mark, so nobody takes it over."""
-
-
-@dataclass(frozen=True, slots=True)
-class StagedAnswer:
-    """An answer that a run that died has staged."""
-
-    kind: str
-    data: bytes
 
 
 class Session:
@@ -130,8 +122,8 @@ class Staging(Closing):
         """The sessions that nobody will commit any more."""
         return [name for name in self._sessions() if self._answers_of_dead(name) is not None]
 
-    def answers(self, session: str) -> Iterator[StagedAnswer]:
-        """What a session has staged: whole, and with the mark of this user."""
+    def answers(self, session: str) -> Iterator[tuple[str, bytes]]:
+        """What a session has staged, whole and with the mark of this user: how to take it, and its bytes."""
         with self._folder.folder(session) as folder:
             for name in _answer_names(folder):
                 number, mark, kind = name.split(".")
@@ -143,7 +135,7 @@ class Staging(Closing):
                     continue
                 # One without its mark was cut short when it was written, or put there by somebody else.
                 if self._knows(mark, "answer", session, number, kind, blake3_hex(data)):
-                    yield StagedAnswer(kind, data)
+                    yield kind, data
 
     def remove(self, session: str) -> None:
         """Remove a session of ours, with all that is in it."""
@@ -193,11 +185,6 @@ def find_abandoned(source: DirectorySource) -> Abandoned:
             return Abandoned()
         with staging:
             return staging.abandoned()
-
-
-def kind_of(name: str) -> str:
-    """How a staged file is to be taken, as its name says."""
-    return name.rpartition(".")[2]
 
 
 def _new_folder(staging: Folder, marker: Marker) -> tuple[str, Folder]:

@@ -272,14 +272,14 @@ def trust_exchange(row: ExchangeRow, data: bytes) -> Exchange:
     return exchange
 
 
-def duplicate_keys(found: Iterable[tuple[FixtureRow, Fixture]]) -> list[Finding]:
+def duplicate_keys(found: Iterable[tuple[str, FixtureKey]]) -> list[Finding]:
     """T7 where some rows carry no key, so that the index alone cannot tell: one key in two files."""
     findings: list[Finding] = []
     paths: dict[FixtureKey, str] = {}
-    for row, fixture in found:
-        if fixture.key in paths:
-            findings.append(_duplicate_key(row.path, paths[fixture.key]))
-        paths[fixture.key] = row.path
+    for path, key in found:
+        if key in paths:
+            findings.append(_duplicate_key(path, paths[key]))
+        paths[key] = path
     return findings
 
 
