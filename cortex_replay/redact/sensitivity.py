@@ -12,16 +12,15 @@ import binascii
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config.settings import SensitivityLevel
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.documents import leaves
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Sensitivity", "SensitivityLevel", "refuse_above", "refuse_value_above"]
-
-SensitivityLevel = Literal["low", "medium", "high"]
 
 # Linear: a scan for the end of a label ends at the next bracket, where the next scan begins.
 _LABEL: Final = re.compile(r"\[\s*sens(?:itivity)?\s*:([^\[\]]*)\]", re.IGNORECASE)
