@@ -18,6 +18,7 @@ from cortex_replay.config import (
     known_secrets,
     token_for,
 )
+from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.errors import ConfigError
 
 KEY = "sk-test-0123456789abcdef"
@@ -54,6 +55,17 @@ def test_a_file_holds_the_key_when_no_variable_does(key_file: Path) -> None:
     assert key_for(provider, {"ANTHROPIC_API_KEY": "x"}) == "x"
     key_file.chmod(0o400)
     assert key_for(provider, {}) == KEY
+
+
+def test_a_key_file_that_the_user_names_may_be_anywhere(key_file: Path) -> None:
+    """Also for a provider that a project's file describes; only what that file names stays inside."""
+    for names, is_found in ((["models"], True), (["key_file"], False)):
+        origin = ProjectOrigin(key_file.parent / "project", frozenset(names))
+        provider = ProviderSettings(kind="claude", key_file=key_file, project=origin)
+
+        assert known_secrets(Settings(providers={"mine": provider}), {}) == [KEY] * is_found
+        if is_found:
+            assert key_for(provider, {}) == KEY
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o610, 0o601])
