@@ -17,7 +17,6 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.settings import SensitivityLevel
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.redact.documents import leaves
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Sensitivity", "SensitivityLevel", "refuse_above", "refuse_value_above"]
@@ -75,8 +74,7 @@ def refuse_value_above(value: JsonValue, most: Sensitivity, field: str) -> None:
     Raises:
         InvalidRequest: It does; the message does not say what stands there.
     """
-    labels = (match[1] for leaf in leaves(value) for match in _LABEL.finditer(leaf.text))
-    if any(_rank_of(label) > most.rank for label in labels):
+    if any(_rank_of(match[1]) > most.rank for text in _texts(value) for match in _LABEL.finditer(text)):
         reason = f"holds text labelled above the allowed sensitivity ({most}); nothing was sent"
         raise InvalidRequest(field, reason)
 
@@ -105,3 +103,16 @@ def _as_text(part: JsonValue) -> str:
         return binascii.a2b_base64(data).decode()
     except ValueError:
         return ""
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Every string of a value, the names of its fields among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from _texts(item)

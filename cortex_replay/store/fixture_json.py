@@ -97,14 +97,18 @@ def fixture_in(document: Mapping[str, JsonValue]) -> Fixture:
 def render_fixture(fixture: Fixture) -> bytes:
     """The bytes of a fixture, in the one form in which this project writes it."""
     first, *then = fixture.answers
-    document = {
-        "request_match": fixture.key._asdict(),
-        "request": None if fixture.request is None else fixture.request.to_dict(),
-        **_answer_document(first),
-        "then": [_present(_answer_document(answer) | {"meta": answer.meta}) for answer in then] or None,
-        "meta": fixture.meta,
-    }
-    return render_document(_present(document))
+    document: dict[str, Any] = {"request_match": fixture.key._asdict()}
+    if fixture.request is not None:
+        document["request"] = fixture.request.to_dict()
+    document |= _answer_document(first)
+    if then:
+        document["then"] = [
+            _answer_document(answer) | ({} if answer.meta is None else {"meta": answer.meta})
+            for answer in then
+        ]
+    if fixture.meta is not None:
+        document["meta"] = fixture.meta
+    return render_document(document)
 
 
 def render_document(document: dict[str, Any]) -> bytes:
@@ -113,37 +117,36 @@ def render_document(document: dict[str, Any]) -> bytes:
 
 
 def _answer_document(answer: Answer) -> dict[str, Any]:
-    response = {
-        "text": answer.text,
-        "parsed_json": answer.parsed_json,
-        "model": answer.model,
-        "usage": None if answer.usage is None else answer.usage.to_dict(),
-        "finish_reason": answer.finish_reason,
-        "tool_calls": [call.to_dict() for call in answer.tool_calls] or None,
-        "reasoning": answer.reasoning,
-    }
-    rendered: dict[str, Any] = {"response": _present(response)}
+    response: dict[str, Any] = {"text": answer.text}
+    if answer.parsed_json is not None:
+        response["parsed_json"] = answer.parsed_json
+    if answer.model is not None:
+        response["model"] = answer.model
+    if answer.usage is not None:
+        response["usage"] = answer.usage.to_dict()
+    if answer.finish_reason is not None:
+        response["finish_reason"] = answer.finish_reason
+    if answer.tool_calls:
+        response["tool_calls"] = [call.to_dict() for call in answer.tool_calls]
+    if answer.reasoning is not None:
+        response["reasoning"] = answer.reasoning
+    rendered: dict[str, Any] = {"response": response}
     if answer.wire is not None:
         rendered["wire"] = answer.wire
     elif answer.stream:
-        rendered["stream"] = [_chunk_document(*timed) for timed in answer.stream]
+        rendered["stream"] = [_chunk_document(timed) for timed in answer.stream]
     return rendered
 
 
-def _chunk_document(at_ms: float, chunk: StreamChunk) -> dict[str, Any]:
-    rendered = {
-        "at_ms": at_ms,
-        "delta": chunk.delta,
-        "finish_reason": chunk.finish_reason,
-        "tool_calls": [piece.to_dict() for piece in chunk.tool_calls] or None,
-        "reasoning": chunk.reasoning,
-    }
-    return _present(rendered)
-
-
-def _present(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that have a value: null is written nowhere."""
-    return {name: value for name, value in document.items() if value is not None}
+def _chunk_document(timed: TimedChunk) -> dict[str, Any]:
+    rendered: dict[str, Any] = {"at_ms": timed.at_ms, "delta": timed.chunk.delta}
+    if timed.chunk.finish_reason is not None:
+        rendered["finish_reason"] = timed.chunk.finish_reason
+    if timed.chunk.tool_calls:
+        rendered["tool_calls"] = [piece.to_dict() for piece in timed.chunk.tool_calls]
+    if timed.chunk.reasoning is not None:
+        rendered["reasoning"] = timed.chunk.reasoning
+    return rendered
 
 
 def _request(value: JsonValue, key: FixtureKey) -> LlmRequest | None:
