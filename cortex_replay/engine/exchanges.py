@@ -59,7 +59,7 @@ class Exchanges:
         async with self._core.budget.call_of(0) as bill:
             bill.pay(TokenUsage(0, 0))
             self._core.ledger.ask()
-            attempt = ExchangeAttempt(what)
+            attempt = ExchangeAttempt()
             problem = ""
             try:
                 yield attempt
@@ -75,15 +75,13 @@ class Exchanges:
         if self._door is None:
             self._door = RedactingStager(self._store, self._core.redactor)
         request: dict[str, JsonValue] = exchange.request or {}
+        problem = "there is a secret in what was asked"
         try:
             self._door.refuse_request(request, query)
-        except RecordingRefused:
-            self._core.ledger.refuse(f"{what}: there is a secret in what was asked")
-            return
-        try:
+            problem = "a secret could not be cut out of the answer"
             exchange = self._door.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
         except RecordingRefused:
-            self._core.ledger.refuse(f"{what}: a secret could not be cut out of the answer")
+            self._core.ledger.refuse(f"{what}: {problem}")
             return
         self._staged[key] = exchange
         self._core.ledger.keep(key)
@@ -93,5 +91,4 @@ class Exchanges:
 class ExchangeAttempt:
     """One live call of an opaque kind."""
 
-    what: str
     is_good: bool = False

@@ -12,7 +12,7 @@ from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Facts, Question, Questions, problem_in
-from cortex_replay.engine.http.recording import ask_opaque, ask_provider
+from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
 from cortex_replay.engine.http.relay import DUMMY_KEY, Relay
 from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
 from cortex_replay.engine.http.upstreams import Upstreams
@@ -89,15 +89,13 @@ class Engine:
         scope.serve(question.ask, question.facts.key, sole.answers[0])
         return question, self._render(sole.answers[0], question, sole.meta)
 
-    @asynccontextmanager
-    async def answer(self, scope: Scope, call: Call, question: Question | None) -> AsyncIterator[Reply]:
+    def answer(
+        self, scope: Scope, call: Call, question: Question | None
+    ) -> AbstractAsyncContextManager[Reply]:
         """The answer to a call that has begun. Its turn has ended well when this is left without an error."""
         if question is None:
-            answer = self._answer_opaque(scope, call)
-        else:
-            answer = self._answer_question(scope, call, question)
-        async with answer as reply:
-            yield reply
+            return self._answer_opaque(scope, call)
+        return self._answer_question(scope, call, question)
 
     async def aclose(self) -> None:
         await self._relay.aclose()
@@ -133,7 +131,7 @@ class Engine:
         key = await aside(len(call.body), opaque_key, request)
         exchange = scope.exchanges.find(key, scope.mode)
         if exchange is not None:
-            scope.serve(_nothing, key, exchange)
+            scope.serve(nothing, key, exchange)
             yield reply_of_wire(exchange.wire)
         elif scope.mode.asks:
             environment = scope.environment or self._environment
@@ -146,7 +144,7 @@ class Engine:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
             explained = scope.clean(explain_opaque_miss(request, key, scope.how_to_record))
-            scope.count_miss(f"{call.method} {call.route.path}", explained, _nothing)
+            scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
     def _render(self, outcome: Outcome, question: Question, meta: Mapping[str, JsonValue] | None) -> Reply:
@@ -160,10 +158,6 @@ class Engine:
         return self._renderer.reply(
             outcome, facts.key, protocol, stream=facts.stream, with_usage=facts.with_usage, meta=meta
         )
-
-
-def _nothing() -> None:
-    """The request of an opaque call."""
 
 
 def _can_serve(answer: Answer, question: Question) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.exchanges import ExchangeAttempt
 from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.offload import aside
-from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping, opaque_exchange
+from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import client_headers, recordable_headers
 from cortex_replay.engine.http.render import error_reply, reply_of_wire
@@ -21,12 +21,13 @@ from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefu
 from cortex_replay.modes import Mode
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import ByteStream, RelayReply
 
-__all__ = ["ask_opaque", "ask_provider"]
+__all__ = ["ask_opaque", "ask_provider", "nothing"]
 
 _STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
 _REST_S: Final = 0.25
@@ -52,21 +53,30 @@ async def ask_provider(
     request = question.ask()
     refuse_above(request, most)
     async with turn.ask() as attempt, sent as relayed:
-        if (refusal := _redirect_refusal(call, relayed)) is not None:
-            yield refusal
-            return
-        headers = tuple(client_headers(relayed.headers))
-        if relayed.status == 200 and relayed.body.content_type in _STREAMS:
-            yield Reply(relayed.status, headers, live=_tape_answer(call, question, relayed, attempt))
-            return
-        body = await relayed.body.read_all()
-        size = len(body) + len(call.body)
-        await aside(size, _keep_body, question.protocol, request, relayed, body, attempt)
-        yield Reply(relayed.status, headers, body)
+        live = _tape_answer(call, question, relayed, attempt) if relayed.status == 200 else None
+        yield await _reply(
+            call, relayed, live, partial(_keep_body, question.protocol, request, relayed, attempt)
+        )
+
+
+async def _reply(
+    call: Call, relayed: RelayReply, live: AsyncIterator[bytes] | None, keep: Callable[[bytes], None]
+) -> Reply:
+    """What a client gets: a stream as it comes, anything else once it is kept."""
+    if 300 <= relayed.status < 400 and relayed.status != 304:
+        # It would lead a client, and its key, around the gateway.
+        message = f"cortex-replay: {call.route.upstream} answered with a redirect, which is never followed"
+        return error_reply(call.route.protocol, 502, message, "api_error")
+    headers = tuple(client_headers(relayed.headers))
+    if live is not None and relayed.body.content_type in _STREAMS:
+        return Reply(relayed.status, headers, live=live)
+    body = await relayed.body.read_all()
+    await aside(len(body) + len(call.body), keep, body)
+    return Reply(relayed.status, headers, body)
 
 
 def _keep_body(
-    protocol: str, request: LlmRequest, relayed: RelayReply, body: bytes, attempt: Attempt
+    protocol: str, request: LlmRequest, relayed: RelayReply, attempt: Attempt, body: bytes
 ) -> None:
     headers = _headers_to_store(relayed)
     if relayed.status != 200:
@@ -135,39 +145,31 @@ async def ask_opaque(
     async with AsyncExitStack() as stack:
         exchange = await stack.enter_async_context(scope.exchanges.turn(key, scope.mode))
         if exchange is not None:
-            scope.serve(_nothing, key, exchange)
+            scope.serve(nothing, key, exchange)
             yield reply_of_wire(exchange.wire)
             return
         what = f"{request['method']} {request['path']}"
         attempt = await stack.enter_async_context(scope.exchanges.ask(what))
-        scope.observe(_nothing, None)
+        scope.observe(nothing, None)
         relayed = await stack.enter_async_context(sent)
-        if (refusal := _redirect_refusal(call, relayed)) is not None:
-            yield refusal
-            return
-        headers = tuple(client_headers(relayed.headers))
-        if relayed.body.content_type in _STREAMS:
-            yield Reply(
-                relayed.status, headers, live=_tape_opaque(scope, call, request, relayed, key, attempt)
-            )
-            return
-        body = await relayed.body.read_all()
-        size = len(body) + len(call.body)
-        await aside(size, _keep_opaque, scope, call, request, relayed, key, encode_body(body), attempt)
-        yield Reply(relayed.status, headers, body)
+
+        def keep(content: dict[str, JsonValue]) -> None:
+            attempt.is_good = relayed.status < 400
+            if scope.mode is not Mode.LIVE and is_worth_keeping(relayed.status):
+                wire = {"status": relayed.status, "headers": _headers_to_store(relayed), **content}
+                exchange = Exchange(wire, key=key, request=request)
+                scope.exchanges.keep(exchange, key, what, call.query, scope.mode)
+
+        live = _tape_opaque(call, relayed, keep)
+        yield await _reply(call, relayed, live, lambda body: keep(encode_body(body)))
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """The request of an opaque call."""
 
 
 async def _tape_opaque(
-    scope: Scope,
-    call: Call,
-    request: dict[str, JsonValue],
-    relayed: RelayReply,
-    key: str,
-    attempt: ExchangeAttempt,
+    call: Call, relayed: RelayReply, keep: Callable[[dict[str, JsonValue]], None]
 ) -> AsyncIterator[bytes]:
     tape = StreamTape(relayed.body.content_type)
     size = len(call.body)
@@ -175,36 +177,11 @@ async def _tape_opaque(
         tape.add(data)
         size += len(data)
         yield data
-    await aside(size, _keep_opaque, scope, call, request, relayed, key, tape.content(), attempt)
-
-
-def _keep_opaque(
-    scope: Scope,
-    call: Call,
-    request: dict[str, JsonValue],
-    relayed: RelayReply,
-    key: str,
-    content: dict[str, JsonValue],
-    attempt: ExchangeAttempt,
-) -> None:
-    attempt.is_good = relayed.status < 400
-    if scope.mode is Mode.LIVE or not is_worth_keeping(relayed.status):
-        return
-    wire = {"status": relayed.status, "headers": _headers_to_store(relayed), **content}
-    exchange = opaque_exchange(request, wire)
-    scope.exchanges.keep(exchange, key, attempt.what, call.query, scope.mode)
+    await aside(size, lambda: keep(tape.content()))
 
 
 def _headers_to_store(relayed: RelayReply) -> dict[str, JsonValue]:
     return dict(recordable_headers(relayed.headers))
-
-
-def _redirect_refusal(call: Call, relayed: RelayReply) -> Reply | None:
-    """A redirect would lead a client, and its key, around the gateway."""
-    if not 300 <= relayed.status < 400 or relayed.status == 304:
-        return None
-    message = f"cortex-replay: {call.route.upstream} answered with a redirect, which is never followed"
-    return error_reply(call.route.protocol, 502, message, "api_error")
 
 
 async def _rest_of(body: ByteStream) -> bytes:

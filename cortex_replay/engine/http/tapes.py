@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +20,6 @@ from cortex_replay.wire import WIRES
 __all__ = ["AnswerTape", "StreamTape", "answer_of_body"]
 
 _EVENT_END: Final = {"text/event-stream": re.compile(rb"\r\n\r\n|\n\n|\r\r"), "": re.compile(rb"\n")}
-
-
 _LONGEST_END: Final = 3
 
 
@@ -73,39 +72,33 @@ class AnswerTape(StreamTape):
 
     def add(self, data: bytes) -> None:
         super().add(data)
-        if self.problem is None and self.response is None:
-            try:
-                for chunk in self._decoder.feed(data):
-                    self._note(chunk)
-            except LlmError as error:
-                self.problem = error
+        self._read(lambda: self._decoder.feed(data))
 
     def end(self) -> None:
         """There is no more."""
+        self._read(self._decoder.finish)
+
+    def _read(self, decode: Callable[[], Iterable[StreamChunk]]) -> None:
         if self.problem is None and self.response is None:
             try:
-                for chunk in self._decoder.finish():
-                    self._note(chunk)
+                for chunk in decode():
+                    self.response = chunk.response or self.response
+                    self._chunks.append(TimedChunk(self.at_ms, chunk))
             except LlmError as error:
                 self.problem = error
-
-    def _note(self, chunk: StreamChunk) -> None:
-        self.response = chunk.response or self.response
-        self._chunks.append(TimedChunk(self.at_ms, chunk))
 
     def answer(self, headers: dict[str, JsonValue]) -> Answer:
         """The whole answer, with the bytes that it came in."""
         assert self.response is not None  # noqa: S101 - asked for only then
         response = _parse_json(self._request, self.response)
-        wire: dict[str, JsonValue] = {
+        wire = {
             "protocol": self._protocol,
             "stream": True,
             "status": 200,
             "headers": headers,
             **self.content(),
         }
-        answer = answer_from(response, self._request.model, tuple(self._chunks))
-        return _with_wire(answer, wire)
+        return replace(answer_from(response, self._request.model, tuple(self._chunks)), wire=wire)
 
 
 def answer_of_body(
@@ -117,18 +110,8 @@ def answer_of_body(
         LlmError: It is none.
     """
     response = _parse_json(request, WIRES[protocol].decode_answer(body, request.model))
-    wire: dict[str, JsonValue] = {
-        "protocol": protocol,
-        "stream": False,
-        "status": 200,
-        "headers": headers,
-        **encode_body(body),
-    }
-    return _with_wire(answer_from(response, request.model), wire), response
-
-
-def _with_wire(answer: Answer, wire: dict[str, JsonValue]) -> Answer:
-    return replace(answer, wire=wire)
+    wire = {"protocol": protocol, "stream": False, "status": 200, "headers": headers, **encode_body(body)}
+    return replace(answer_from(response, request.model), wire=wire), response
 
 
 def _parse_json(request: LlmRequest, response: LlmResponse) -> LlmResponse:
