@@ -11,8 +11,8 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from cortex_replay.disk import Folder
@@ -58,16 +58,15 @@ class Claims(Protocol):
         """Hold the claim to answer ``n`` of a key, once everybody before has let go of it."""
 
 
+@dataclass(frozen=True, slots=True)
 class FileSpending:
     """What all processes of a run have spent. What a process set aside when it died stays set aside."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    folder: RunFolder
 
     @contextmanager
     def change(self) -> Iterator[Counters]:
-        descriptor = self._folder.open(_SPENDING)
-        try:
+        with self.folder.open(_SPENDING) as descriptor, _storing():
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             counters = Counters(*map(int, os.pread(descriptor, 100, 0).split()))
             before = replace(counters)
@@ -75,16 +74,12 @@ class FileSpending:
             if counters != before:
                 text = f"{counters.calls} {counters.tokens} {counters.reserved}".encode()
                 os.pwrite(descriptor, text.ljust(_SPENDING_BYTES), 0)
-        except OSError as error:
-            raise _unwritable(error) from None
-        finally:
-            os.close(descriptor)
 
 
+@dataclass
 class _Slot:
-    def __init__(self) -> None:
-        self.turns = Turns()
-        self.outcome: Outcome | None = None
+    turns: Turns = field(default_factory=Turns)
+    outcome: Outcome | None = None
 
     def settle(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -128,11 +123,9 @@ class _FileClaim:
             data = _FAILURE + render_exchange(outcome)
         else:
             data = render_fixture(Fixture(self._key, (outcome,), meta=outcome.meta))
-        try:
+        with _storing():
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, data, 0)
-        except OSError as error:
-            raise _unwritable(error) from None
         self.outcome = outcome
 
 
@@ -147,69 +140,57 @@ class RunFolder:
         if fcntl is None:
             raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
         self._folder = folder
-        try:
+        with ExitStack() as held, _storing():
+            held.callback(folder.close)
             alive = folder.open_private(_ALIVE)
-        except OSError as error:
-            folder.close()
-            raise _unwritable(error) from None
-        self._alive = weakref.finalize(self, _let_go, alive, folder)
-        try:
-            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass
-        else:
-            self._clear()
-        fcntl.flock(alive, fcntl.LOCK_SH)
-
-    def _clear(self) -> None:
-        try:
-            for old in self._folder.entries():
-                if old.name != _ALIVE:
-                    self._folder.unlink(old.name)
-        except OSError as error:
-            self._alive()
-            raise _unwritable(error) from None
+            held.callback(os.close, alive)
+            with suppress(BlockingIOError):
+                fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for old in folder.entries():
+                    if old.name != _ALIVE:
+                        folder.unlink(old.name)
+            fcntl.flock(alive, fcntl.LOCK_SH)
+            self._alive = weakref.finalize(self, held.pop_all().close)
 
     def close(self) -> None:
         self._alive()
 
-    def open(self, name: str) -> int:
+    @contextmanager
+    def open(self, name: str) -> Iterator[int]:
         """A descriptor of one of its files, which is made if it is not there.
 
         Raises:
             StoreIo: It cannot be opened.
         """
+        with _storing():
+            descriptor = self._folder.open_private(name)
         try:
-            return self._folder.open_private(name)
-        except OSError as error:
-            raise _unwritable(error) from None
-
-
-class FileClaims:
-    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-
-    @asynccontextmanager
-    async def claim(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
-        name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
-        descriptor = self._folder.open(name)
-        try:
-            await _lock(descriptor, timeout_ms)
-            yield _FileClaim(descriptor, key)
+            yield descriptor
         finally:
             os.close(descriptor)
 
 
-def _let_go(alive: int, folder: Folder) -> None:
-    os.close(alive)
-    folder.close()
+@dataclass(frozen=True, slots=True)
+class FileClaims:
+    """The claims of a run of several processes: a locked file each. The kernel frees those of the dead."""
+
+    folder: RunFolder
+
+    @asynccontextmanager
+    async def claim(self, key: FixtureKey, n: int, timeout_ms: int) -> AsyncIterator[Claim]:
+        name = blake3_hex(f"{key.prompt_hash}\n{n}\n{key.model}".encode())[:40]
+        with self.folder.open(name) as descriptor:
+            await _lock(descriptor, timeout_ms)
+            yield _FileClaim(descriptor, key)
 
 
-def _unwritable(error: OSError) -> StoreIo:
-    where = f" ({error.filename})" if error.filename else ""
-    return StoreIo(f"the run's folder cannot be written: {error.strerror}{where}")
+@contextmanager
+def _storing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise StoreIo(f"the run's folder cannot be written: {error.strerror}{where}") from None
 
 
 async def _lock(descriptor: int, timeout_ms: int) -> None:

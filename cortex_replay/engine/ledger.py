@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -88,9 +89,23 @@ class Ledger:
     def _clean(self, text: str) -> str:
         return shorten(self.redactor.text(text)[0])
 
-    def _catch_up(self) -> None:
-        """Before the lock is taken: whoever learns redacts again."""
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Have the lock, and a redactor that knows what the process knows; it learns before, since whoever
+        learns redacts again."""
         teach(self.redactor)
+        with self._lock:
+            yield
+
+    def _note(self, reason: str, reasons: list[str]) -> None:
+        with self._noting():
+            reasons.append(self._clean(reason) if len(reasons) < _MOST_LISTED else _OTHERS)
+
+    def _use(self, key: FixtureKey | str) -> None:
+        if isinstance(key, str):
+            self.used_exchanges.add(key)
+        else:
+            self.used_keys.add(key)
 
     def _redact_again(self) -> None:
         with self._lock:
@@ -110,16 +125,12 @@ class Ledger:
         """Something was answered from the store."""
         with self._lock:
             self.hits += 1
-            if isinstance(key, str):
-                self.used_exchanges.add(key)
-            else:
-                self.used_keys.add(key)
+            self._use(key)
             if usage is not None:
                 self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
 
     def miss(self, what: str, explanation: str) -> None:
-        self._catch_up()
-        with self._lock:
+        with self._noting():
             is_listed = len(self.misses) < _MOST_LISTED
             self.misses.append(
                 Miss(self._clean(what), self._clean(explanation)) if is_listed else _ANOTHER_MISS
@@ -132,25 +143,19 @@ class Ledger:
 
     def fail(self, reason: str = "") -> None:
         """A live call brought no good answer."""
-        self._catch_up()
-        with self._lock:
+        with self._noting():
             self.failed += 1
             if reason and len(self.failures) < _MOST_REASONS:
                 self.failures.append(self._clean(reason))
 
     def damage(self, reason: str) -> None:
-        self._catch_up()
-        with self._lock:
-            self.broken.append(self._clean(reason) if len(self.broken) < _MOST_LISTED else _OTHERS)
+        self._note(reason, self.broken)
 
     def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
         """Something was recorded, or passed through in mode ``live``."""
         with self._lock:
             self.recorded += 1
-            if isinstance(key, str):
-                self.used_exchanges.add(key)
-            else:
-                self.used_keys.add(key)
+            self._use(key)
         self.spend(usage, model)
 
     def spend(self, usage: TokenUsage | None, model: str) -> None:
@@ -161,13 +166,10 @@ class Ledger:
                 self.completion_tokens[model] += usage.completion_tokens
 
     def refuse(self, reason: str) -> None:
-        self._catch_up()
-        with self._lock:
-            self.refused.append(self._clean(reason) if len(self.refused) < _MOST_LISTED else _OTHERS)
+        self._note(reason, self.refused)
 
     def bypass(self, host: str) -> None:
-        self._catch_up()
-        with self._lock:
+        with self._noting():
             host = self._clean(host)
             is_listed = host in self.bypassed or len(self.bypassed) < _MOST_LISTED
             self.bypassed[host if is_listed else _OTHERS] += 1
