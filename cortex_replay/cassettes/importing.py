@@ -23,7 +23,6 @@ from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.disk import scratch_folder
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.client_keys import client_keys_in
 from cortex_replay.engine.http.opaque import (
     encode_body,
     is_worth_keeping,
@@ -31,7 +30,7 @@ from cortex_replay.engine.http.opaque import (
     opaque_key,
     opaque_request,
 )
-from cortex_replay.engine.http.relay import recordable_headers
+from cortex_replay.engine.http.relay import client_keys_in, recordable_headers
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome

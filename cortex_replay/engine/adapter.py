@@ -9,8 +9,7 @@ from typing import ClassVar
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.adapters.wrapper import WrapperAdapter, closing_stream
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.chunks import chunks_of
-from cortex_replay.engine.outcomes import failure_of
+from cortex_replay.engine.outcomes import chunks_of, failure_of
 from cortex_replay.engine.scope import Scope, Turn
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import NoFixture

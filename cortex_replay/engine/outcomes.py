@@ -1,14 +1,16 @@
-"""What the n-th call of a key gets, of all that is recorded under it."""
+"""What the n-th call of a key gets, of all that is recorded under it: whole, as a stream, or as an error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cortex_replay.adapters.base import as_one_chunk
 from cortex_replay.errors import Upstream
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.types import StreamChunk
 
-__all__ = ["Outcome", "failure_of", "recorded_outcome"]
+__all__ = ["Outcome", "chunks_of", "failure_of", "recorded_outcome"]
 
 Outcome = Answer | Exchange
 """A success, or a failure as it came over the wire."""
@@ -32,3 +34,20 @@ def failure_of(exchange: Exchange) -> Upstream:
     from cortex_replay.wire.recording import decode_failure  # noqa: PLC0415 - most stores need no codec
 
     return decode_failure(exchange.wire)
+
+
+def chunks_of(answer: Answer, asked_model: str) -> list[StreamChunk]:
+    """A recorded answer in its recorded chunks; one that was not streamed is one chunk."""
+    response = answer.response(asked_model)
+    chunks = [timed.chunk for timed in answer.stream]
+    if answer.wire is not None and answer.wire.get("stream") is True:
+        from cortex_replay.wire.recording import decode_chunks  # noqa: PLC0415 - most stores need no codec
+
+        chunks = decode_chunks(answer.wire, asked_model)
+    if not chunks:
+        return [as_one_chunk(response)]
+    last = chunks[-1]
+    chunks[-1] = StreamChunk(
+        last.delta, last.finish_reason or "stop", last.tool_calls, last.reasoning, response
+    )
+    return chunks

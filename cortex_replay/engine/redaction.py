@@ -33,8 +33,11 @@ def redact_answer(
         RecordingRefused: It needs its wire, and that is none any more without its secrets.
     """
     if answer.wire is not None:
-        made, hits = _redact_wire(answer, redactor)
-        if hits and needs_wire:
+        made, hits = redact_answer(replace(answer, wire=None), redactor)
+        hits = hits or redactor.document(answer.wire)[1]
+        if not hits:  # it stays as it came
+            return replace(answer, stream=()), hits
+        if needs_wire:
             return replace(made, wire=_cut_wire(answer.wire, redactor), stream=()), hits
         return made, hits
     if answer.stream:
@@ -50,15 +53,6 @@ def redact_answer(
     if not hits:
         return answer, hits
     return _with(answer, text, reasoning, calls, redactor), hits
-
-
-def _redact_wire(answer: Answer, redactor: Redactor) -> tuple[Answer, list[Hit]]:
-    """What came over the wire as it came, if there is nothing in it to be cut out; else what it says."""
-    said, hits = redact_answer(replace(answer, wire=None), redactor)
-    _, on_the_wire = redactor.document(answer.wire)
-    if hits or on_the_wire:
-        return said, hits or on_the_wire
-    return replace(answer, stream=()), []
 
 
 def _cut_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:

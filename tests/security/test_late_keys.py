@@ -15,7 +15,7 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
-from cortex_replay.engine.http.client_keys import client_keys_in
+from cortex_replay.engine.http.relay import client_keys_in
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.recording import RecordingAdapter
 from cortex_replay.redact.process import teach

@@ -11,9 +11,9 @@ from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.http.call import Call, Reply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
-from cortex_replay.engine.http.question import Facts, Question, Questions, problem_in
+from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
-from cortex_replay.engine.http.relay import DUMMY_KEY, Relay
+from cortex_replay.engine.http.relay import Relay
 from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.engine.outcomes import Outcome, failure_of
@@ -21,10 +21,8 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
 from cortex_replay.misses.explanation import MISS_STATUS, explain_opaque_miss, explain_other_way
 from cortex_replay.providers import provider_of
-from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
-from cortex_replay.store.exchange import Exchange
 
 __all__ = ["Engine"]
 
@@ -62,18 +60,7 @@ class Engine:
         self._renderer = Renderer()
         self._most = Sensitivity.of(max_sensitivity)
         self._environment = environment
-        self._relay = Relay(upstreams, timeout_ms, self._learn, self._finds)
-
-    def _learn(self, keys: list[str]) -> None:
-        """A client has brought keys: they are neither to be stored nor to be shown."""
-        keys = [key for key in keys if DUMMY_KEY not in key]
-        if keys:
-            self.run.redactor.learn(*keys)
-        for key in keys:
-            learn_secret(key)
-
-    def _finds(self, document: JsonValue) -> bool:
-        return bool(self.run.redactor.found_in(document))
+        self._relay = Relay(upstreams, timeout_ms, lambda: run.redactor)
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""
@@ -148,22 +135,18 @@ class Engine:
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
     def _render(self, outcome: Outcome, question: Question, meta: Mapping[str, JsonValue] | None) -> Reply:
-        protocol, facts = question.protocol, question.facts
-        if isinstance(outcome, Exchange):
-            if outcome.wire.get("protocol") == protocol:
-                return reply_of_wire(outcome.wire)
-            failure = failure_of(outcome)
-            kind = failure.error_type or "api_error"
-            return error_reply(protocol, failure.status, failure.message, kind, may_retry=True)
-        return self._renderer.reply(
-            outcome, facts.key, protocol, stream=facts.stream, with_usage=facts.with_usage, meta=meta
-        )
+        if isinstance(outcome, Answer):
+            return self._renderer.reply(outcome, question, meta or {})
+        if outcome.wire.get("protocol") == question.protocol:
+            return reply_of_wire(outcome.wire)
+        failure = failure_of(outcome)
+        kind = failure.error_type or "api_error"
+        return error_reply(question.protocol, failure.status, failure.message, kind, may_retry=True)
 
 
 def _can_serve(answer: Answer, question: Question) -> bool:
     """Whether an answer can be given in the way that is asked for, whole."""
-    facts: Facts = question.facts
-    return facts.is_single or is_same_way(answer, question.protocol, stream=facts.stream)
+    return question.facts.is_single or is_same_way(answer, question)
 
 
 def _protocol_like(call: Call) -> str | None:

@@ -10,20 +10,26 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Call, Headers
-from cortex_replay.engine.http.client_keys import client_keys_in
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, KEY_HEADERS, is_secret_setting
-from cortex_replay.secret_names.values import is_dummy
+from cortex_replay.redact.process import learn_secret
+from cortex_replay.secret_names.names import (
+    CREDENTIAL_PARAMETERS,
+    KEY_HEADERS,
+    is_secret_field,
+    is_secret_setting,
+)
+from cortex_replay.secret_names.values import SHORTEST_SECRET, is_dummy, is_plain, secrets_in_header
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayClient, RelayReply
+    from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["DUMMY_KEY", "Relay", "client_headers", "recordable_headers"]
+__all__ = ["DUMMY_KEY", "Relay", "client_headers", "client_keys_in", "recordable_headers"]
 
 DUMMY_KEY: Final = "cortex-replay-dummy-key"
 """What clients are given instead of a key: they will not start without one."""
@@ -102,26 +108,34 @@ def recordable_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers if name.lower() in _KEPT}
 
 
+def client_keys_in(headers: Headers, query: str) -> list[str]:
+    """The keys that a client brings with its call, whether or not they are passed on.
+
+    What a server without keys is given, such as ``not-needed``, is none.
+    """
+    found = [key for name, value in headers for key in secrets_in_header(name, value)]
+    found += [
+        value
+        for name, value in parse_qsl(query)
+        if (name.lower() in CREDENTIAL_PARAMETERS or is_secret_field(name))
+        and len(value) >= SHORTEST_SECRET
+        and not is_plain(value)
+    ]
+    return list(dict.fromkeys(found))
+
+
 class Relay:
     """One client for each upstream, made when it is first asked.
 
     Args:
         upstreams: Who may be asked.
         timeout_ms: What a call may take in all.
-        learn: Is told the keys that a client brings, those that ours take the place of among them.
-        finds: Tells whether something holds a secret.
+        redactor_for: The redactor that learns the keys of clients, and tells whether something holds one.
     """
 
-    def __init__(
-        self,
-        upstreams: Upstreams,
-        timeout_ms: int,
-        learn: Callable[[list[str]], None],
-        finds: Callable[[JsonValue], bool],
-    ) -> None:
+    def __init__(self, upstreams: Upstreams, timeout_ms: int, redactor_for: Callable[[], Redactor]) -> None:
         self._upstreams = upstreams
-        self._learn = learn
-        self._finds = finds
+        self._redactor_for = redactor_for
         self._timeout_ms = timeout_ms
         self._clients: dict[tuple[str, str | None], tuple[RelayClient, bool]] = {}
 
@@ -164,6 +178,14 @@ class Relay:
         async with relayed.body:
             yield relayed
 
+    def _learn(self, keys: list[str]) -> None:
+        """What a client brings is neither to be stored nor to be shown, even if ours takes its place."""
+        keys = [key for key in keys if DUMMY_KEY not in key]
+        if keys:
+            self._redactor_for().learn(*keys)
+        for key in keys:
+            learn_secret(key)
+
     def _holds_key(self, call: Call, headers: list[tuple[str, str]], query: str) -> bool:
         """Whether a client brings a key, by what it is called or by what it is, wherever in the call."""
         bare = [(name, _SCHEME.sub("", value)) for name, value in headers]
@@ -180,7 +202,8 @@ class Relay:
         except JsonError:
             body = call.body.decode(errors="replace")
         values: list[JsonValue] = [value for _, value in given if value]
-        return self._finds([*values, unquote_plus(f"{call.route.path}?{query}"), body])
+        document = [*values, unquote_plus(f"{call.route.path}?{query}"), body]
+        return bool(self._redactor_for().found_in(document))
 
     async def aclose(self) -> None:
         for http, _ in self._clients.values():

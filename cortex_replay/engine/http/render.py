@@ -11,9 +11,10 @@ from typing import Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.chunks import chunks_of
 from cortex_replay.engine.http.call import Event, Reply
+from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import recordable_headers
+from cortex_replay.engine.outcomes import chunks_of
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
@@ -34,24 +35,16 @@ class Renderer:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, Reply]] = {}
 
-    def reply(
-        self,
-        answer: Answer,
-        key: FixtureKey,
-        protocol: str,
-        *,
-        stream: bool,
-        with_usage: bool = True,
-        meta: Mapping[str, JsonValue] | None = None,
-    ) -> Reply:
+    def reply(self, answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> Reply:
         """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
         from what it says, with ids that come from the key, and counts that may stand in its ``meta``."""
-        place = (id(answer), protocol, stream, with_usage)
+        protocol, facts = question.protocol, question.facts
+        place = (id(answer), protocol, facts.stream, facts.with_usage)
         kept = self._kept.get(place)
         if kept is not None and kept[0] is answer:
             return kept[1]
-        reply = _render(answer, key, protocol, meta or {}, stream=stream)
-        if stream and protocol == "openai-chat" and not with_usage:
+        reply = _render(answer, question, meta)
+        if facts.stream and protocol == "openai-chat" and not facts.with_usage:
             reply = _without_usage(reply)
         if len(reply.body) <= _MOST_BYTES:
             while len(self._kept) >= _MOST_KEPT:
@@ -60,23 +53,25 @@ class Renderer:
         return reply
 
 
-def is_same_way(answer: Answer, protocol: str, *, stream: bool) -> bool:
-    """Whether an answer was recorded in this protocol and in this way."""
-    wire = answer.wire
-    return wire is not None and wire.get("protocol") == protocol and (wire.get("stream") is True) == stream
+def is_same_way(answer: Answer, question: Question) -> bool:
+    """Whether an answer was recorded in the protocol and in the way that is asked for."""
+    wire, is_stream = answer.wire, question.facts.stream
+    return (
+        wire is not None
+        and wire.get("protocol") == question.protocol
+        and (wire.get("stream") is True) == is_stream
+    )
 
 
-def _render(
-    answer: Answer, key: FixtureKey, protocol: str, meta: Mapping[str, JsonValue], *, stream: bool
-) -> Reply:
-    if answer.wire is not None and is_same_way(answer, protocol, stream=stream):
+def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> Reply:
+    if answer.wire is not None and is_same_way(answer, question):
         return reply_of_wire(answer.wire)
     if answer.usage is None:
         # Providers always count, and clients rely on it; another protocol's recording may not have.
         answer = replace(answer, usage=_usage_in(meta) or TokenUsage(0, 0))
-    codec = WIRES[protocol]
+    key, codec = question.facts.key, WIRES[question.protocol]
     answer_id = key.prompt_hash[:24]
-    if not stream:
+    if not question.facts.stream:
         body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))
         return Reply(200, (("content-type", "application/json"),), body)
     events = tuple(_events(answer, key, codec, answer_id))
