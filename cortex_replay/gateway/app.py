@@ -188,29 +188,30 @@ class App:
         """A message to the RPC. Who sends it is known before it is read."""
         if method != "POST":
             return Reply(405, (("allow", "POST"),))
-        caller = rpc.caller(header("authorization"))
+        caller = rpc.callers.by_authorization(header("authorization"))
         if caller is None:
             return rpc.refusal()
-        try:
-            return _Message(rpc, await self._body(header("content-length"), receive, place), caller)
-        except _TooLarge:
-            return rpc.too_large()
-        except (NoRoom, TimeoutError) as error:
-            return _not_read(error, None)
+        body = await self._body_or_refusal(header("content-length"), receive, place, None, rpc)
+        return body if isinstance(body, Reply) else _Message(rpc, body, caller)
 
     async def _answer_message(self, message: _Message, send: Send) -> None:
         await _send_reply(await message.rpc.reply(message.body, message.caller), send)
 
     async def _body_or_refusal(
-        self, length: str, receive: Receive, place: Place, protocol: str | None
+        self, length: str, receive: Receive, place: Place, protocol: str | None, rpc: Rpc | None = None
     ) -> bytes | Reply:
+        """The body, or what a client is told whose body was not read, or not all of it."""
         try:
             return await self._body(length, receive, place)
         except _TooLarge:
             reason = f"cortex-replay: the body is larger than {self._max_body} bytes"
-            return error_reply(protocol, 413, reason, "request_too_large")
-        except (NoRoom, TimeoutError) as error:
-            return _not_read(error, protocol)
+            return rpc.too_large() if rpc else error_reply(protocol, 413, reason, "request_too_large")
+        except TimeoutError:
+            return error_reply(protocol, 408, "cortex-replay: the body did not come", "timeout_error")
+        except NoRoom:
+            reason = "cortex-replay: too many large bodies are under way; try again in a moment"
+            reply = error_reply(protocol, 503, reason, "overloaded_error", may_retry=True)
+            return replace(reply, headers=[*reply.headers, ("retry-after", "1")])
 
     async def _body(self, length: str, receive: Receive, place: Place) -> bytes:
         size = int(length) if length.isdigit() and len(length) < 19 else 0
@@ -348,15 +349,6 @@ class App:
             # A moment at least, so that each event is a piece of its own on the way.
             await asyncio.sleep(max(0.0, pause))
             yield data
-
-
-def _not_read(error: NoRoom | TimeoutError, protocol: str | None) -> Reply:
-    """What a client is told whose body was not read, or not all of it."""
-    if isinstance(error, TimeoutError):
-        return error_reply(protocol, 408, "cortex-replay: the body did not come", "timeout_error")
-    reason = "cortex-replay: too many large bodies are under way; try again in a moment"
-    reply = error_reply(protocol, 503, reason, "overloaded_error", may_retry=True)
-    return replace(reply, headers=[*reply.headers, ("retry-after", "1")])
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -36,10 +36,6 @@ class Rpc:
         if run.mode.asks:  # what is replayed was redacted when it was recorded
             self.dispatcher.redactor = run.redactor
 
-    def caller(self, authorization: str) -> Caller | None:
-        """Who brings this header."""
-        return self.callers.by_authorization(authorization)
-
     async def reply(self, body: bytes, caller: Caller) -> Reply:
         """The answer to one message, or to a batch of them."""
         answer = await self.dispatcher.handle(body, caller)

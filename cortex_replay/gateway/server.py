@@ -11,12 +11,13 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
@@ -65,30 +66,15 @@ class _Protocol(HttpToolsProtocol):
     def _make_room(self) -> None:
         """Close a connection that asks for nothing, else one whose body does not come, that wants no answer
         or does not read it, else this one."""
-        others = [c for c in self.connections if isinstance(c, _Protocol) and c is not self]
-        idle = next((c for c in others if c.is_idle), None)
-        slow = next((c for c in others if c.awaits_body), None)
-        held = next((c for c in others if c.is_held), self)
-        leaving = (idle or slow or held).transport
+        others = [(c, c.cycle) for c in self.connections if isinstance(c, _Protocol) and c is not self]
+        idle = (c for c, cycle in others if cycle is None or cycle.response_complete)
+        slow = (c for c, cycle in others if cycle.more_body)
+        held = (c for c, cycle in others if HELD in cycle.scope or c.flow.write_paused)
+        leaving = next(chain(idle, slow, held), self).transport
         if leaving.get_write_buffer_size():  # it would stay until somebody reads that
             leaving.abort()
         else:
             leaving.close()
-
-    @property
-    def is_idle(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
-
-    @property
-    def awaits_body(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and cycle.more_body
-
-    @property
-    def is_held(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and (HELD in cycle.scope or self.flow.write_paused)
 
     def _await_head(self) -> None:
         self._is_in_head = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call
@@ -18,7 +18,6 @@ from cortex_replay.hosts import LOCAL, normal_host
 
 __all__ = ["Interception"]
 
-_KNOWN: WeakKeyDictionary[Upstreams, list[Any]] = WeakKeyDictionary()
 _PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -43,7 +42,7 @@ class Interception:
         self.scope = scope
         self.calls = 0
         """How many were intercepted."""
-        self._servers = _servers_of(engine.upstreams)
+        self._servers = _servers(engine.upstreams)
 
     def call(
         self,
@@ -88,25 +87,17 @@ def _fitting(
     return names.get(wanted or "", found[0])
 
 
-def _servers_of(upstreams: Upstreams) -> list[tuple[_Origin, str, UpstreamServer]]:
-    """Where the providers are; worked out once, since there is an interception for every test."""
-    if upstreams not in _KNOWN:
-        _KNOWN[upstreams] = list(_servers(upstreams))
-    return _KNOWN[upstreams]
-
-
 def _same_host(one: str, other: str) -> bool:
     return one == other or (one in LOCAL and other in LOCAL)
 
 
-def _servers(upstreams: Upstreams) -> Iterator[tuple[_Origin, str, UpstreamServer]]:
-    """Where each provider is: as configured, and where its own service is."""
-    listed = [*upstreams, *Upstreams(Settings())]
-    seen = set()
-    for upstream in sorted(listed, key=lambda one: -len(urlsplit(one.base_url).path)):
+@lru_cache(maxsize=16)  # there is an interception for every test
+def _servers(upstreams: Upstreams) -> list[tuple[_Origin, str, UpstreamServer]]:
+    """Where each provider is: as configured, and where its own service is; the longest path comes first."""
+    found: dict[tuple[_Origin, str, str], UpstreamServer] = {}
+    for upstream in (*upstreams, *Upstreams(Settings())):
         parts = urlsplit(upstream.base_url)
         origin = _Origin(normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0))
-        base = parts.path.rstrip("/")
-        if (origin, base, upstream.name) not in seen:
-            seen.add((origin, base, upstream.name))
-            yield origin, base, upstream
+        found.setdefault((origin, parts.path.rstrip("/"), upstream.name), upstream)
+    servers = [(origin, base, upstream) for (origin, base, _), upstream in found.items()]
+    return sorted(servers, key=lambda server: -len(server[1]))
