@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -195,9 +195,7 @@ class Ledger:
         """For a program; ``prune --unused-from`` is one."""
         document: dict[str, Any] = {
             "hits": self.hits,
-            "misses": [
-                {"what": miss.what, "explanation": miss.explanation} for miss in self.misses[:_MOST_LISTED]
-            ],
+            "misses": [asdict(miss) for miss in self.misses[:_MOST_LISTED]],
             "missed": len(self.misses),
             "recorded": self.recorded,
             "live": self.live,

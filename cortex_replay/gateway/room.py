@@ -120,17 +120,16 @@ class Place:
         Raises:
             NoRoom: See :meth:`Room.take`.
         """
-        if size <= FREE_BYTES or size <= self._held:
-            return
         wanted = min(size, self._room.most) - self._held
-        if wanted > 0:
-            self._is_waiting = True
-            try:
-                await self._room.take(wanted)
-            finally:
-                self._is_waiting = False
-            self._held += wanted
-            self._began = asyncio.get_running_loop().time()
+        if size <= FREE_BYTES or wanted <= 0:
+            return
+        self._is_waiting = True
+        try:
+            await self._room.take(wanted)
+        finally:
+            self._is_waiting = False
+        self._held += wanted
+        self._began = asyncio.get_running_loop().time()
 
     async def hold_part(self, size: int) -> None:
         """Have room for what there is so far of a body that does not say how long it is."""

@@ -10,12 +10,14 @@ import importlib
 import importlib.util
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
 from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
@@ -31,22 +33,18 @@ _ACTIVE: Final[list[Interception]] = []
 _REPLACED: Final[list[tuple[type, str, Any]]] = []
 
 
-class install:  # noqa: N801 - reads as what it does: with install(interception)
+@contextmanager
+def install(interception: Interception) -> Iterator[None]:
     """Intercept for as long as this lasts; of several, the innermost has the say."""
-
-    def __init__(self, interception: Interception) -> None:
-        self._interception = interception
-
-    def __enter__(self) -> Interception:
+    with _LOCK:
+        if not _ACTIVE:
+            _replace()
+        _ACTIVE.append(interception)
+    try:
+        yield
+    finally:
         with _LOCK:
-            if not _ACTIVE:
-                _replace()
-            _ACTIVE.append(self._interception)
-        return self._interception
-
-    def __exit__(self, *_: object) -> None:
-        with _LOCK:
-            _ACTIVE.remove(self._interception)
+            _ACTIVE.remove(interception)
             if not _ACTIVE:
                 _restore()
 
@@ -87,12 +85,7 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
         if answered_by is None:
             return original(transport, request)
         interception, found = answered_by
-        call = interception.call(found, request.method, request.url, request.headers.raw, request.read())
-        interception.calls += 1
-        fault = interception.faults.next() if interception.faults.are_any else None
-        if fault is not None and answers_alone(fault):
-            return _fail(library, interception, fault, call)
-        question, reply = interception.engine.begin(interception.scope, call)
+        call, fault, question, reply = _begin(library, interception, found, request, request.read())
         if reply is None:
             answer = SyncAnswer(interception.engine, interception.scope, call, question)
             reply = answer.reply
@@ -109,13 +102,7 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
         if answered_by is None:
             return await original(transport, request)
         interception, found = answered_by
-        body = await request.aread()
-        call = interception.call(found, request.method, request.url, request.headers.raw, body)
-        interception.calls += 1
-        fault = interception.faults.next() if interception.faults.are_any else None
-        if fault is not None and answers_alone(fault):
-            return _fail(library, interception, fault, call)
-        question, reply = interception.engine.begin(interception.scope, call)
+        call, fault, question, reply = _begin(library, interception, found, request, await request.aread())
         if reply is None:
             answer = AsyncAnswer(interception.engine, interception.scope, call, question)
             reply = await answer.head()
@@ -126,15 +113,26 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
     return handle_async_request
 
 
-def _fail(library: ModuleType, interception: Interception, fault: Fault, call: Call) -> Any:
-    """A call that fails without an answer; what would take a client's patience fails at once."""
+def _begin(
+    library: ModuleType,
+    interception: Interception,
+    found: list[tuple[UpstreamServer, str]],
+    request: Any,
+    body: bytes,
+) -> tuple[Call, Fault | None, Question | None, Reply | None]:
+    """The call that a request is, with the fault that its answer is to have, and what it asks; and its answer
+    where nothing has to be waited for. What would take a client's patience fails at once."""
+    call = interception.call(found, request.method, request.url, request.headers.raw, body)
+    interception.calls += 1
+    fault = interception.faults.next() if interception.faults.are_any else None
+    if fault is None or not answers_alone(fault):
+        return call, fault, *interception.engine.begin(interception.scope, call)
     interception.faults.note(fault)
     if fault.kind == "timeout":
         raise library.ReadTimeout("timed out (on demand)")
     if fault.kind == "reset":
         raise library.ReadError("connection reset (on demand)")
-    reply = refusal(fault, call.route.protocol)
-    return _response(library, reply, _replay_stream(library, reply))
+    return call, None, None, refusal(fault, call.route.protocol)
 
 
 def _respond(

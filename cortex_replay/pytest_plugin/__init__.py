@@ -138,7 +138,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
     if _is_marked(item):
-        _session(item.config).refuse_silence(item)
+        _session(item.config).of(item).refuse_silence()
     return result
 
 

@@ -94,9 +94,6 @@ class LlmSession:
             pytest.fail("cortex-replay: the fixtures llm* need the marker llm_replay", pytrace=False)
         return cast("TestRun", item.stash[_RUN])
 
-    def refuse_silence(self, item: pytest.Item) -> None:
-        self.of(item).refuse_silence()
-
     def note(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Remember how a phase of a test went, and put what was missed where it is read."""
         if _RUN not in item.stash:
