@@ -17,7 +17,10 @@ from cortex_replay import (
     Store,
     Upstream,
 )
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Answer
 from cortex_replay.testing import Rule, ScriptedAdapter
 from tests.builder import ask
 from tests.engine.counting import DIE, Counting, read, run, texts
@@ -137,3 +140,12 @@ def test_more_answers_keep_what_the_first_recording_said_of_itself(tmp_path: Pat
     fixture = Store.open(tmp_path).get(request.model, request.prompt_hash())
     assert len(fixture.answers) == 3
     assert fixture.is_request_redacted
+
+
+def test_a_secret_on_the_wire_alone_costs_the_wire() -> None:
+    """What the answer says stays."""
+    wire: dict[str, JsonValue] = {"status": 200, "headers": {"request-id": SECRET}, "body": "{}"}
+    clean, hits = redact_answer(Answer("fine", None, wire=wire), Redactor([SECRET]))
+
+    assert [hit.rule for hit in hits] == ["known-value"]
+    assert (clean.text, clean.wire) == ("fine", None)

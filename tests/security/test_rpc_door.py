@@ -239,3 +239,17 @@ def test_a_caller_on_pipes_gets_no_more(tmp_path: Path, provider: FakeProvider) 
 
     assert json.loads(out)["error"]["code"] == -32001
     assert provider.received == []
+
+
+def test_a_message_that_is_too_large_is_refused_in_json_rpc(tmp_path: Path, settings: Settings) -> None:
+    """It is not read: what its head says is enough."""
+    with serving(tmp_path, settings, "replay") as gateway:
+        head = f"POST /rpc HTTP/1.1\r\nhost: 127.0.0.1:{gateway.port}\r\nauthorization: {bearer(GRANTED)}\r\n"
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+            connection.sendall(f"{head}content-length: {2**30}\r\n\r\n".encode())
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65536)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["jsonrpc"] == "2.0"
