@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
-from collections.abc import AsyncIterator
 from itertools import count
+from types import TracebackType
 from typing import Final, Self
 
 __all__ = ["FREE_BYTES", "NoRoom", "Place", "Room"]
@@ -88,22 +87,22 @@ class Place:
         self._began = 0.0
         self._is_waiting = False
 
-    @contextlib.asynccontextmanager
-    async def reading(self, seconds: float) -> AsyncIterator[None]:
+    def reading(self, seconds: float) -> _Reading:
         """The time that a body may take: so many seconds, and fewer when it holds what others wait for.
 
         Raises:
             TimeoutError: It did not come.
         """
-        async with asyncio.timeout(seconds) as limit:
-            self._limit, self._began = limit, asyncio.get_running_loop().time()
-            self._room.readers.add(self)
-            try:
-                if self._room.is_awaited:
-                    self.hurry()
-                yield
-            finally:
-                self._room.readers.discard(self)
+        return _Reading(self, asyncio.timeout(seconds))
+
+    def begin(self, limit: asyncio.Timeout) -> None:
+        self._limit, self._began = limit, asyncio.get_running_loop().time()
+        self._room.readers.add(self)
+        if self._room.is_awaited:
+            self.hurry()
+
+    def end(self) -> None:
+        self._room.readers.discard(self)
 
     def hurry(self) -> None:
         """Somebody waits for what this one holds."""
@@ -143,3 +142,22 @@ class Place:
         if self._held:
             self._room.give(self._held)
             self._held = 0
+
+
+class _Reading:
+    """A class, because it stands around every call: a generator would cost as much as answering does."""
+
+    __slots__ = ("_limit", "_place")
+
+    def __init__(self, place: Place, limit: asyncio.Timeout) -> None:
+        self._place = place
+        self._limit = limit
+
+    async def __aenter__(self) -> None:
+        self._place.begin(await self._limit.__aenter__())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._place.end()
+        await self._limit.__aexit__(kind, error, trace)
