@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import socket
 from itertools import product
+from pathlib import Path
 
 import httpx
 import pytest
 
+from cortex_replay import Run, Store
+from cortex_replay.config import Settings
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.access import Access, Entry, Refusal, hosts_of
@@ -241,3 +244,25 @@ def test_an_unknown_place_is_told_what_there_is(opened: Opened) -> None:
 
     assert answer.status_code == 404
     assert "/anthropic, /ollama, /openai, /gemini" in answer.json()["error"]["message"]
+
+
+def test_a_scope_that_may_ask_needs_the_token_though_the_run_replays(tmp_path: Path) -> None:
+    """A test in another mode than its session: by its name alone nobody makes a live call."""
+    run = Run(Settings(), "replay", Store.create(tmp_path / "store"), environment={})
+    run.open_scope("writes", mode="once")
+    with Gateway(run).running() as gateway:
+        origin = f"http://127.0.0.1:{gateway.port}"
+        asked = {"model": "m", "messages": []}
+
+        def ask(path: str, **headers: str) -> int:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            return httpx.post(
+                f"{origin}{path}/openai/v1/chat/completions", json=asked, headers=sent
+            ).status_code
+
+        assert "/t-" in gateway.url("openai", "writes")
+        assert "/t-" not in gateway.url("openai", "reads")
+        assert ask("/s-writes") == 401
+        assert ask("", x_cortex_replay_scope="writes") == 401
+        assert ask("/s-reads") == 424
+        assert run.ledger.live == 0

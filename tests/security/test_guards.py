@@ -297,7 +297,7 @@ def test_nothing_stays_watched() -> None:
         "assert [dict(vars(kind)) for kind in kinds] == before\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    assert all(getattr(owner, name).__name__ == "checked" for owner, name in places)
+    assert all(getattr(owner, name).__name__ == "replacement" for owner, name in places)
 
 
 @pytest.mark.parametrize("host", ["api.openai.com.", "API.OPENAI.COM"])
