@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http.call import Event, Reply
+from cortex_replay.engine.http.call import Event, HttpReply
 from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
 from cortex_replay.wire import WIRES
 
@@ -30,22 +30,22 @@ _OPENAI_CODES: Final = {429: "rate_limit_exceeded", 401: "invalid_api_key", 500:
 _MESSAGES: Final = {429: "Rate limit exceeded (on demand)", 529: "Overloaded (on demand)"}
 
 
-def refusal(fault: Fault, protocol: str | None) -> Reply:
+def refusal(fault: Fault, protocol: str | None) -> HttpReply:
     """What a client gets instead of an answer: an error, a silence, or a closed door."""
     if fault.kind == "timeout":
-        return Reply(0, (), ending="hang")
+        return HttpReply(0, (), ending="hang")
     if fault.kind == "reset" or fault.status is None:
-        return Reply(0, (), ending="reset")
+        return HttpReply(0, (), ending="reset")
     body = orjson.dumps(_error(protocol, fault.status))
     id_header = "x-request-id" if _is_openai(protocol) else "request-id"
     headers = [("content-type", "application/json"), (id_header, "req_on_demand")]
     if fault.retry_after_s is not None:
         headers.append(("retry-after", str(math.ceil(fault.retry_after_s))))
         headers.append(("retry-after-ms", str(round(fault.retry_after_s * 1000))))
-    return Reply(fault.status, tuple(headers), body)
+    return HttpReply(fault.status, tuple(headers), body)
 
 
-def faulty_reply(fault: Fault, reply: Reply, protocol: str | None) -> Reply | None:
+def faulty_reply(fault: Fault, reply: HttpReply, protocol: str | None) -> HttpReply | None:
     """A recorded reply with something wrong; ``None`` where this fault cannot go wrong with it."""
     if reply.live is not None or reply.status != 200:
         return None
@@ -72,7 +72,7 @@ def faulty_reply(fault: Fault, reply: Reply, protocol: str | None) -> Reply | No
     return None
 
 
-def _events(reply: Reply) -> list[Event]:
+def _events(reply: HttpReply) -> list[Event]:
     """One event each, whatever a recording or a rendering put together."""
     separate: list[Event] = []
     for at_ms, data in reply.events:
@@ -88,11 +88,11 @@ def _is_cut_short(kept: list[Event], events: list[Event], protocol: str | None) 
     return bool(events) and (len(kept) == 0 or len(kept) < len(events) - needless)
 
 
-def _reply_of(reply: Reply, events: list[Event]) -> Reply:
+def _reply_of(reply: HttpReply, events: list[Event]) -> HttpReply:
     return replace(reply, body=b"".join(data for _, data in events), events=tuple(events))
 
 
-def _split(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
+def _split(fault: Fault, reply: HttpReply, events: list[Event]) -> HttpReply:
     whole = b"".join(data for _, data in events)
     if fault.detail == "whole":
         events = [(0.0, whole)]
@@ -102,7 +102,7 @@ def _split(fault: Fault, reply: Reply, events: list[Event]) -> Reply:
     return replace(reply, events=tuple(events), is_in_pieces=True)
 
 
-def _break_json(reply: Reply, events: list[Event], protocol: str | None) -> Reply:
+def _break_json(reply: HttpReply, events: list[Event], protocol: str | None) -> HttpReply:
     if not reply.events:
         return replace(reply, body=_BROKEN_JSON)
     broken = _BROKEN_JSON + b"\n" if _is_lines(protocol) else b"data: " + _BROKEN_JSON + b"\n\n"
@@ -111,7 +111,7 @@ def _break_json(reply: Reply, events: list[Event], protocol: str | None) -> Repl
     return _reply_of(reply, [*events[:1], (0.0, broken), *events[1:]])
 
 
-def _break_arguments(reply: Reply, events: list[Event]) -> Reply | None:
+def _break_arguments(reply: HttpReply, events: list[Event]) -> HttpReply | None:
     """The first tool call with arguments that end in the middle."""
     if not reply.events:
         body = _break_call(reply.body)

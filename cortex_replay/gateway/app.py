@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.question import Question
@@ -116,7 +116,7 @@ class App:
         protocol = None
         try:
             prepared = await self._prepare(scope, receive, place)
-            if isinstance(prepared, Reply):
+            if isinstance(prepared, HttpReply):
                 reply = prepared
             elif isinstance(prepared, _Message):
                 await self._while_there(self._answer_message(prepared, send), receive)
@@ -143,7 +143,7 @@ class App:
 
     async def _prepare(
         self, scope: Message, receive: Receive, place: Place
-    ) -> tuple[Scope, Call, Fault | None] | _Message | Reply:
+    ) -> tuple[Scope, Call, Fault | None] | _Message | HttpReply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         entry = self._access.enter(scope["raw_path"].decode("latin-1"), headers)
@@ -159,7 +159,7 @@ class App:
             return await self._message(self._rpc, method, header, receive, place)
         if entry.path.startswith(CONTROL):
             body = await self._body_or_refusal(header("content-length"), receive, place, None)
-            if isinstance(body, Reply):
+            if isinstance(body, HttpReply):
                 return body
             return control(entry.path, method, body, self._engine.run, self._faults)
         if method not in METHODS:
@@ -171,7 +171,7 @@ class App:
             reason = f"cortex-replay: there is nothing at {entry.path}; a base URL ends in one of {known}"
             return error_reply(None, 404, reason, "not_found_error")
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
-        if isinstance(body, Reply):
+        if isinstance(body, HttpReply):
             return body
         asking = self._engine.run.scope(entry.scope)
         is_quick = asking.mode is Mode.REPLAY and route.protocol is not None
@@ -184,22 +184,22 @@ class App:
 
     async def _message(
         self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive, place: Place
-    ) -> _Message | Reply:
+    ) -> _Message | HttpReply:
         """A message to the RPC. Who sends it is known before it is read."""
         if method != "POST":
-            return Reply(405, (("allow", "POST"),))
+            return HttpReply(405, (("allow", "POST"),))
         caller = rpc.callers.by_authorization(header("authorization"))
         if caller is None:
             return rpc.refusal()
         body = await self._body_or_refusal(header("content-length"), receive, place, None, rpc)
-        return body if isinstance(body, Reply) else _Message(rpc, body, caller)
+        return body if isinstance(body, HttpReply) else _Message(rpc, body, caller)
 
     async def _answer_message(self, message: _Message, send: Send) -> None:
         await _send_reply(await message.rpc.reply(message.body, message.caller), send)
 
     async def _body_or_refusal(
         self, length: str, receive: Receive, place: Place, protocol: str | None, rpc: Rpc | None = None
-    ) -> bytes | Reply:
+    ) -> bytes | HttpReply:
         """The body, or what a client is told whose body was not read, or not all of it."""
         try:
             return await self._body(length, receive, place)
@@ -269,7 +269,7 @@ class App:
             await self._send(reply, send)
             await self._end(reply, scope)
             return
-        faulty: Reply | None = None
+        faulty: HttpReply | None = None
         has_begun = False
         try:
             question = await aside(len(call.body), self._engine.read, asking, call)
@@ -294,7 +294,7 @@ class App:
         if faulty is not None:
             await self._end(faulty, scope)
 
-    async def _end(self, reply: Reply, scope: Message) -> None:
+    async def _end(self, reply: HttpReply, scope: Message) -> None:
         """End an answer as its fault wants it: by a closed connection, or by none."""
         scope[HELD] = reply.ending == "hang"
         while reply.ending == "hang" and not self.is_closing:
@@ -313,7 +313,7 @@ class App:
                 raise
             await _send_reply(self._error_reply_of(error, call.route.protocol), send)
 
-    def _error_reply_of(self, error: Exception, protocol: str | None) -> Reply:
+    def _error_reply_of(self, error: Exception, protocol: str | None) -> HttpReply:
         """What a client is told when the gateway itself cannot go on; never anything that it holds."""
         if isinstance(error, FixtureIntegrityFailed):
             findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
@@ -328,7 +328,7 @@ class App:
         reason = f"cortex-replay: internal error ({type(error).__name__})"
         return error_reply(protocol, 424, reason, "gateway_error")
 
-    async def _send(self, reply: Reply, send: Send) -> None:
+    async def _send(self, reply: HttpReply, send: Send) -> None:
         if reply.status:
             is_paced = bool(reply.events) and not self._pace.is_instant
             if reply.live is None and not is_paced and reply.ending == "whole" and not reply.is_in_pieces:
@@ -340,7 +340,7 @@ class App:
         if reply.ending == "whole":
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _pace_events(self, reply: Reply) -> AsyncIterator[bytes]:
+    async def _pace_events(self, reply: HttpReply) -> AsyncIterator[bytes]:
         """The events of a recorded stream, each at its time."""
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -356,7 +356,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _send_reply(reply: Reply, send: Send) -> None:
+async def _send_reply(reply: HttpReply, send: Send) -> None:
     start = _start(reply)
     if reply.status != 204:
         start["headers"].append((b"content-length", b"%d" % len(reply.body)))
@@ -364,6 +364,6 @@ async def _send_reply(reply: Reply, send: Send) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-def _start(reply: Reply) -> Message:
+def _start(reply: HttpReply) -> Message:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
     return {"type": "http.response.start", "status": reply.status, "headers": headers}

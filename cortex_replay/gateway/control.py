@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from cortex_replay.engine.core import RunCore
-from cortex_replay.engine.http.call import Reply
+from cortex_replay.engine.http.call import HttpReply
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 
@@ -17,7 +17,7 @@ CONTROL: Final = "/-/"
 """Where it stands: no provider has such a path."""
 
 
-def control(path: str, method: str, body: bytes, run: RunCore, faults: Faults) -> Reply:
+def control(path: str, method: str, body: bytes, run: RunCore, faults: Faults) -> HttpReply:
     """The answer to a call of a test to the gateway itself."""
     try:
         if path == "/-/faults":
@@ -50,5 +50,5 @@ def _set(body: bytes, faults: Faults) -> None:
     raise InvalidRequest("body", 'expected {"faults": ["429@2", ...], "scope": "..."}')
 
 
-def _json(status: int, value: object) -> Reply:
-    return Reply(status, (("content-type", "application/json"),), orjson.dumps(value))
+def _json(status: int, value: object) -> HttpReply:
+    return HttpReply(status, (("content-type", "application/json"),), orjson.dumps(value))

@@ -11,7 +11,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.admin.callers import Caller, Callers
 from cortex_replay.admin.rpc import RpcDispatcher, too_large, unknown_caller
 from cortex_replay.admin.service import LlmService
-from cortex_replay.engine.http.call import Reply
+from cortex_replay.engine.http.call import HttpReply
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run import Run
 
@@ -36,20 +36,20 @@ class Rpc:
         if run.mode.asks:  # what is replayed was redacted when it was recorded
             self.dispatcher.redactor = run.redactor
 
-    async def reply(self, body: bytes, caller: Caller) -> Reply:
+    async def reply(self, body: bytes, caller: Caller) -> HttpReply:
         """The answer to one message, or to a batch of them."""
         answer = await self.dispatcher.handle(body, caller)
-        return Reply(204, ()) if answer is None else Reply(200, _JSON, answer)
+        return HttpReply(204, ()) if answer is None else HttpReply(200, _JSON, answer)
 
     @staticmethod
-    def refusal() -> Reply:
+    def refusal() -> HttpReply:
         """What an unknown caller gets."""
-        return Reply(401, _JSON, unknown_caller())
+        return HttpReply(401, _JSON, unknown_caller())
 
     @staticmethod
-    def too_large() -> Reply:
+    def too_large() -> HttpReply:
         """What whoever sends too much gets."""
-        return Reply(413, _JSON, too_large())
+        return HttpReply(413, _JSON, too_large())
 
     async def aclose(self) -> None:
         await self.service.aclose()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from cortex_replay.adapters.loop import BackgroundLoop
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.render import error_reply
@@ -39,9 +39,9 @@ async def _pump(engine: Engine, scope: Scope, call: Call, question: Question | N
         raise
 
 
-def _head(first: object, call: Call) -> Reply:
+def _head(first: object, call: Call) -> HttpReply:
     """The head of an answer; if there is none, an error in the client's own shape."""
-    if isinstance(first, Reply):
+    if isinstance(first, HttpReply):
         return first
     if isinstance(first, LlmError):
         return error_reply(call.route.protocol, 424, f"cortex-replay: {first}", "gateway_error")
@@ -78,7 +78,7 @@ class AsyncAnswer:
         self._work = asyncio.ensure_future(_pump(engine, scope, call, question, self._pieces.put_nowait))
         self._work.add_done_callback(_consume)
 
-    async def head(self) -> Reply:
+    async def head(self) -> HttpReply:
         try:
             return _head(await self._pieces.get(), self._call)
         except BaseException:

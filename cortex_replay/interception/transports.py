@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from cortex_replay.engine.bypass import is_bypassed
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.faults import Fault
@@ -119,7 +119,7 @@ def _begin(
     found: list[tuple[UpstreamServer, str]],
     request: Any,
     body: bytes,
-) -> tuple[Call, Fault | None, Question | None, Reply | None]:
+) -> tuple[Call, Fault | None, Question | None, HttpReply | None]:
     """The call that a request is, with the fault that its answer is to have, and what it asks; and its answer
     where nothing has to be waited for. What would take a client's patience fails at once."""
     call = interception.call(found, request.method, request.url, request.headers.raw, body)
@@ -136,7 +136,7 @@ def _begin(
 
 
 def _respond(
-    library: ModuleType, interception: Interception, fault: Fault | None, call: Call, reply: Reply
+    library: ModuleType, interception: Interception, fault: Fault | None, call: Call, reply: HttpReply
 ) -> Any:
     faulty = faulty_reply(fault, reply, call.route.protocol) if fault is not None else None
     if fault is not None and faulty is not None:
@@ -145,7 +145,7 @@ def _respond(
     return _response(library, reply, _replay_stream(library, reply))
 
 
-def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
+def _response(library: ModuleType, reply: HttpReply, stream: Any) -> Any:
     headers = list(reply.headers)
     if reply.live is None and not reply.events and reply.status != 204:
         headers.append(("content-length", str(len(reply.body))))
@@ -157,7 +157,7 @@ def _response(library: ModuleType, reply: Reply, stream: Any) -> Any:
     )
 
 
-def _replay_stream(library: ModuleType, reply: Reply) -> Any:
+def _replay_stream(library: ModuleType, reply: HttpReply) -> Any:
     """The bytes of a recording, in its events where it was a stream."""
     pieces = [data for _, data in reply.events] or [reply.body]
     errors = {

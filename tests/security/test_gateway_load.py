@@ -20,7 +20,7 @@ import pytest
 
 from cortex_replay import Fixture, LlmRequest, Store
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http.call import Reply
+from cortex_replay.engine.http.call import HttpReply
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.faults.replies import faulty_reply
@@ -472,7 +472,9 @@ def test_a_client_that_does_not_read_gives_way(
 def test_an_answer_in_pieces_has_a_bounded_number_of_them(fault: str, most: int) -> None:
     """It took half a second of the loop, and 100 MB, for every megabyte of a recording."""
     events = tuple((0.0, b"x" * MIB) for _ in range(8))
-    reply = faulty_reply(Fault.parse(f"chunks:{fault}@always"), Reply(200, (), b"x" * 8 * MIB, events), None)
+    reply = faulty_reply(
+        Fault.parse(f"chunks:{fault}@always"), HttpReply(200, (), b"x" * 8 * MIB, events), None
+    )
     assert reply is not None
     assert len(reply.events) <= most
     assert sum(len(data) for _, data in reply.events) == 8 * MIB

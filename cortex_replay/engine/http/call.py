@@ -8,7 +8,7 @@ from typing import Literal
 
 from cortex_replay.engine.http.routes import Route
 
-__all__ = ["Call", "Event", "Headers", "Reply"]
+__all__ = ["Call", "Event", "Headers", "HttpReply"]
 
 Headers = Sequence[tuple[str, str]]
 Event = tuple[float, bytes]
@@ -32,7 +32,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """One HTTP answer: whole, as a recorded stream, or as one that is under way."""
 
     status: int

@@ -8,7 +8,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
@@ -67,7 +67,7 @@ class Engine:
         protocol = call.route.protocol
         return None if protocol is None else self._questions.read(scope.store, protocol, call.body)
 
-    def begin(self, scope: Scope, call: Call) -> tuple[Question | None, Reply | None]:
+    def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
         """What a call asks, and its answer where nothing has to be waited for: one that is replayed."""
         question = self.read(scope, call)
         sole = None if question is None else scope.sole_fixture(question.facts.key)
@@ -78,7 +78,7 @@ class Engine:
 
     def answer(
         self, scope: Scope, call: Call, question: Question | None
-    ) -> AbstractAsyncContextManager[Reply]:
+    ) -> AbstractAsyncContextManager[HttpReply]:
         """The answer to a call that has begun. Its turn has ended well when this is left without an error."""
         if question is None:
             return self._answer_opaque(scope, call)
@@ -88,7 +88,9 @@ class Engine:
         await self._relay.aclose()
 
     @asynccontextmanager
-    async def _answer_question(self, scope: Scope, call: Call, question: Question) -> AsyncIterator[Reply]:
+    async def _answer_question(
+        self, scope: Scope, call: Call, question: Question
+    ) -> AsyncIterator[HttpReply]:
         key = question.facts.key
         async with AsyncExitStack() as stack:
             try:
@@ -112,7 +114,7 @@ class Engine:
                 turn.end()
 
     @asynccontextmanager
-    async def _answer_opaque(self, scope: Scope, call: Call) -> AsyncIterator[Reply]:
+    async def _answer_opaque(self, scope: Scope, call: Call) -> AsyncIterator[HttpReply]:
         protocol = call.route.protocol
         request = await aside(len(call.body), opaque_request, call)
         key = await aside(len(call.body), opaque_key, request)
@@ -134,7 +136,9 @@ class Engine:
             scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
-    def _render(self, outcome: Outcome, question: Question, meta: Mapping[str, JsonValue] | None) -> Reply:
+    def _render(
+        self, outcome: Outcome, question: Question, meta: Mapping[str, JsonValue] | None
+    ) -> HttpReply:
         if isinstance(outcome, Answer):
             return self._renderer.reply(outcome, question, meta or {})
         if outcome.wire.get("protocol") == question.protocol:
@@ -158,7 +162,7 @@ def _protocol_like(call: Call) -> str | None:
 
 
 @asynccontextmanager
-async def _or_refusal(call: Call, asked: AbstractAsyncContextManager[Reply]) -> AsyncIterator[Reply]:
+async def _or_refusal(call: Call, asked: AbstractAsyncContextManager[HttpReply]) -> AsyncIterator[HttpReply]:
     """An upstream's answer, or an error in its own shape if there is none. What goes wrong once the client
     has the head of an answer is not for here."""
     async with AsyncExitStack() as stack:
@@ -169,7 +173,7 @@ async def _or_refusal(call: Call, asked: AbstractAsyncContextManager[Reply]) -> 
         yield reply
 
 
-def _refusal(call: Call, error: LlmError) -> Reply:
+def _refusal(call: Call, error: LlmError) -> HttpReply:
     protocol = _protocol_like(call)
     if isinstance(error, InvalidRequest | BudgetSpent):  # nothing was sent
         return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
 from cortex_replay.engine.http.question import Question
@@ -41,7 +41,7 @@ async def ask_provider(
     question: Question,
     turn: Turn,
     most: Sensitivity,
-) -> AsyncIterator[Reply]:
+) -> AsyncIterator[HttpReply]:
     """The provider's answer, as it comes. It is kept before the client has its end: whoever has all of it may
     never come back.
 
@@ -61,7 +61,7 @@ async def ask_provider(
 
 async def _reply(
     call: Call, relayed: RelayReply, live: AsyncIterator[bytes] | None, keep: Callable[[bytes], None]
-) -> Reply:
+) -> HttpReply:
     """What a client gets: a stream as it comes, anything else once it is kept."""
     if 300 <= relayed.status < 400 and relayed.status != 304:
         # It would lead a client, and its key, around the gateway.
@@ -69,10 +69,10 @@ async def _reply(
         return error_reply(call.route.protocol, 502, message, "api_error")
     headers = tuple(client_headers(relayed.headers))
     if live is not None and relayed.body.content_type in _STREAMS:
-        return Reply(relayed.status, headers, live=live)
+        return HttpReply(relayed.status, headers, live=live)
     body = await relayed.body.read_all()
     await aside(len(body) + len(call.body), keep, body)
-    return Reply(relayed.status, headers, body)
+    return HttpReply(relayed.status, headers, body)
 
 
 def _keep_body(
@@ -133,7 +133,7 @@ async def ask_opaque(
     request: dict[str, JsonValue],
     key: str,
     most: Sensitivity,
-) -> AsyncIterator[Reply]:
+) -> AsyncIterator[HttpReply]:
     """The upstream's answer, as it comes; or what somebody else was given who asked at the same time.
 
     Raises:

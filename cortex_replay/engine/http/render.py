@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.http.call import Event, Reply
+from cortex_replay.engine.http.call import Event, HttpReply
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.outcomes import chunks_of
@@ -33,9 +33,9 @@ class Renderer:
     """Renders answers, and keeps the small ones: a suite asks the same again and again."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, Reply]] = {}
+        self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, HttpReply]] = {}
 
-    def reply(self, answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> Reply:
+    def reply(self, answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> HttpReply:
         """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
         from what it says, with ids that come from the key, and counts that may stand in its ``meta``."""
         protocol, facts = question.protocol, question.facts
@@ -63,7 +63,7 @@ def is_same_way(answer: Answer, question: Question) -> bool:
     )
 
 
-def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> Reply:
+def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> HttpReply:
     if answer.wire is not None and is_same_way(answer, question):
         return reply_of_wire(answer.wire)
     if answer.usage is None:
@@ -73,10 +73,10 @@ def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -
     answer_id = key.prompt_hash[:24]
     if not question.facts.stream:
         body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))
-        return Reply(200, (("content-type", "application/json"),), body)
+        return HttpReply(200, (("content-type", "application/json"),), body)
     events = tuple(_events(answer, key, codec, answer_id))
     headers = (("content-type", f"{codec.stream_media_type}; charset=utf-8"),)
-    return Reply(200, headers, b"".join(data for _, data in events), events)
+    return HttpReply(200, headers, b"".join(data for _, data in events), events)
 
 
 def _events(answer: Answer, key: FixtureKey, codec: Wire, answer_id: str) -> list[Event]:
@@ -110,7 +110,7 @@ def _times_of(answer: Answer, model: str) -> list[float]:
     return times
 
 
-def _without_usage(reply: Reply) -> Reply:
+def _without_usage(reply: HttpReply) -> HttpReply:
     """A stream of chat completions for a client that did not ask for usage, and may not expect an event
     without choices."""
     events = []
@@ -122,10 +122,10 @@ def _without_usage(reply: Reply) -> Reply:
         )
         if kept:
             events.append((at, kept))
-    return Reply(reply.status, reply.headers, b"".join(data for _, data in events), tuple(events))
+    return HttpReply(reply.status, reply.headers, b"".join(data for _, data in events), tuple(events))
 
 
-def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
+def reply_of_wire(wire: Mapping[str, JsonValue]) -> HttpReply:
     """What was recorded, byte for byte: status, headers, body or events.
 
     Of headers only those that a recorder keeps. Somebody else may have written the recording, and a client
@@ -137,7 +137,7 @@ def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
     status = wire.get("status")
     code = status if isinstance(status, int) else 200
     if code in _WITHOUT_BODY:  # what came behind it would be the next answer
-        return Reply(code, shown, b"")
+        return HttpReply(code, shown, b"")
     match wire:
         case {"events": list(listed)}:
             events = tuple(
@@ -145,11 +145,11 @@ def reply_of_wire(wire: Mapping[str, JsonValue]) -> Reply:
                 for event in listed
                 if isinstance(event, dict)
             )
-            return Reply(code, shown, b"".join(data for _, data in events), events)
+            return HttpReply(code, shown, b"".join(data for _, data in events), events)
         case {"body_base64": str(encoded)}:
-            return Reply(code, shown, base64.b64decode(encoded))
+            return HttpReply(code, shown, base64.b64decode(encoded))
         case _:
-            return Reply(code, shown, str(wire.get("body", "")).encode())
+            return HttpReply(code, shown, str(wire.get("body", "")).encode())
 
 
 def _number(value: JsonValue) -> float:
@@ -158,9 +158,9 @@ def _number(value: JsonValue) -> float:
 
 def error_reply(
     protocol: str | None, status: int, message: str, error_type: str, *, may_retry: bool = False
-) -> Reply:
+) -> HttpReply:
     """An error in the shape of the client's own provider; its SDK does not try again unless it may."""
     codec = WIRES.get(protocol or "openai-chat", WIRES["openai-chat"])
     body = orjson.dumps(codec.encode_error(status, message, error_type))
     headers = (("content-type", "application/json"), ("x-should-retry", "false"))
-    return Reply(status, headers[:1] if may_retry else headers, body)
+    return HttpReply(status, headers[:1] if may_retry else headers, body)

@@ -13,7 +13,7 @@ import orjson
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import Settings
-from cortex_replay.engine.http.call import Call, Reply
+from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.providers import PROTOCOLS
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
@@ -95,7 +95,7 @@ async def open_call(
     scope: str = "",
     *,
     is_quick: bool = False,
-) -> AsyncIterator[Reply]:
+) -> AsyncIterator[HttpReply]:
     """A call whose answer is under way."""
     given = list(headers)
     path, _, query = path.partition("?")
