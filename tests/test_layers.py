@@ -94,3 +94,51 @@ def test_only_one_package_may_import_the_http_client() -> None:
                 foreign = {"yaml"} if path.match("cassettes/documents.py") else set()  # others', read safely
                 assert not tops & ({"pickle", "marshal", "yaml", "shelve"} - foreign), path
                 assert "httpx" not in tops or path.parent == PACKAGE / "adapters" / "http", path
+
+
+def imported_files(path: Path, package: Path = PACKAGE) -> set[Path]:
+    """The files of the package that one of them imports, also for its types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            steps = name.split(".")
+            if steps[0] == package.name:
+                places = [package.joinpath(*steps[1:end]) for end in (len(steps), len(steps) - 1)]
+                files = [place.with_suffix(".py") for place in places]
+                files += [place / "__init__.py" for place in places]
+                found.add(next((file for file in files if file.is_file()), path))
+    return found - {path}
+
+
+def circles(package: Path = PACKAGE) -> list[list[str]]:
+    """Files that import each other in a circle: each file from which a path leads back to it."""
+    reach = {path: imported_files(path, package) for path in package.rglob("*.py")}
+    has_changed = True
+    while has_changed:
+        wider = {
+            path: found.union(*(reach.get(other, set()) for other in found)) for path, found in reach.items()
+        }
+        has_changed, reach = wider != reach, wider
+    return sorted([path.relative_to(package).as_posix()] for path, found in reach.items() if path in found)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Not even for their types: whoever reads one of them would have to read all."""
+    assert circles() == []
+
+
+def test_the_check_sees_a_circle(tmp_path: Path) -> None:
+    package = tmp_path / "house"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "one.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from house.two import B"
+    )
+    (package / "two.py").write_text("from house import one")
+
+    assert circles(package) == [["one.py"], ["two.py"]]

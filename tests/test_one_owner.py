@@ -29,9 +29,9 @@ def _calls(node: ast.AST, name: str) -> bool:
     [
         ("Engine", ["run/run.py"]),
         ("Upstreams", ["cli/import_cassettes.py", "interception/interception.py", "run/run.py"]),
-        ("Ledger", ["engine/core.py"]),
+        ("Ledger", ["engine/state.py"]),
         ("known_secrets", ["redact/settings.py"]),
-        ("FileClaims", ["engine/core.py"]),
+        ("FileClaims", ["engine/state.py"]),
     ],
 )
 def test_it_is_made_in_one_place(name: str, place: list[str]) -> None:
@@ -41,7 +41,7 @@ def test_it_is_made_in_one_place(name: str, place: list[str]) -> None:
 
 def test_a_budget_is_of_a_run_or_of_a_caller() -> None:
     """And nobody else reserves tokens."""
-    assert callers_of("Budget") == ["admin/service.py", "engine/core.py"]
+    assert callers_of("Budget") == ["admin/service.py", "engine/state.py"]
 
 
 def modes_in(tree: ast.AST) -> Iterator[set[object]]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Protocol, Self
 
 from cortex_replay.adapters.loop import BackgroundLoop
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
-
-if TYPE_CHECKING:
-    from cortex_replay.adapters.base import LlmAdapter
 
 __all__ = ["SyncAdapter"]
 
@@ -18,10 +15,16 @@ _LOOP: Final = BackgroundLoop("cortex-replay-sync")
 """One for the whole process: a test suite makes an adapter per test."""
 
 
+class _Adapter(Protocol):
+    async def complete(self, request: LlmRequest) -> LlmResponse: ...
+    def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]: ...
+    async def aclose(self) -> None: ...
+
+
 class SyncAdapter:
     """Runs an adapter on a loop in the background."""
 
-    def __init__(self, adapter: LlmAdapter) -> None:
+    def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter
 
     def complete(self, request: LlmRequest) -> LlmResponse:

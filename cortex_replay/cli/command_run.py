@@ -18,8 +18,8 @@ from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, warn_of_dropped
 from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
-from cortex_replay.engine.core import RUN_VARIABLE
 from cortex_replay.engine.ledger import Ledger
+from cortex_replay.engine.state import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.staging import RedactingStager
+from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import TokenUsage
-
-if TYPE_CHECKING:
-    from cortex_replay.engine.core import RunCore
 
 __all__ = ["ExchangeAttempt", "Exchanges"]
 
@@ -27,8 +25,8 @@ _WAIT_MS: Final = 600_000
 class Exchanges:
     """The opaque exchanges of scopes that stage together."""
 
-    def __init__(self, core: RunCore, store: Store) -> None:
-        self._core = core
+    def __init__(self, run: RunState, store: Store) -> None:
+        self._run = run
         self._store = store
         self._door: RedactingStager | None = None
         self._staged: dict[str, Exchange] = {}
@@ -56,9 +54,9 @@ class Exchanges:
         Raises:
             BudgetSpent: No more calls may be made.
         """
-        async with self._core.budget.call_of(0) as bill:
+        async with self._run.budget.call_of(0) as bill:
             bill.pay(TokenUsage(0, 0))
-            self._core.ledger.ask()
+            self._run.ledger.ask()
             attempt = ExchangeAttempt()
             problem = ""
             try:
@@ -68,12 +66,12 @@ class Exchanges:
                 raise
             finally:
                 if not attempt.is_good:
-                    self._core.ledger.fail(problem)
+                    self._run.ledger.fail(problem)
 
     def keep(self, exchange: Exchange, key: str, what: str, query: str, mode: Mode) -> None:
         """Stage an exchange, unless there is a secret in it that cannot be cut out."""
         if self._door is None:
-            self._door = RedactingStager(self._store, self._core.redactor)
+            self._door = RedactingStager(self._store, self._run.redactor)
         request: dict[str, JsonValue] = exchange.request or {}
         problem = "there is a secret in what was asked"
         try:
@@ -81,10 +79,10 @@ class Exchanges:
             problem = "a secret could not be cut out of the answer"
             exchange = self._door.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
         except RecordingRefused:
-            self._core.ledger.refuse(f"{what}: {problem}")
+            self._run.ledger.refuse(f"{what}: {problem}")
             return
         self._staged[key] = exchange
-        self._core.ledger.keep(key)
+        self._run.ledger.keep(key)
 
 
 @dataclass(slots=True)

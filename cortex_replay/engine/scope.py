@@ -11,7 +11,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
@@ -20,6 +19,7 @@ from cortex_replay.engine.exchanges import Exchanges
 from cortex_replay.engine.fixtures import FixtureMaker
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
+from cortex_replay.engine.state import HOW_TO_RECORD, RunState
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, NoFixture, RecordingRefused, Upstream
 from cortex_replay.modes import Mode
@@ -28,16 +28,7 @@ from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 
-if TYPE_CHECKING:
-    from cortex_replay.engine.core import RunCore
-
-__all__ = ["HOW_TO_RECORD", "Ask", "Attempt", "Observer", "Scope", "Turn"]
-
-HOW_TO_RECORD: Final = (
-    "wrap the adapter in RecordingAdapter, run the test once with --llm-mode once, "
-    "or use `cortex-replay record`"
-)
-"""What a miss says where nobody knows how its program is started."""
+__all__ = ["Ask", "Attempt", "Observer", "Scope", "Turn"]
 
 Ask = Callable[[], LlmRequest]
 """The request of a call; a client's body is read when somebody wants to know, and then once."""
@@ -49,13 +40,16 @@ Observer = Callable[[Callable[[], LlmRequest | None], Outcome | None], None]
 class Scope:
     """The n-th call of a key in it is answer n. ``RunCore.open_scope`` makes one."""
 
-    core: RunCore
+    run: RunState
     store: Store
     """With the scope's own normalisers, and its own staging area if it is a branch."""
     mode: Mode
+    exchanges: Exchanges
+    """The opaque exchanges of this scope and those that stage with it."""
     name: str = ""
-    is_opened: bool = False
-    """Whether its owner has it; others are made for a name, and forgotten while they have counted nothing."""
+    keep: Callable[[Scope], Scope] | None = None
+    """Remembers a scope that was made for a name once it counts, and gives the one that is remembered.
+    ``None`` for a scope that its owner has."""
     is_branch: bool = False
     observer: Observer | None = None
     how_to_record: str = HOW_TO_RECORD
@@ -63,23 +57,13 @@ class Scope:
     environment: Mapping[str, str] | None = None
     explains: bool = True
     _fixtures: FixtureMaker | None = None
-    _exchanges: Exchanges | None = None
     _keys: dict[FixtureKey, _KeyState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def exchanges(self) -> Exchanges:
-        """The opaque exchanges of this scope and those that stage with it."""
-        if not self.is_branch:
-            return self.core.exchanges
-        if self._exchanges is None:
-            self._exchanges = Exchanges(self.core, self.store)
-        return self._exchanges
-
-    @property
     def fixtures(self) -> FixtureMaker:
         if self._fixtures is None:
-            self._fixtures = FixtureMaker(self.store, self.core.redactor)
+            self._fixtures = FixtureMaker(self.store, self.run.redactor)
         return self._fixtures
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
@@ -88,7 +72,7 @@ class Scope:
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
-        self.core.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else None)
+        self.run.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else None)
         if self.observer is not None:
             self.observer(ask, outcome)
 
@@ -127,7 +111,7 @@ class Scope:
                 raise await self._miss(ask, key, exhausted=True)
             is_shared = False
             if outcome is None:
-                async with self.core.claims.claim(key, n, timeout_ms) as claim:
+                async with self.run.claims.claim(key, n, timeout_ms) as claim:
                     outcome = claim.outcome
                     if outcome is None:
                         yield Turn(self, ask, key, origin, state, claim=claim)
@@ -147,7 +131,7 @@ class Scope:
         state = self._keys.get(key)
         if state is not None:
             return state
-        if not self.is_opened and (kept := self.core.keep_scope(self)) is not self:
+        if self.keep is not None and (kept := self.keep(self)) is not self:
             return kept._state_of(key)  # noqa: SLF001 - another of the same name was faster
         with self._lock:
             state = self._keys.get(key)
@@ -166,7 +150,7 @@ class Scope:
         return error
 
     def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
-        self.core.ledger.miss(what, explanation)
+        self.run.ledger.miss(what, explanation)
         self.observe(ask, None)
 
     def _explain(self, ask: Ask, key: FixtureKey, *, exhausted: bool) -> str:
@@ -175,11 +159,11 @@ class Scope:
 
         if exhausted:
             return self.clean(explain_exhaustion(key, self.how_to_record))
-        return self.clean(explain_miss(self.store, ask(), key, self.how_to_record, self.core.redactor))
+        return self.clean(explain_miss(self.store, ask(), key, self.how_to_record, self.run.redactor))
 
     def clean(self, text: str) -> str:
         """An explanation as a client may print it."""
-        return defuse_commands(escape_controls(shorten(self.core.redactor.text(text)[0])))
+        return defuse_commands(escape_controls(shorten(self.run.redactor.text(text)[0])))
 
 
 @dataclass(slots=True)
@@ -229,8 +213,8 @@ class Turn:
             BudgetSpent: It might cost more than is left. Nothing was asked.
         """
         request = self.request()
-        async with self.scope.core.budget.call(request) as bill:
-            self.scope.core.ledger.ask()
+        async with self.scope.run.budget.call(request) as bill:
+            self.scope.run.ledger.ask()
             attempt = Attempt(self, bill)
             problem = ""
             try:
@@ -246,7 +230,7 @@ class Turn:
                 if not attempt.is_good:
                     self.scope.observe(self.request, None)
                     reason = attempt.problem or problem
-                    self.scope.core.ledger.fail(f"{self._what}: {reason}" if reason else "")
+                    self.scope.run.ledger.fail(f"{self._what}: {reason}" if reason else "")
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.
@@ -254,7 +238,7 @@ class Turn:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
-        ledger, model = self.scope.core.ledger, self.key.model
+        ledger, model = self.scope.run.ledger, self.key.model
         self.scope.observe(self.request, answer)
         if self.state is None:
             ledger.spend(usage, model)
@@ -276,18 +260,18 @@ class Turn:
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> None:
         """Record an error of the provider as the answer of this turn, if that is wanted."""
-        if self.state is None or self.is_kept or not self.scope.core.record_failures:
+        if self.state is None or self.is_kept or not self.scope.run.record_failures:
             return
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
             failure = self.scope.fixtures.stage_failure(failure, overwrite=self.scope.mode is Mode.RECORD)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
-            self.scope.core.ledger.refuse(f"{self._what}: {error}")
+            self.scope.run.ledger.refuse(f"{self._what}: {error}")
             return
         if self.claim is not None:
             self.claim.settle(failure)
         self._advance(failure)
-        self.scope.core.ledger.keep(self.key)
+        self.scope.run.ledger.keep(self.key)
 
     def _stage(self, outcome: Outcome) -> Outcome:
         assert self.state is not None  # noqa: S101 - of a mode that records

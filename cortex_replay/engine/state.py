@@ -1,0 +1,119 @@
+"""What all scopes of one run share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from cortex_replay.engine.budget import Budget
+from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
+from cortex_replay.engine.ledger import Ledger
+from cortex_replay.modes import AnyMode, Mode
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Store
+from cortex_replay.store.writer import CommitSummary
+
+__all__ = ["HOW_TO_RECORD", "RUN_VARIABLE", "RunState"]
+
+RUN_VARIABLE = "CORTEX_REPLAY_RUN"
+"""Names the run that this process is a part of; set by the outermost process."""
+HOW_TO_RECORD: Final = (
+    "wrap the adapter in RecordingAdapter, run the test once with --llm-mode once, "
+    "or use `cortex-replay record`"
+)
+"""What a miss says where nobody knows how its program is started."""
+_MEMORY_CLAIMS: WeakKeyDictionary[Store, MemoryClaims] = WeakKeyDictionary()
+
+
+class RunState:
+    """The store, mode, redactor, budget, ledger and claims of one run, for everything that answers in it.
+
+    Args:
+        store: What is recorded, and where to record; or the way to open it.
+        mode: What to do with a call.
+        redactor: What to cut out before anything is stored, shown or said about a miss; made when needed.
+        budget: How many calls and tokens it may cost.
+        record_failures: Whether errors of providers are answers to be recorded.
+        how_to_record: The command that would record what is missing, for messages.
+    """
+
+    def __init__(
+        self,
+        store: Store | Callable[[], Store],
+        mode: AnyMode,
+        redactor: Callable[[], Redactor],
+        *,
+        budget: tuple[int | None, int | None] = (None, None),
+        record_failures: bool = False,
+        how_to_record: str = HOW_TO_RECORD,
+    ) -> None:
+        self.mode = Mode.of(mode)
+        self.record_failures = record_failures
+        self.how_to_record = how_to_record
+        self.ledger = Ledger(lambda: self.redactor)
+        self._store = store
+        self._redactor: Redactor | Callable[[], Redactor] = redactor
+        self._limits = budget
+        self._budget: Budget | None = None
+        self._claims: Claims | None = None
+        self._folder: RunFolder | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def store(self) -> Store:
+        """What is recorded, opened when it is first needed."""
+        if not isinstance(self._store, Store):
+            with self._lock:
+                if not isinstance(self._store, Store):
+                    self._store = self._store()
+        return self._store
+
+    @property
+    def redactor(self) -> Redactor:
+        if not isinstance(self._redactor, Redactor):
+            with self._lock:  # there is one: what it learns holds everywhere
+                if not isinstance(self._redactor, Redactor):
+                    self._redactor = self._redactor()
+        return self._redactor
+
+    @property
+    def budget(self) -> Budget:
+        """What this run may spend; all processes of it together, if it has several."""
+        with self._lock:
+            if self._budget is None:
+                folder = self._run_folder() if self._limits != (None, None) else None
+                spending = None if folder is None else FileSpending(folder)
+                self._budget = Budget(*self._limits, spending=spending)
+            return self._budget
+
+    @property
+    def claims(self) -> Claims:
+        """Who asks, of all that need the same answer: those of this process, or of all of the run."""
+        with self._lock:
+            if self._claims is None:
+                folder = self._run_folder()
+                if folder is None:
+                    self._claims = _MEMORY_CLAIMS.setdefault(self.store, MemoryClaims())
+                else:
+                    self._claims = FileClaims(folder)
+            return self._claims
+
+    def _run_folder(self) -> RunFolder | None:
+        run = os.environ.get(RUN_VARIABLE, "")
+        if run and self._folder is None:
+            self._folder = RunFolder(self.store.run_folder(run))
+        return self._folder
+
+    def commit(self) -> CommitSummary:
+        """Commit what was recorded so far, by every scope that is no branch."""
+        return self.store.commit()
+
+    def leave_run(self) -> None:
+        """Be no part of a run of several processes any more; with the last of them, it ends."""
+        with self._lock:
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = self._claims = self._budget = None
