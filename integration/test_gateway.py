@@ -155,7 +155,7 @@ def test_a_changed_word_is_a_miss(llamacpp: str, tmp_path: Path) -> None:
     assert (missed.ledger["hits"], len(missed.ledger["misses"]), missed.ledger["live"]) == (0, 1, 0)
     for told in (missed.said, missed.told, missed.ledger["misses"][0]["explanation"]):
         assert f"Nearest: {fixture.relative_to(store).as_posix()}. It differs in:" in told
-        assert "'Good morning' was recorded, 'Good evening' is asked" in told
+        assert "'Good morning' → 'Good evening'" in told
     assert replayed(store, python(ASK, "Good morning")).said == recorded.said
 
 
