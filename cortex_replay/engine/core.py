@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
@@ -14,7 +13,6 @@ from cortex_replay.engine.state import RunState
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.modes import AnyMode, Mode
-from cortex_replay.store import Store
 
 __all__ = ["RunCore", "scope_name"]
 
@@ -35,18 +33,16 @@ def scope_name(name: str) -> str:
 class RunCore(RunState):
     """Hands out the scopes of one run; see :class:`RunState` for the arguments."""
 
-    _exchanges: Exchanges | None = None
-    _turns = 0
+    def _begin(self) -> None:
+        self._scopes: dict[str, Scope] = {}
+        self._exchanges: Exchanges | None = None
+        self._turns = 0
 
-    @cached_property
-    def _scopes(self) -> dict[str, Scope]:
-        return {}
-
-    def _exchanges_in(self, store: Store) -> Exchanges:
+    def _own_exchanges(self) -> Exchanges:
         """The opaque exchanges of all scopes that stage in the run's own store."""
         with self._lock:
             if self._exchanges is None:
-                self._exchanges = Exchanges(self, store)
+                self._exchanges = Exchanges(self, self.store)
             return self._exchanges
 
     def scope(self, name: str = "") -> Scope:
@@ -57,7 +53,7 @@ class RunCore(RunState):
                 self,
                 self.store,
                 self.mode,
-                self._exchanges_in(self.store),
+                self._own_exchanges(),
                 name,
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
@@ -96,7 +92,7 @@ class RunCore(RunState):
         chosen = self.mode if mode is None else Mode.of(mode)
         is_branch = is_branch and chosen.writes
         store = self.store.branch() if is_branch else self.store
-        exchanges = Exchanges(self, store) if is_branch else self._exchanges_in(store)
+        exchanges = Exchanges(self, store) if is_branch else self._own_exchanges()
         if normalisers:
             store = store.with_normalisers(normalisers)
         scope = Scope(

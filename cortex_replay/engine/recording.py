@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Settings
 from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.claims import MemoryClaims
 from cortex_replay.engine.core import RunCore
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
@@ -18,6 +21,9 @@ from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
 __all__ = ["RecordingAdapter"]
+
+_CLAIMS: Final[WeakKeyDictionary[Store, MemoryClaims]] = WeakKeyDictionary()
+"""Adapters that share a store are one run."""
 
 
 class RecordingAdapter(ScopeAdapter):
@@ -54,11 +60,13 @@ class RecordingAdapter(ScopeAdapter):
         meta: Mapping[str, JsonValue] | None = None,
     ) -> None:
         self._mode = Mode.of(mode)
+        opened = store if isinstance(store, Store) else Store.open_or_create(store)
         self._run = RunCore(
-            store if isinstance(store, Store) else Store.open_or_create(store),
+            opened,
             self._mode,
             lambda: redactor or redactor_for(Settings(), os.environ),
             record_failures=record_failures,
+            claims=_CLAIMS.setdefault(opened, MemoryClaims()),
         )
         super().__init__(self._run.open_scope(), inner, meta)
         self._commits_on_close = commit_on_close

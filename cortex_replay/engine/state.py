@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
@@ -25,7 +24,6 @@ HOW_TO_RECORD: Final = (
     "or use `cortex-replay record`"
 )
 """What a miss says where nobody knows how its program is started."""
-_MEMORY_CLAIMS: WeakKeyDictionary[Store, MemoryClaims] = WeakKeyDictionary()
 
 
 class RunState:
@@ -38,6 +36,7 @@ class RunState:
         budget: How many calls and tokens it may cost.
         record_failures: Whether errors of providers are answers to be recorded.
         how_to_record: The command that would record what is missing, for messages.
+        claims: Those of this process, if other runs share them.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class RunState:
         budget: tuple[int | None, int | None] = (None, None),
         record_failures: bool = False,
         how_to_record: str = HOW_TO_RECORD,
+        claims: MemoryClaims | None = None,
     ) -> None:
         self.mode = Mode.of(mode)
         self.record_failures = record_failures
@@ -58,9 +58,14 @@ class RunState:
         self._redactor: Redactor | Callable[[], Redactor] = redactor
         self._limits = budget
         self._budget: Budget | None = None
+        self._own_claims = claims or MemoryClaims()
         self._claims: Claims | None = None
         self._folder: RunFolder | None = None
         self._lock = threading.RLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a subclass needs besides, before anybody has this run."""
 
     @property
     def store(self) -> Store:
@@ -95,10 +100,7 @@ class RunState:
         with self._lock:
             if self._claims is None:
                 folder = self._run_folder()
-                if folder is None:
-                    self._claims = _MEMORY_CLAIMS.setdefault(self.store, MemoryClaims())
-                else:
-                    self._claims = FileClaims(folder)
+                self._claims = self._own_claims if folder is None else FileClaims(folder)
             return self._claims
 
     def _run_folder(self) -> RunFolder | None:

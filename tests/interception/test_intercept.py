@@ -193,3 +193,15 @@ def test_a_synchronous_client_inside_a_synchronous_face_is_answered(
         thread.start()
         thread.join(20)
     assert (recording.engine.run.ledger.recorded, len(provider.received)) == (1, 1)
+
+
+def test_each_block_is_a_run_of_its_own_also_over_one_open_store(
+    tmp_path: Path, provider: FakeProvider
+) -> None:
+    """Two blocks that record ask twice: the first one's answers are not claimed for the second."""
+    store = Store.create(tmp_path)
+    for _ in range(2):
+        with cortex_replay.intercept(store, "record"), anthropic.Anthropic(max_retries=0) as claude:
+            claude.messages.create(model="m", max_tokens=5, messages=QUESTION)
+
+    assert len(provider.received) == 2
