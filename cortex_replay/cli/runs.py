@@ -12,7 +12,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import adopt_abandoned
-from cortex_replay.config import CallerSettings, load_settings
+from cortex_replay.config import CallerSettings, Configuration, load_settings
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import upstream_name
@@ -46,10 +46,7 @@ def open_recording(
         FixtureIntegrityFailed: The store is not what its index says. Recording would hide it.
     """
     mode = flags.get("mode")
-    loaded = load_settings(Path(), os.environ, {**flags, "mode": None, "store": root})
-    for warning in loaded.warnings:
-        output.talk(f"warning: {output.escape(warning)}")
-    settings = loaded.settings
+    settings = _load({**flags, "mode": None, "store": root}).settings
     chosen = Mode(str(mode)) if mode else settings.mode if settings.mode.writes else Mode.ONCE
     if os.environ.get("CI"):
         output.talk(f"warning: recording (mode {chosen}) in CI, where only replay is expected")
@@ -85,9 +82,7 @@ def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_r
         FixtureIntegrityFailed: The store is not what its index says.
     """
     named = {name: flags.get(name) for name in ("mode", "budget_calls", "budget_tokens")}
-    loaded = load_settings(Path(), os.environ, {**named, "store": root})
-    for warning in loaded.warnings:
-        output.talk(f"warning: {output.escape(warning)}")
+    loaded = _load({**named, "store": root})
     is_said = named["mode"] is not None or loaded.origins.get("mode") != "default"
     run = Run.open(
         loaded.settings,
@@ -101,6 +96,14 @@ def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_r
     if run.mode.writes:
         adopt_abandoned(run.store)
     return run
+
+
+def _load(flags: Mapping[str, object]) -> Configuration:
+    """The settings that hold here, with what is to be said about them said."""
+    loaded = load_settings(Path(), os.environ, flags)
+    for warning in loaded.warnings:
+        output.talk(f"warning: {output.escape(warning)}")
+    return loaded
 
 
 def rpc_for(run: Run) -> Rpc | None:

@@ -65,7 +65,7 @@ class ScopeAdapter(WrapperAdapter):
             (answer,) = sole.answers
             self._serve(request, key, answer)
             return answer.response(request.model)
-        async with self._turn(request) as turn:
+        async with self._turn(request, key) as turn:
             if isinstance(turn.outcome, Answer):
                 response = turn.outcome.response(request.model)
                 turn.serve()
@@ -87,7 +87,7 @@ class ScopeAdapter(WrapperAdapter):
                     self._serve(request, key, answer)
                 yield chunk
             return
-        async with self._turn(request) as turn:
+        async with self._turn(request, key) as turn:
             if isinstance(turn.outcome, Answer):
                 for chunk in chunks_of(turn.outcome, request.model):
                     if chunk.response is not None:
@@ -112,13 +112,12 @@ class ScopeAdapter(WrapperAdapter):
         self._scope.serve(lambda: request, key, answer)
 
     @asynccontextmanager
-    async def _turn(self, request: LlmRequest) -> AsyncIterator[Turn]:
+    async def _turn(self, request: LlmRequest, key: FixtureKey) -> AsyncIterator[Turn]:
         """The next turn of the request's key.
 
         Raises:
             Upstream: What is recorded for it is a failure.
         """
-        key = self._scope.store.key(request)
         async with self._scope.turn(lambda: request, key, request.timeout_ms, self._origin) as turn:
             if turn.outcome is not None and not isinstance(turn.outcome, Answer):
                 turn.serve()

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from cortex_replay.disk import Folder
+from cortex_replay.disk import Folder, fcntl
 from cortex_replay.engine.budget import Counters
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.engine.turns import Turns
@@ -24,11 +24,6 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
-
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing is recorded
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Claim", "Claims", "FileClaims", "FileSpending", "MemoryClaims", "RunFolder"]
 

@@ -28,7 +28,7 @@ class Exchanges:
     def __init__(self, run: RunState, store: Store) -> None:
         self._run = run
         self._store = store
-        self._door: RedactingStager | None = None
+        self._stager: RedactingStager | None = None
         self._staged: dict[str, Exchange] = {}
         self._turns: dict[str, Turns] = {}
 
@@ -70,14 +70,14 @@ class Exchanges:
 
     def keep(self, exchange: Exchange, key: str, what: str, query: str, mode: Mode) -> None:
         """Stage an exchange, unless there is a secret in it that cannot be cut out."""
-        if self._door is None:
-            self._door = RedactingStager(self._store, self._run.redactor)
+        if self._stager is None:
+            self._stager = RedactingStager(self._store, self._run.redactor)
         request: dict[str, JsonValue] = exchange.request or {}
         problem = "there is a secret in what was asked"
         try:
-            self._door.refuse_request(request, query)
+            self._stager.refuse_request(request, query)
             problem = "a secret could not be cut out of the answer"
-            exchange = self._door.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
+            exchange = self._stager.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
         except RecordingRefused:
             self._run.ledger.refuse(f"{what}: {problem}")
             return

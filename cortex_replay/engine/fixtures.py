@@ -30,7 +30,7 @@ class FixtureMaker:
     def __init__(self, store: Store, redactor: Redactor) -> None:
         self._store = store
         self._redactor = redactor
-        self._door = RedactingStager(store, redactor)
+        self._stager = RedactingStager(store, redactor)
 
     def answers_of(self, key: FixtureKey) -> tuple[Answer, ...]:
         """What the store has under a key, each answer with its own meta."""
@@ -57,7 +57,7 @@ class FixtureMaker:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
-        self._door.learn()
+        self._stager.learn()
         answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         stored, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(stored)
@@ -75,11 +75,11 @@ class FixtureMaker:
     ) -> Fixture:
         """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
         fixture = Fixture(key, tuple(answers), request, answers[0].meta)
-        return self._door.stage(fixture, overwrite=overwrite)
+        return self._stager.stage(fixture, overwrite=overwrite)
 
     def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
         """Stage a failure; gives it as it is stored."""
-        return self._door.stage_exchange(failure, overwrite=overwrite)
+        return self._stager.stage_exchange(failure, overwrite=overwrite)
 
     def drop_failure(self, key: FixtureKey, n: int) -> None:
         """Stage the removal of a failure that an answer takes the place of."""

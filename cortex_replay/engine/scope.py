@@ -146,7 +146,7 @@ class Scope:
         if self.explains:
             explanation = await asyncio.to_thread(self._explain, ask, key, exhausted=exhausted)
         error = NoFixture(*key, exhausted, explanation)
-        self.count_miss(f"{key.model} {key.prompt_hash[:16]}", explanation or f"cortex-replay: {error}", ask)
+        self.count_miss(key.short, explanation or f"cortex-replay: {error}", ask)
         return error
 
     def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
@@ -190,7 +190,6 @@ class Turn:
     claim: Claim | None = None
     is_shared: bool = False
     """Whether another scope asked, and this one is to stage it too."""
-    is_kept: bool = False
 
     def serve(self) -> None:
         """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
@@ -219,18 +218,16 @@ class Turn:
             problem = ""
             try:
                 yield attempt
-            except Upstream as error:
-                attempt.fail(_wire_of(error))
-                problem = str(error)
-                raise
             except LlmError as error:
                 problem = str(error)
+                if isinstance(error, Upstream) and not attempt.is_good:
+                    attempt.fail(_wire_of(error))
                 raise
             finally:
                 if not attempt.is_good:
                     self.scope.observe(self.request, None)
                     reason = attempt.problem or problem
-                    self.scope.run.ledger.fail(f"{self._what}: {reason}" if reason else "")
+                    self.scope.run.ledger.fail(f"{self.key.short}: {reason}" if reason else "")
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.
@@ -249,24 +246,23 @@ class Turn:
                 self.scope.fixtures.drop_failure(self.key, self.state.turns.given + 1)
             kept = self._stage(answer)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
-            ledger.refuse(f"{self._what}: {error}")
+            ledger.refuse(f"{self.key.short}: {error}")
             ledger.spend(usage, model)
             raise
         if self.claim is not None:
             self.claim.settle(kept)
         self._advance(kept)
-        self.is_kept = True
         ledger.keep(self.key, usage, model)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> None:
         """Record an error of the provider as the answer of this turn, if that is wanted."""
-        if self.state is None or self.is_kept or not self.scope.run.record_failures:
+        if self.state is None or not self.scope.run.record_failures:
             return
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
             failure = self.scope.fixtures.stage_failure(failure, overwrite=self.scope.mode is Mode.RECORD)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
-            self.scope.run.ledger.refuse(f"{self._what}: {error}")
+            self.scope.run.ledger.refuse(f"{self.key.short}: {error}")
             return
         if self.claim is not None:
             self.claim.settle(failure)
@@ -289,10 +285,6 @@ class Turn:
         if isinstance(outcome, Answer):
             self.state.successes.append(outcome)
         self.state.turns.advance()
-
-    @property
-    def _what(self) -> str:
-        return f"{self.key.model} {self.key.prompt_hash[:16]}"
 
 
 @dataclass(slots=True)

@@ -53,6 +53,11 @@ class Gateways:
                 monkeypatch.setenv(name, environment[name])
         return scoped
 
+    def release(self, scope: str) -> None:
+        """A test is over, and with it what was to go wrong."""
+        for gateway in self._by_engine.values():
+            gateway.set_faults(scope, None)
+
     def close(self) -> None:
         self._running.close()
         self._by_engine.clear()

@@ -14,6 +14,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.reader import refuse_store_elsewhere
 from cortex_replay.config.trust import is_ci
+from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
@@ -120,6 +121,12 @@ class LlmSession:
             self._gateways = Gateways()
         return self._gateways
 
+    def close_scope(self, scope: Scope) -> None:
+        """A test is over: nobody asks in its name any more."""
+        self.run.close_scope(scope)
+        if self._gateways is not None:
+            self._gateways.release(scope.name)
+
     def close(self) -> None:
         if self._gateways is not None:
             self._gateways.close()
@@ -213,7 +220,7 @@ class TestRun:
 
     def end(self, *, keep: bool) -> None:
         self._active.close()
-        self._session.run.close_scope(self.scope)
+        self._session.close_scope(self.scope)
         if self.mode.writes and keep:
             self.store.abandon()
             self._session.has_left_answers = True

@@ -26,6 +26,11 @@ class FixtureKey(NamedTuple):
     model: str
     prompt_hash: str
 
+    @property
+    def short(self) -> str:
+        """The model and the start of the hash, for a message."""
+        return f"{self.model} {self.prompt_hash[:16]}"
+
 
 class TimedChunk(NamedTuple):
     """A recorded piece of a stream, and when it came, counted from the start of the call."""

@@ -106,7 +106,7 @@ class Engine:
                 yield await stack.enter_async_context(_or_refusal(call, asked))
             elif not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
                 explained = scope.clean(explain_other_way(key, scope.how_to_record))
-                scope.count_miss(f"{key.model} {key.prompt_hash[:16]}", explained, question.ask)
+                scope.count_miss(key.short, explained, question.ask)
                 yield error_reply(question.protocol, MISS_STATUS, explained, "no_fixture")
             else:
                 turn.serve()

@@ -1,4 +1,4 @@
-"""RelayReply calls, taken down while the client already has them."""
+"""Relayed calls, taken down while the client already has them."""
 
 from __future__ import annotations
 
