@@ -25,6 +25,7 @@ from benchmarks import (
     record_stream,
     redaction,
     replay_call,
+    start,
     store_check,
     store_commit,
     store_open,
@@ -48,6 +49,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("secrets",): redaction.run,
     ("gateway",): gateway.run,
     ("plugin",): plugin.run,
+    ("start",): start.run,
     ("miss",): miss.run,
 }
 NAMES = [name for names in GROUPS for name in names]

@@ -32,7 +32,7 @@ class Goal:
 
     def __str__(self) -> str:
         if self.kind == "seconds":
-            return f"at most {self.limit * 1e6:g} us"
+            return f"at most {_time(self.limit)}"
         return f"at most {self.limit:g}x" if self.kind == "slower" else f"{self.limit:g}x faster"
 
 

@@ -58,10 +58,11 @@ def batch_command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Record the answers to many requests: a FILE with one JSON object a line, or - for standard input.
+    """Record the answers to many requests.
 
-    All lines are read before the first is asked. A request that fails does not stop the others. Ctrl-C
-    commits what was answered, and the same command goes on from there.
+    FILE holds one request a line, as JSON; - is standard input. All lines are read before the first is
+    asked. A request that fails does not stop the others. Ctrl-C commits what was answered, and the same
+    command goes on from there.
     """
     run = open_recording(
         options.store_root(ctx, store), flags, record_failures=record_failures, makes_store=True

@@ -27,7 +27,7 @@ Exit status:
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print a script that completes commands, options and fixtures in SHELL."""
+    """Print a script that completes commands, options and fixtures in a shell."""
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")

@@ -37,7 +37,7 @@ Exit status:
 @json_option
 @click.pass_context
 def list_command(ctx: click.Context, store: Path | None, model: str | None, as_json: bool) -> None:
-    """List the recorded fixtures: model, prompt hash, file."""
+    """List the recordings: model, question, prompt hash."""
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), verify="on-read", progress=progress)
     found = [stored for stored in opened.list() if model is None or fnmatchcase(stored.model, model)]

@@ -1,115 +1,22 @@
-"""The command group: global options, and errors as exit statuses."""
+"""The program: global options, and what every command begins with."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 
 import cortex_replay
-from cortex_replay.cli import output
-from cortex_replay.cli.options import ExampleCommand, split_command, status_of, wants_json
-from cortex_replay.config.trust import TRUST_VARIABLE
-from cortex_replay.errors import LlmError
+from cortex_replay.cli.group import CommandGroup
 
 __all__ = ["main"]
 
-_COMMANDS = (
-    "batch",
-    "completion",
-    "config",
-    "explain",
-    "export",
-    "import",
-    "index",
-    "init",
-    "list",
-    "merge-driver",
-    "prune",
-    "record",
-    "refresh",
-    "rekey",
-    "replay",
-    "scan",
-    "serve",
-    "show",
-    "sweep",
-    "trust",
-    "verify",
-)
-
-_MODULES = {"import": "import_cassettes"}
-"""Where a command's own name is no name of a module."""
-_RUNNERS = ("record", "replay", "sweep")
-"""Those that run a command of the user's."""
-
-
-class _Group(click.Group):
-    """Turns our errors into one line on stderr and the exit status of their class."""
-
-    format_epilog = ExampleCommand.format_epilog
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, split_command(ctx, args, _RUNNERS))
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
-        """Load one command: most of them need little, and none needs what the others do."""
-        if cmd_name not in _COMMANDS:
-            return None
-        name = cmd_name.replace("-", "_")
-        module = _MODULES.get(name, name)
-        command: click.Command = getattr(import_module(f"cortex_replay.cli.{module}"), f"{name}_command")
-        return command
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        output.start()
-        with _clean_usage_errors():
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with _clean_usage_errors():
-                return super().invoke(ctx)
-        except LlmError as error:
-            output.print_error(error, as_json=wants_json(ctx))
-            ctx.exit(error.exit_code)
-        except BrokenPipeError:
-            # The reader (`| head`) has seen enough. Nothing more can be said on stdout.
-            output.silence_stdout()
-            ctx.exit(status_of(ctx))
-        except OSError as error:
-            output.talk(f"error: {output.escape(str(error))}")
-            output.silence_stdout()
-            ctx.exit(status_of(ctx) or 1)
-
-
-@contextmanager
-def _clean_usage_errors() -> Iterator[None]:
-    """Errors of usage quote arguments, and an argument may hold anything, a key among it."""
-    try:
-        yield
-    except click.exceptions.NoArgsIsHelpError:
-        raise  # it shows the help, all of which is ours
-    except click.ClickException as error:
-        message = output.clean_message(error.format_message())
-        clean = click.ClickException(message)
-        if isinstance(error, click.UsageError):
-            clean = click.UsageError(message, error.ctx)
-        raise clean from None
-
 
 @click.group(
-    cls=_Group,
+    cls=CommandGroup,
     epilog="""Examples:
 
   cortex-replay init                     a store in this folder, with a first test
@@ -143,6 +50,8 @@ Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrit
 def main(ctx: click.Context, store: Path | None, consents: tuple[str, ...]) -> None:  # noqa: ARG001 - read by the commands
     """Record real model calls once; replay them forever."""
     if consents:  # where whoever needs a key looks for it
+        from cortex_replay.config.trust import TRUST_VARIABLE  # noqa: PLC0415 - the settings are large
+
         os.environ[TRUST_VARIABLE] = ",".join([os.environ.get(TRUST_VARIABLE, ""), *consents])
     if os.environ.get("NO_COLOR"):
         ctx.color = False

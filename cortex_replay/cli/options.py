@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cortex_replay.config import load_settings
+from cortex_replay.cli.catalogue import RUNNERS
 
 __all__ = [
     "DRIFT",
@@ -49,7 +49,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ExampleCommand(click.Command):
-    """A command whose epilog keeps its lines as they are written."""
+    """A command whose usage names the command that it runs, and whose epilog keeps its lines."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add what click does not know of: the command behind the dashes."""
+        return [*super().collect_usage_pieces(ctx), *filter(None, [RUNNERS.get(self.name or "")])]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         """Print the epilog verbatim: examples and tables must not be re-wrapped."""
@@ -212,6 +216,8 @@ def store_root(ctx: click.Context, *named: Path | None) -> Path:
     """The one store that was named: by an argument, after the command, before it, or in the settings."""
     given = {path for path in (*named, ctx.find_root().params.get("store")) if path is not None}
     if not given:
+        from cortex_replay.config import load_settings  # noqa: PLC0415 - a command whose store is named needs none
+
         given = {load_settings(Path(), os.environ).settings.store}
     if len(given) > 1:
         raise click.UsageError(f"two stores are named: {' and '.join(sorted(map(str, given)))}")

@@ -59,7 +59,7 @@ def prune_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove fixtures: print the plan, then act. The index goes first, the files after it."""
+    """Remove recordings: print the plan, then act. The index goes first, the files after it."""
     try:
         criteria = PruneCriteria(
             read_unused(report.read_bytes() for report in reports) if reports else None,

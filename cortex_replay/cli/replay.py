@@ -41,7 +41,7 @@ Exit status:
 @options.json_option
 @click.pass_context
 def replay_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> None:
-    """Run a command with every model call answered from the store: replay -- COMMAND ...
+    """Run a command with every model call answered from the store.
 
     A gateway is started, and the command's SDKs are pointed at it. Variables that hold secrets are withheld
     from it (by name: API_KEY, GH_TOKEN, PGPASSWORD, ...; by value: a key of a well-known service, a URL with

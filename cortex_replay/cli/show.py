@@ -46,7 +46,7 @@ Exit status:
 def show_command(
     ctx: click.Context, fixture: str, store: Path | None, model: str | None, raw: bool, as_json: bool
 ) -> None:
-    """Show one fixture for a person: prompt, answers, usage, where it came from.
+    """Show one recording: prompt, answers, usage, where it came from.
 
     FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
     """

@@ -85,7 +85,7 @@ def sweep_command(
     pass_env: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run a recorded command once for every call and fault, and tell which it survives: sweep -- COMMAND ...
+    """Run a recorded command once for every call and fault, and tell which it survives.
 
     First it runs without a fault, to see that it is recorded and how many calls it makes. Then each of
     these fails once in each way, and the recording goes on. It survives if the command ends with 0.

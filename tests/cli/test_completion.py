@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cortex_replay.cli.catalogue import SUMMARIES
 from cortex_replay.cli.main import main
 from tests.builder import StoreBuilder
 from tests.cli.commands import (
@@ -38,6 +39,14 @@ def test_fixtures_are_completed(builder: StoreBuilder) -> None:
         spoil(builder)
         (builder.root / "INDEX.toml").unlink()
         assert argument.shell_complete(ctx, "") == []
+
+
+def test_commands_are_completed_with_what_they_do() -> None:
+    with click.Context(main) as ctx:
+        found = main.shell_complete(ctx, "re")
+
+    assert [item.value for item in found] == ["record", "replay", "refresh", "rekey"]
+    assert found[0].help == SUMMARIES["record"]
 
 
 def test_wrong_usage() -> None:

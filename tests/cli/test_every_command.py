@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cortex_replay.cli.catalogue import SECTIONS, SUMMARIES
 from cortex_replay.cli.main import main
 from tests.cli.commands import run
 
@@ -38,8 +39,25 @@ def test_help_has_an_example_and_ends_with_the_exit_statuses(command: str) -> No
     assert re.search(r"Exit status:\n(  \d  .+\n)+$", text)
 
 
-def test_commands_are_in_the_order_of_the_alphabet_and_in_the_document() -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_catalogue_has_the_first_sentence_of_a_command_s_own_help(command: str) -> None:
+    loaded = main.get_command(click.Context(main), command)
+    assert loaded is not None
+    assert loaded.help is not None
+
+    assert " ".join(loaded.help.split()).startswith(SUMMARIES[command])
+    assert re.fullmatch(r"[A-Z][^.]+(INDEX\.toml[^.]+)?\.", SUMMARIES[command]), "one whole sentence"
+
+
+def test_every_command_is_in_the_document() -> None:
     document = (HERE.parents[1] / "docs/cli.md").read_text()
 
-    assert sorted(COMMANDS) == COMMANDS
-    assert all(re.search(rf"^\| `{command}[` ]", document, re.MULTILINE) for command in COMMANDS)
+    assert set(COMMANDS) <= set(re.findall(r"^\| `([a-z-]+)", document, re.MULTILINE))
+
+
+def test_help_shows_the_sections_with_whole_sentences() -> None:
+    shown = run("--help").stdout
+    words = " ".join(shown.split())
+
+    assert [title for title in SECTIONS if f"\n{title}:\n" not in shown] == []
+    assert [name for name, text in SUMMARIES.items() if f"{name} {text}" not in words] == []

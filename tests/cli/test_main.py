@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,54 @@ def test_version_and_usage() -> None:
     assert f"cortex-replay, version {cortex_replay.__version__}\n" == run("--version").stdout
     assert run("nonsense").exit_code == 2
     assert run("verify", "--nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["recrod"], "No such command 'recrod'. Did you mean 'record'?"),
+        (["ls"], "No such command 'ls'. Did you mean 'list'?"),
+        (["xyz"], "No such command 'xyz'.\n"),
+        (["--stroe", "x", "list"], "Did you mean '--store'?"),
+        (["verify", "--stagd"], "Did you mean '--staged'?"),
+    ],
+)
+def test_a_mistyped_name_is_met_with_the_one_that_is_meant(arguments: list[str], meant: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+def test_the_commands_that_run_another_say_where_it_goes() -> None:
+    assert "replay [OPTIONS] -- COMMAND ...\n" in run("replay", "--help").stdout
+    assert "record [OPTIONS] [-- COMMAND ...]\n" in run("record", "--help").stdout
+
+
+_NAMES_LOADED = """
+import sys
+from cortex_replay.cli.main import main
+main(["--version"], standalone_mode=False)
+main(["--help"], standalone_mode=False)
+print("LOADED", *sorted(sys.modules))
+"""
+
+
+def test_help_and_version_load_no_command_and_nothing_that_one_needs() -> None:
+    """Whoever asks for them waits for Python and click, and for little else."""
+    done = subprocess.run(
+        [sys.executable, "-c", _NAMES_LOADED], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = done.stdout.rpartition("LOADED ")[2].split()
+
+    assert [name for name in loaded if name.split(".")[0] in ("asyncio", "blake3", "httpx", "orjson")] == []
+    assert [name for name in loaded if name.startswith("cortex_replay.")] == [
+        "cortex_replay.cli",
+        "cortex_replay.cli.catalogue",
+        "cortex_replay.cli.group",
+        "cortex_replay.cli.main",
+        "cortex_replay.cli.options",
+        "cortex_replay.cli.output",
+        "cortex_replay.errors",
+        "cortex_replay.printable",
+    ]

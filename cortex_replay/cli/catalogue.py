@@ -1,0 +1,57 @@
+"""Every command by its section, with one sentence about it.
+
+Plain data, so that the help of the group loads no command. A command repeats its sentence as the start of its
+own help; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["RUNNERS", "SECTIONS", "SUMMARIES", "module_of"]
+
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Record and replay": {
+        "record": "Ask a real model and record what it answers.",
+        "replay": "Run a command with every model call answered from the store.",
+        "serve": "Serve recorded answers to any SDK, or record what it asks.",
+        "batch": "Record the answers to many requests.",
+        "refresh": "Ask again what is recorded, show what changed, and write it.",
+        "sweep": "Run a recorded command once for every call and fault, and tell which it survives.",
+    },
+    "Look": {
+        "list": "List the recordings: model, question, prompt hash.",
+        "show": "Show one recording: prompt, answers, usage, where it came from.",
+        "explain": "Explain a recorded prompt: its parts, their sizes, what each provider would cache.",
+    },
+    "Keep the store healthy": {
+        "verify": "Check that a store is what its index says.",
+        "scan": "Look for secrets in every recorded file.",
+        "index": "Rebuild INDEX.toml from the files, after showing what that changes.",
+        "prune": "Remove recordings: print the plan, then act.",
+        "rekey": "Compute keys anew from stored requests, without asking any model.",
+    },
+    "Set up": {
+        "init": "Make a store: index, git settings, a pre-commit hook, and a first test that passes.",
+        "config": "Show every setting, its value, and where that comes from.",
+        "trust": "Say which keys may go to which servers.",
+        "completion": "Print a script that completes commands, options and fixtures in a shell.",
+        "merge-driver": "Merge three versions of INDEX.toml, as git calls it: by key, not by line.",
+    },
+    "Move over": {
+        "import": "Take over cassettes of vcrpy and pytest-recording.",
+        "export": "Write a copy of the store for another program.",
+    },
+}
+SUMMARIES: Final = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
+RUNNERS: Final = {"record": "[-- COMMAND ...]", "replay": "-- COMMAND ...", "sweep": "-- COMMAND ..."}
+"""Those that run a command of the user's, and how their usage names it."""
+
+_MODULES: Final = {"import": "import_cassettes"}
+"""Where a command's own name is no name of a module."""
+
+
+def module_of(name: str) -> str:
+    """The module of a command."""
+    return f"cortex_replay.cli.{_MODULES.get(name, name.replace('-', '_'))}"
