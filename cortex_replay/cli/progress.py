@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Progress | None]:
-    """A bar that is told how far the work is."""
+    """A bar that is told how far the work is, now and then; work that is done fills it."""
     if not output.is_terminal(sys.stderr):
         yield None
         return
@@ -38,6 +38,8 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
 
     try:
         yield advance
+        if bar is not None:
+            bar.update(bar.length - bar.pos)
     finally:
         if bar is not None:
             bar.render_finish()
@@ -61,7 +63,7 @@ def call_progress(total: int, tokens: Callable[[], int]) -> Iterator[Callable[[i
     def show(done: int, failed: int) -> None:
         nonlocal drawn, width
         now = time.monotonic()
-        if not is_shown or now - drawn < _REDRAW_S:
+        if not is_shown or (now - drawn < _REDRAW_S and done < total):
             return
         drawn = now
         line = f"{done}/{total}  {done / max(now - started, 0.001):.0f}/s  {tokens():,} tokens"

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,10 @@ def key_of(question: str) -> tuple[str, str]:
     return ask(question).model, ask(question).prompt_hash()
 
 
-def at_a_terminal(*arguments: str | Path, **environment: str) -> str:
+def at_a_terminal(*arguments: str | Path, columns: int = 80, **environment: str) -> str:
     """What the real program prints when a terminal is there."""
     parent, child = pty.openpty()
+    termios.tcsetwinsize(child, (24, columns))
     command = [sys.executable, "-m", "cortex_replay", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=child, stderr=child, env=os.environ | environment)
     os.close(child)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from cortex_replay.cli.progress import call_progress, progress_bar, step_bar
 from tests.builder import StoreBuilder
 from tests.cli.commands import at_a_terminal, batch_file, question, run
 
@@ -18,7 +21,9 @@ def test_long_work_shows_a_bar(tmp_path: Path) -> None:
         builder.add(f"{i}", "a")
     builder.write()
 
-    assert "verifying" in at_a_terminal("verify", tmp_path, TERM="xterm")
+    shown = at_a_terminal("verify", tmp_path, TERM="xterm")
+    assert "verifying" in shown
+    assert "100%" in shown
     assert run("verify", tmp_path).output == ""
 
 
@@ -32,5 +37,57 @@ def test_calls_to_a_model_show_how_far_they_are() -> None:
         shown = at_a_terminal(*command, *scripted, TERM="xterm")
 
         assert re.search(r"\r[2-4]/5  \d+/s  \d+ tokens", shown), command
+        assert "\r5/5  " in shown, command
         assert re.search(r"\r +\r5 (of 5|asked again)", shown), command
     assert "/s" not in run(*command, *scripted).output
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    return terminal
+
+
+def test_work_that_is_done_fills_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever works tells of it now and then only, and not at the end."""
+    terminal = watch(monkeypatch)
+    with progress_bar("reading") as progress:
+        assert progress is not None
+        progress(2500, 3000)
+        assert "100%" not in terminal.getvalue()
+    with step_bar(["a", "b"], "sweeping") as steps:
+        assert list(steps) == ["a", "b"]
+
+    bars = terminal.getvalue().split("\n")
+    assert [("83%" in bars[0], "100%" in bar) for bar in bars if bar] == [(True, True), (True, True)]
+
+
+def test_work_that_fails_leaves_its_bar_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watch(monkeypatch)
+
+    def work() -> None:
+        with progress_bar("reading") as progress:
+            assert progress is not None
+            progress(2500, 3000)
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        work()
+
+    assert "83%" in terminal.getvalue()
+    assert "100%" not in terminal.getvalue()
+
+
+def test_the_last_call_is_counted_however_soon_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watch(monkeypatch)
+    with call_progress(2, lambda: 7) as show:
+        show(1, 0)
+        show(2, 1)
+
+    assert terminal.getvalue().startswith("\r2/2  ")
+    assert "7 tokens  1 failed" in terminal.getvalue()
