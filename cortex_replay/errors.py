@@ -85,14 +85,16 @@ class Transport(LlmError):
 
 
 class Timeout(LlmError):
-    """The call did not end within its request's ``timeout_ms``."""
+    """The call did not end within its request's ``timeout_ms``; ``server`` is who was waited for, if known."""
 
-    def __init__(self, timeout_ms: int) -> None:
-        super().__init__(timeout_ms)
+    def __init__(self, timeout_ms: int, server: str = "") -> None:
+        super().__init__(timeout_ms, server)
         self.timeout_ms = timeout_ms
+        self.server = server
 
     def __str__(self) -> str:
-        return f"timeout after {self.timeout_ms} ms"
+        awaited = f", waiting for {self.server}" if self.server else ""
+        return f"timeout after {self.timeout_ms} ms{awaited}"
 
 
 class Upstream(LlmError):

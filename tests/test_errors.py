@@ -17,6 +17,7 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
         2,
     ),
     (errors.Timeout(30), "timeout after 30 ms", 1),
+    (errors.Timeout(30, "http://host"), "timeout after 30 ms, waiting for http://host", 1),
     (errors.ResponseParse("not JSON"), "response parse: not JSON", 1),
     (NoFixture("m", "ab"), "no replay fixture for model=m prompt_hash=ab", 3),
     (

@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 import pickle
+import socket
 import traceback
 
 import pytest
@@ -117,7 +118,8 @@ def test_a_broken_connection_is_tried_again(dialect: Dialect, call: Call) -> Non
     assert len(provider.received) == 2
 
     outcome, _ = run(dialect, call, hang_up)
-    failed_with(outcome, Transport)
+    error = failed_with(outcome, Transport)
+    assert "the connection to http://127.0.0.1:" in str(error)
 
 
 @dialects
@@ -130,7 +132,23 @@ def test_a_server_that_is_not_there(dialect: Dialect, call: Call) -> None:
             except LlmError as error:
                 return error
 
-    failed_with(asyncio.run(main()), Transport)
+    error = failed_with(asyncio.run(main()), Transport)
+    told = "cannot connect to http://127.0.0.1:1 (Connection refused); start the server, or correct its address"
+    assert str(error) == f"transport: {told}"
+
+
+def test_a_name_that_nobody_knows_is_told_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look_up(*_: object, **__: object) -> object:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    async def main() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+        async with DIALECTS[0].adapter("https://models.example/v1", max_retries=0) as adapter:
+            await complete(adapter, ask())
+
+    with pytest.raises(Transport) as caught:
+        asyncio.run(main())
+    assert "cannot connect to https://models.example (Name or service not known); check" in str(caught.value)
 
 
 def test_calls_that_fail_give_their_places_back() -> None:
@@ -173,6 +191,7 @@ def test_the_deadline_counts_everything(dialect: Dialect, call: Call) -> None:
     error = failed_with(outcome, Timeout)
     assert isinstance(error, Timeout)
     assert error.timeout_ms == 200
+    assert "timeout after 200 ms, waiting for http://127.0.0.1:" in str(error)
 
     outcome, provider = run(dialect, call, hang_up, request=ask(timeout_ms=700), max_retries=1000)
     assert isinstance(outcome, Transport | Timeout)

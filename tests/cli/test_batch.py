@@ -63,6 +63,15 @@ def test_a_failure_does_not_stop_a_batch() -> None:
     assert len(Store.open(".")) == 4
 
 
+def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    server = ("--provider", "openai", "--base-url", "http://127.0.0.1:1/v1", "--timeout-ms", "400")
+    result = run("batch", batch_file(question(1)), *server)
+
+    assert result.exit_code == 1
+    assert "line 1: transport: cannot connect to http://127.0.0.1:1 (Connection refused);" in result.stderr
+
+
 def test_a_budget_of_calls_is_not_crossed() -> None:
     file = batch_file(*(question(n) for n in range(10)))
 

@@ -10,10 +10,12 @@ from typing import Final, Self
 import httpx
 
 from cortex_replay.adapters.deadline import Deadline, Watch
-from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport
+from cortex_replay.adapters.http.endpoint import Endpoint
+from cortex_replay.adapters.http.failures import failure_at, reason_of
+from cortex_replay.errors import LlmError, ResponseParse
 from cortex_replay.redact.logs import logger_of
 
-__all__ = ["ByteStream", "reason_of"]
+__all__ = ["ByteStream"]
 
 logger = logger_of(__name__)
 
@@ -25,11 +27,17 @@ class ByteStream:
     """The body of an answer as it comes, decoded, within the call's time and its size."""
 
     def __init__(
-        self, response: httpx.Response, deadline: Deadline, most_bytes: int, places: asyncio.Semaphore
+        self,
+        response: httpx.Response,
+        endpoint: Endpoint,
+        deadline: Deadline,
+        most_bytes: int,
+        places: asyncio.Semaphore,
     ) -> None:
         self.content_type: Final = _media_type(response)
         self._response = response
         self._raw = response.aiter_raw()
+        self._endpoint = endpoint
         self._deadline = deadline
         self._watch = Watch(deadline.at)
         self._most = most_bytes
@@ -58,10 +66,8 @@ class ByteStream:
         try:
             with self._watch:
                 return await anext(self._raw, b"")
-        except TimeoutError:
-            failure: LlmError = Timeout(self._deadline.timeout_ms)
         except Exception as error:  # noqa: BLE001 - whatever the client throws, nothing of it may leave
-            failure = Transport(reason_of(error))
+            failure = failure_at(self._endpoint, self._deadline, error)
         raise failure
 
     async def _decode(self, data: bytes) -> bytes:
@@ -115,12 +121,6 @@ class ByteStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def reason_of(error: Exception) -> str:
-    """What happened, in the words of the library that noticed."""
-    text = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _media_type(response: httpx.Response) -> str:

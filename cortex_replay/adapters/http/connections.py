@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from cortex_replay.adapters.deadline import Deadline
-from cortex_replay.adapters.http.byte_stream import ByteStream, reason_of
+from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.endpoint import Endpoint
+from cortex_replay.adapters.http.failures import failure_at
 from cortex_replay.adapters.secret import ApiKey
-from cortex_replay.errors import LlmError, Timeout, Transport
 from cortex_replay.redact.logs import guard_http_logs
 from cortex_replay.redact.process import learn_secret
 
@@ -132,12 +132,10 @@ class Connections:
                 finally:
                     if response is None:
                         places.release()
-        except TimeoutError:
-            failure: LlmError = Timeout(deadline.timeout_ms)
         except Exception as error:  # noqa: BLE001 - see ByteStream.read
-            failure = Transport(reason_of(error))
+            failure = failure_at(self._endpoint, deadline, error)
         else:
-            return response, ByteStream(response, deadline, self._max_body_bytes, places)
+            return response, ByteStream(response, self._endpoint, deadline, self._max_body_bytes, places)
         raise failure
 
     def _authorize(self, request: httpx.Request) -> httpx.Request:

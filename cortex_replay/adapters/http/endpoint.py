@@ -45,6 +45,11 @@ class Endpoint:
         self.host: Final = url.host
 
     @property
+    def origin(self) -> str:
+        """The server, without the path: what a person needs to know which one it is."""
+        return f"{self.url.scheme}://{self.url.netloc.decode('ascii')}"
+
+    @property
     def is_loopback(self) -> bool:
         if self.host == "localhost":
             return True

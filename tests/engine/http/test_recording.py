@@ -181,7 +181,8 @@ def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None
 
     assert got.status == 502
     assert "x-should-retry" not in got.headers
-    assert "anthropic did not answer" in got.json["error"]["message"]
+    message = got.json["error"]["message"]
+    assert "anthropic did not answer: transport: cannot connect to http://127.0.0.1:1 (Conn" in message
 
 
 def test_an_opaque_exchange_is_asked_once(provider: FakeProvider, tmp_path: Path) -> None:
