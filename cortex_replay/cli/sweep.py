@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -98,7 +99,8 @@ def sweep_command(
     allowed = {_kind(kind).kind for kind in allow}
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
-    sweeper = _Sweeper(command, options.store_root(ctx, store), seconds, handover, show_output=show_output)
+    root = options.store_root(ctx, store)
+    sweeper = _Sweeper(command, root, seconds, handover, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
         ctx.exit(sweeper.status)
@@ -117,10 +119,16 @@ def sweep_command(
     status = options.DRIFT if unexpected else 0
     options.settle(ctx, status)
     if as_json:
-        output.print_json({"calls": calls, "runs": [vars(run) for run in runs], "survived": not unexpected})
+        told = [vars(run) | {"again": _again(run, root, pass_env, command)} for run in runs]
+        output.print_json({"calls": calls, "runs": told, "survived": not unexpected})
     else:
         _print(runs, kinds, wanted, allowed)
-        _tell(unexpected, calls, len(runs))
+        if unexpected:
+            failed = output.count(unexpected, "run")
+            again = _again(unexpected[0], root, pass_env, command)
+            output.talk(f"error: {failed} did not survive; to see the first one:\n  {again}")
+        else:
+            output.talk(f"survived: {output.count(calls, 'call')}, {output.count(runs, 'run')}")
     ctx.exit(status)
 
 
@@ -158,7 +166,8 @@ class _Sweeper:
         elif status != 0:
             self.status = _FAILED_BEFORE
             ended = "does not end in time" if status is None else f"ends with status {status}"
-            output.talk(f"error: without any fault, the command {ended}")
+            hint = "" if self._shows_output else "; --show-output lets it say why"
+            output.talk(f"error: without any fault, the command {ended}{hint}")
         elif not ledger["hits"]:
             self.status = _FAILED_BEFORE
             output.talk("error: no call came to the gateway")
@@ -237,13 +246,8 @@ def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], a
         output.echo(f"{turn:<4}  {line}".rstrip())
 
 
-def _tell(unexpected: Sequence[_Run], calls: int, count: int) -> None:
-    if not unexpected:
-        output.talk(f"survived: {output.count(calls, 'call')}, {output.count(count, 'run')}")
-        return
-    first = unexpected[0]
-    again = f"--fault {first.fault}@{first.turn}"
-    output.talk(
-        f"error: {output.count(unexpected, 'run')} did not survive; to see the first one: "
-        f"cortex-replay replay {again} -- …"
-    )
+def _again(run: _Run, root: Path, pass_env: Sequence[str], command: Sequence[str]) -> str:
+    """What makes the same run once more, with its output, as it can be pasted into a shell."""
+    passed = [word for name in pass_env for word in ("--pass-env", name)]
+    fault = ["--fault", f"{run.fault}@{run.turn}"]
+    return shlex.join(["cortex-replay", "replay", "--store", str(root), *fault, *passed, "--", *command])

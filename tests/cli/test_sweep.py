@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,10 @@ from tests.cli.programs import PROGRAM
 from tests.gateway.upstream import REAL_KEY
 
 
+_START = ("-c", "import runpy, sys\nrunpy.run_module('examples.' + sys.argv[1], run_name='__main__')")
+"""A program that has to be quoted to be pasted."""
+
+
 def sweep(tmp_path: Path, agent: str, *options: str) -> tuple[int, Any, str]:
     environment = {
         "PATH": os.environ["PATH"],
@@ -26,7 +31,7 @@ def sweep(tmp_path: Path, agent: str, *options: str) -> tuple[int, Any, str]:
     }
     command = [str(PROGRAM), "sweep", "--store", str(tmp_path / "llm"), *options, "--"]
     done = subprocess.run(
-        [*command, sys.executable, "-m", f"examples.{agent}"],
+        [*command, sys.executable, *_START, agent],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -64,7 +69,20 @@ def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(
         "1     FAILED   FAILED   FAILED",
         "2     FAILED   FAILED   -",
     ]
-    assert "cortex-replay replay --fault 500@1" in talk
+    again = re.search(r"to see the first one:\n  cortex-replay (replay .*)", talk, re.DOTALL)
+    assert again is not None
+    pasted = subprocess.run(
+        ["bash", "-c", f"{PROGRAM} {again[1]}"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert pasted.returncode == 1
+    assert "Traceback" in pasted.stderr, "of the agent, which the sweep kept to itself"
+    assert "500@1" in again[1]
 
     status, text, talk = sweep(tmp_path, "steady_agent", "--json", *some)
     assert status == 0, talk
@@ -75,4 +93,7 @@ def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(
     status, matrix, _ = sweep(tmp_path, "fragile_agent", "--fault", "500", "--turn", "2", "--allow", "500")
     assert (status, matrix.splitlines()[1:]) == (0, ["2     failed"])
     assert sweep(tmp_path, "fragile_agent", "--fault", "nonsense")[0] == 2
-    assert sweep(tmp_path, "no_such_agent")[0] == 1
+    assert sweep(tmp_path, "no_such_agent")[::2] == (
+        1,
+        "error: without any fault, the command ends with status 1; --show-output lets it say why\n",
+    )
