@@ -85,7 +85,7 @@ class Transport(LlmError):
 
 
 class Timeout(LlmError):
-    """The call did not end within its request's ``timeout_ms``; ``server`` is who was waited for, if known."""
+    """The call did not end within its request's ``timeout_ms``; ``server`` is who was to answer, if known."""
 
     def __init__(self, timeout_ms: int, server: str = "") -> None:
         super().__init__(timeout_ms, server)

@@ -133,8 +133,8 @@ def test_a_server_that_is_not_there(dialect: Dialect, call: Call) -> None:
                 return error
 
     error = failed_with(asyncio.run(main()), Transport)
-    told = "cannot connect to http://127.0.0.1:1 (Connection refused); start the server, or correct its address"
-    assert str(error) == f"transport: {told}"
+    told = "cannot connect to http://127.0.0.1:1 (Connection refused)"
+    assert str(error) == f"transport: {told}; start the server, or correct its address"
 
 
 def test_a_name_that_nobody_knows_is_told_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

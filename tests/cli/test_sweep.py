@@ -17,7 +17,6 @@ from tests.cli.commands import (
 from tests.cli.programs import PROGRAM
 from tests.gateway.upstream import REAL_KEY
 
-
 _START = ("-c", "import runpy, sys\nrunpy.run_module('examples.' + sys.argv[1], run_name='__main__')")
 """A program that has to be quoted to be pasted."""
 
