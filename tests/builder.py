@@ -13,7 +13,8 @@ from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, render_index
+from cortex_replay.store.grid import render_index
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
 
 MODEL = "test-model"
 

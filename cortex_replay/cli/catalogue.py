@@ -29,6 +29,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "verify": "Check that a store is what its index says.",
         "scan": "Look for secrets in every recorded file.",
         "index": "Rebuild INDEX.toml from the files, after showing what that changes.",
+        "resolve": "Resolve a merge conflict in INDEX.toml: keep what both branches recorded.",
         "prune": "Remove recordings: print the plan, then act.",
         "rekey": "Compute keys anew from stored requests, without asking any model.",
     },

@@ -28,7 +28,7 @@ __all__ = ["index_command"]
   cortex-replay index --accept-changed   also take answers that were changed by hand
   cortex-replay index --adopt-staged     also commit what a run that died had recorded
 
-After a merge conflict in INDEX.toml it takes the rows of both sides.
+After a merge conflict in INDEX.toml, run `cortex-replay resolve`.
 
 Exit status:
   0  the index fits the files
@@ -106,8 +106,6 @@ def _settle_staged(root: Path, *, adopt: bool) -> None:
 
 
 def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> None:
-    if plan.has_conflict:
-        output.talk("INDEX.toml has conflict markers: the rows of both sides are taken")
     if plan.unreadable:
         output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
     for row in plan.adopted:

@@ -92,7 +92,7 @@ def init_command(
     """Make a store: index, git settings, a pre-commit hook, and a first test that passes.
 
     Git keeps its merge drivers in each clone, so everyone runs --driver-only once. Without it,
-    git's own merge leaves conflict markers, which `cortex-replay index` resolves.
+    git's own merge rarely leaves a conflict, which `cortex-replay resolve` resolves.
     """
     root = Path(os.path.normpath(store_root(ctx, store)))  # as `disk` takes it; what is looked at is written
     if driver_only:

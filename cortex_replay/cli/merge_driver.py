@@ -10,7 +10,8 @@ from cortex_replay import disk
 from cortex_replay.cli import output
 from cortex_replay.cli.options import command
 from cortex_replay.errors import FixtureIntegrityFailed
-from cortex_replay.store.index import Index, render_index
+from cortex_replay.store.grid import render_index
+from cortex_replay.store.index import Index
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicts
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
@@ -67,4 +68,4 @@ def _show(conflict: Conflict, name: str) -> None:
     output.talk(f"conflict in {output.escape(name)}: {model} {digest} has different answers")
     for side, one in (("ours", conflict.ours), ("theirs", conflict.theirs)):
         output.talk(f"    {side}: {output.escape(one.path) if one else '(removed)'}")
-    output.talk("    delete the file that is not wanted, then run: cortex-replay index --drop-missing")
+    output.talk("    to keep one of them, run: cortex-replay resolve")

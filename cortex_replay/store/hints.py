@@ -9,10 +9,12 @@ from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.index import Row
 
 __all__ = [
+    "CONFLICT",
     "MISSING",
     "MOST_BYTES",
     "NO_INDEX",
     "REKEY",
+    "RESTORE",
     "STALE_INDEX",
     "UNLISTED",
     "UPGRADE",
@@ -35,21 +37,21 @@ STALE_INDEX: Final = (
     "bring index and file from the same commit, or run `cortex-replay index --accept-changed`"
 )
 _LFS: Final = "this is a Git LFS pointer, not the file: run `git lfs pull`, and keep fixtures out of LFS"
-_CONFLICT: Final = (
-    "it has unresolved merge conflict markers: `cortex-replay index` takes both sides where it can"
+CONFLICT: Final = (
+    "git could not merge two branches here; to take what both recorded, run: cortex-replay resolve"
 )
 _CRLF: Final = (
     "only the line ends differ (CRLF): git changed them on checkout. Put `fixtures/** -text` and "
     "`INDEX.toml -text` into .gitattributes (`cortex-replay init` does), then run `cortex-replay index`"
 )
-_RESTORE: Final = "restore it from version control, or rebuild it: `cortex-replay index --accept-changed`"
+RESTORE: Final = "restore it from version control, or rebuild it: `cortex-replay index --accept-changed`"
 
 
 def _common_hint(data: bytes) -> str | None:
     if data.startswith(b"version https://git-lfs"):
         return _LFS
     if data.startswith(b"<<<<<<< ") or b"\n<<<<<<< " in data:
-        return _CONFLICT
+        return CONFLICT
     return None
 
 
@@ -61,7 +63,7 @@ def for_index(data: bytes) -> str:
         return "it starts with a byte order mark, which an editor put there: save it as plain UTF-8"
     if b"\r" in data:
         return _CRLF
-    return _RESTORE
+    return RESTORE
 
 
 def for_mismatch(row: Row, data: bytes) -> str | None:

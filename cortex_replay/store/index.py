@@ -1,4 +1,4 @@
-"""``INDEX.toml``: its rows, the strict grammar that reads them, and the writer.
+"""``INDEX.toml``: its rows, and the strict grammar that reads them. :mod:`.grid` writes them.
 
 The grammar is a small part of TOML: whatever it accepts, every TOML reader reads as the same
 rows (a property under test, with ``tomllib`` as the judge). It exists because a general TOML
@@ -13,10 +13,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
 
-import tomli_w
-
-from cortex_replay.canonical import KEY_VERSION
-
 __all__ = [
     "FORMAT_VERSION",
     "ExchangeRow",
@@ -25,7 +21,6 @@ __all__ = [
     "IndexSyntaxError",
     "Row",
     "parse_index",
-    "render_index",
 ]
 
 FORMAT_VERSION: Final = 1
@@ -103,6 +98,8 @@ _EMPTY_TABLE = re.compile(r"[ \t]*fixture[ \t]*=[ \t]*\[[ \t]*\][ \t]*")
 _COMMENT = re.compile(r"[ \t]*(?:#[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?")
 _CHARACTERS: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_GAP = re.compile(r"\n(?:\n++|#[^\x00-\x08\x0a-\x1f\x7f]*+\n)++")
+_EXCHANGE = re.compile(r'\n\[\[exchange\]\](?:\n[a-z0-9_]++ = "[^"\\\x00-\x1f\x7f]*+")++(?=\n)')
 _TABLES: Final = {"[[fixture]]": "fixture", "[[exchange]]": "exchange"}
 
 
@@ -112,16 +109,34 @@ def parse_index(text: str) -> Index:
     Raises:
         IndexSyntaxError: A line is outside the grammar.
     """
+    # Nearly all of a grid is gaps. What is left without them reads as the same rows.
+    try:
+        return _parse_compact(_GAP.sub("\n", text))
+    except IndexSyntaxError:
+        return _parse_lines(text)  # which fails at the line that a person sees
+
+
+def _parse_compact(text: str) -> Index:
+    head, _, body = text.partition("\n[[")
+    body = f"\n[[{body}"
+    exchanges = ""
+    if "\n[[exchange]]\n" in body:
+        exchanges = "".join(_EXCHANGE.findall(body))
+        body = _EXCHANGE.sub("", body)
+    rows = _rows_as_written(body[1:])
+    if not rows:
+        return _parse_lines(text)
+    parser = _Parser(head)
+    parser.lines(0, len(head))
+    parser.rows(rows, len(head))
+    index = parser.finish()
+    index.exchanges.extend(_parse_lines(exchanges).exchanges)
+    return index
+
+
+def _parse_lines(text: str) -> Index:
     parser = _Parser(text)
-    start = 0 if text.startswith("[[fixture]]\n") else text.find("\n[[fixture]]\n") + 1
-    end = text.find("\n[[exchange]]\n", start) + 1 or len(text)
-    rows = _rows_as_written(text[start:end])
-    if rows:
-        parser.lines(0, start)
-        parser.rows(rows, start)
-        parser.lines(end, len(text))
-    else:
-        parser.lines(0, len(text))
+    parser.lines(0, len(text))
     return parser.finish()
 
 
@@ -141,9 +156,9 @@ def _rows_as_written(text: str) -> list[FixtureRow]:
         and len(data.translate(None, _NOT_PLAIN)) == len(data)
         and parts[0] == _BEFORE_PATH
         and all(set(parts[2 + 2 * i :: 8]) == {between} for i, between in enumerate(_BETWEEN))
-        and set(parts[8:-1:8]) <= {f"\n\n{_BEFORE_PATH}"}
-        and parts[-1] in ("\n", "\n\n")
-        and text.count("\n") == 6 * count - 2 + len(parts[-1])
+        and set(parts[8:-1:8]) <= {f"\n{_BEFORE_PATH}"}
+        and parts[-1] == "\n"
+        and text.count("\n") == 5 * count
     )
     columns = (parts[1::8], parts[3::8], parts[5::8], parts[7::8])
     return list(map(FixtureRow._make, zip(*columns, strict=True))) if is_as_written else []
@@ -254,25 +269,3 @@ class _Parser:
 
     def _fail(self, position: int, reason: str) -> NoReturn:
         raise IndexSyntaxError(self.text.count("\n", 0, position) + 1, reason)
-
-
-def render_index(index: Index) -> str:
-    """The text of an index: header, then the rows of each table sorted by path."""
-    header = {"format": FORMAT_VERSION, "key": KEY_VERSION, **index.header}
-    blocks = [tomli_w.dumps(header)]
-    blocks += [_render_row("fixture", row) for row in sorted(index.fixtures, key=itemgetter(0))]
-    blocks += [_render_row("exchange", row) for row in sorted(index.exchanges, key=itemgetter(0))]
-    return "\n".join(blocks)
-
-
-def _render_row(table: str, row: Row) -> str:
-    """One row as a table; a whole list would be written inline where it is short."""
-    values = "".join(value for value in row if value)
-    if values.isascii() and values.isprintable() and '"' not in values and "\\" not in values:
-        # What tomli-w would write, in a tenth of the time; nearly every row is like this.
-        lines = [
-            f'{name} = "{value}"\n' for name, value in zip(row._fields, row, strict=True) if value is not None
-        ]
-        return f"[[{table}]]\n{''.join(lines)}"
-    present = {name: value for name, value in row._asdict().items() if value is not None}
-    return f"[[{table}]]\n{tomli_w.dumps(present)}"

@@ -74,9 +74,9 @@ class LockedStore:
         self._root.replace(INDEX_NAME, data, "index.tmp", via=self.state)
 
     def put_file(self, path: str, data: bytes) -> None:
-        """Put other bytes into a file that is there."""
+        """Put a file in place, with these bytes."""
         with FixtureFiles(self._root) as files:
-            files.folder_of(path).replace(name_of(path), data, "file.tmp", via=self.state)
+            files.folder_of(path, make=True).replace(name_of(path), data, "file.tmp", via=self.state)
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Make files durable, whoever wrote them, and their names."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from cortex_replay.store.index import Index, IndexSyntaxError, Row, parse_index, render_index
+from cortex_replay.store.grid import render_index, render_row
+from cortex_replay.store.index import Index, IndexSyntaxError, Row, parse_index
 
 __all__ = [
     "Conflict",
     "IndexComparison",
     "compare_indexes",
+    "likely_originals",
     "merge_indexes",
-    "read_both_sides",
+    "read_sides",
     "render_conflicts",
     "sides_of_conflict",
 ]
@@ -39,7 +44,7 @@ class IndexComparison:
 
 def compare_indexes(before: Index, after: Index) -> IndexComparison:
     """Which keys came, went, or have another file."""
-    old, new = _by_key(before), _by_key(after)
+    old, new = index_by_key(before), index_by_key(after)
     return IndexComparison(
         [row for key, row in new.items() if key not in old],
         [(old[key], row) for key, row in new.items() if key in old and old[key].blake3 != row.blake3],
@@ -49,7 +54,7 @@ def compare_indexes(before: Index, after: Index) -> IndexComparison:
 
 def merge_indexes(base: Index, ours: Index, theirs: Index) -> tuple[Index, list[Conflict]]:
     """Take each side's changes; a key that both changed differently is a conflict, and left out."""
-    old, here, there = _by_key(base), _by_key(ours), _by_key(theirs)
+    old, here, there = index_by_key(base), index_by_key(ours), index_by_key(theirs)
     merged: list[Row] = []
     conflicts: list[Conflict] = []
     for key in dict.fromkeys([*here, *there]):
@@ -70,53 +75,74 @@ def render_conflicts(merged: Index, conflicts: list[Conflict]) -> str:
     """An index that no reader takes: what could be merged, then both sides of what could not."""
     text = render_index(merged)
     for conflict in conflicts:
-        sides = [render_rows([row]) if row else "" for row in (conflict.ours, conflict.theirs)]
+        sides = [render_row(row) if row else "" for row in (conflict.ours, conflict.theirs)]
         text += f"\n{_OURS}\n{sides[0]}{_MIDDLE}\n{sides[1]}{_THEIRS}\n"
     return text
 
 
-def render_rows(rows: list[Row]) -> str:
-    """Rows alone, without a header."""
-    return render_index(Index.of(rows, {})).partition("\n\n")[2]
+class Sides(NamedTuple):
+    """The texts that conflict markers stand for."""
+
+    ours: str
+    theirs: str
+    base: str | None
+    """Of the common ancestor, which git shows in its longer styles only."""
 
 
-def read_both_sides(text: str) -> Index | None:
-    """The rows of both sides of an index with conflict markers, or ``None`` if there are none.
+def read_sides(text: str) -> tuple[Index, Index, Index] | None:
+    """Base, ours and theirs of an index with conflict markers, or ``None`` if it has none.
 
-    Whoever wrote the markers, git or :func:`render_conflicts`; a row that both sides have is
-    there once.
+    Whoever wrote the markers, git or :func:`render_conflicts`. Where they do not tell the base, it is what
+    both sides have: then nothing counts as removed.
+
+    Raises:
+        IndexSyntaxError: A side is no index.
     """
     sides = sides_of_conflict(text)
     if sides is None:
         return None
+    ours, theirs = parse_index(sides.ours), parse_index(sides.theirs)
     try:
-        ours, theirs = map(parse_index, sides)
+        base = parse_index(sides.base or "[no base]")
     except IndexSyntaxError:
-        return None
-    return Index.of(dict.fromkeys([*ours.rows, *theirs.rows]), ours.header)
+        there = set(theirs.rows)
+        base = Index.of((row for row in ours.rows if row in there), ours.header)
+    return base, ours, theirs
 
 
-def sides_of_conflict(text: str) -> tuple[str, str] | None:
-    """The two texts that conflict markers stand for, or ``None`` if there are no markers."""
-    sides: tuple[list[str], list[str]] = ([], [])
+def sides_of_conflict(text: str) -> Sides | None:
+    """The texts that conflict markers stand for, or ``None`` if there are no markers."""
+    sides: tuple[list[str], list[str], list[str]] = ([], [], [])
     side = None
-    has_marks = False
+    has_marks = has_base = False
     for line in text.split("\n"):
         if line.startswith("<<<<<<<"):
             side, has_marks = 0, True
         elif line.startswith("|||||||") and side == 0:
-            side = 2  # the common ancestor, in git's longer style: neither side's
+            side, has_base = 2, True
         elif line.startswith("=======") and side is not None:
             side = 1
         elif line.startswith(">>>>>>>") and side == 1:
             side = None
         else:
-            for number in (0, 1):
+            for number, lines in enumerate(sides):
                 if side in (None, number):
-                    sides[number].append(line)
-    return ("\n".join(sides[0]), "\n".join(sides[1])) if has_marks else None
+                    lines.append(line)
+    if not has_marks:
+        return None
+    ours, theirs, base = map("\n".join, sides)
+    return Sides(ours, theirs, base if has_base else None)
 
 
-def _by_key(index: Index) -> dict[_Key, Row]:
+def likely_originals(data: bytes) -> Iterator[bytes]:
+    """What a file may have been before git changed its line ends, or merged two answers into one."""
+    yield data.replace(b"\r\n", b"\n")
+    yield data.replace(b"\n", b"\r\n")
+    with suppress(UnicodeDecodeError):
+        for side in (sides_of_conflict(data.decode()) or ())[:2]:
+            yield (side or "").encode()
+
+
+def index_by_key(index: Index) -> dict[_Key, Row]:
     # A row without a key (by crtx-llm) is known by its path.
     return {(type(row).__name__, *(row[2:] if any(row[2:]) else (row.path,))): row for row in index.rows}

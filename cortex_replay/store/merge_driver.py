@@ -50,7 +50,7 @@ _SECONDS: Final = 60
 _MAX_PATH: Final = 2**14
 _UNSAFE: Final = f"{_DRIVER} of this clone ran modules of the work tree"
 _REFUSAL: Final = "cortex-replay: this branch holds files in the Python environment, which was not run"
-_WITHOUT: Final = "without the driver, git merges line by line and `cortex-replay index` resolves conflicts"
+_WITHOUT: Final = "without the driver, git merges line by line and `cortex-replay resolve` resolves conflicts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,11 @@ answer: that needs the word of a person.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store import trust
+from cortex_replay.store import hints, trust
 from cortex_replay.store.check import Progress
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
@@ -26,10 +24,9 @@ from cortex_replay.store.index import (
     IndexSyntaxError,
     Row,
     parse_index,
-    render_index,
 )
 from cortex_replay.store.journal import trust_journal
-from cortex_replay.store.merge import read_both_sides, sides_of_conflict
+from cortex_replay.store.merge import likely_originals, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
@@ -46,8 +43,6 @@ class ReindexPlan:
     """The index as it is now; ``None`` if there is none."""
     unreadable: str | None = None
     """Why the present index says nothing, if so: then every file counts as changed."""
-    has_conflict: bool = False
-    """Whether the present index has conflict markers, of which both sides are taken."""
     header: dict[str, str | int | bool] = field(default_factory=dict)
     kept: list[Row] = field(default_factory=list)
     adopted: list[Row] = field(default_factory=list)
@@ -71,9 +66,16 @@ class ReindexPlan:
         return Index.of(rows, self.header)
 
     def is_current(self) -> bool:
-        """Whether the index is what rebuilding it would give."""
-        text = render_index(self.new_index(accept_changed=False, drop_missing=False)).encode()
-        return self.old_text == text and not (self.changed or self.missing or self.mended or self.refused)
+        """Whether the index has the rows that rebuilding it would give; one from before the grid is fine."""
+        if self.old_text is None or self.changed or self.missing or self.mended or self.refused:
+            return False
+        try:
+            present = trust.trust_index(self.old_text).rows
+        except Untrusted:
+            return False
+        return sorted(present, key=str) == sorted(
+            self.new_index(accept_changed=False, drop_missing=False).rows, key=str
+        )
 
 
 def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> ReindexPlan:
@@ -136,9 +138,11 @@ def _known_rows(plan: ReindexPlan, data: bytes | Finding) -> Index:
     try:
         # Line ends that git or an editor changed say nothing about what was trusted.
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
-        merged = read_both_sides(text)
-        plan.has_conflict = merged is not None
-        return parse_index(text) if merged is None else merged
+        if sides_of_conflict(text) is not None:
+            raise FixtureIntegrityFailed(
+                [Finding("index-malformed", INDEX_NAME, "has unresolved conflict markers", hints.CONFLICT)]
+            )
+        return parse_index(text)
     except (UnicodeDecodeError, IndexSyntaxError) as error:
         plan.unreadable = str(error)
         return Index()
@@ -148,7 +152,7 @@ def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows:
     data = source.read(path, trust.MAX_FIXTURE_BYTES)
     digests = {row.blake3 for row in rows}
     if isinstance(data, bytes) and blake3_hex(data) not in digests:
-        for mended in _likely_originals(data):
+        for mended in likely_originals(data):
             if blake3_hex(mended) in digests:
                 plan.mended[path] = data = mended
                 break
@@ -160,15 +164,6 @@ def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows:
         plan.kept.append(now)
     else:
         plan.changed.append((rows[0], now))
-
-
-def _likely_originals(data: bytes) -> Iterator[bytes]:
-    """What a file may have been before git changed its line ends, or merged two answers into one."""
-    yield data.replace(b"\r\n", b"\n")
-    yield data.replace(b"\n", b"\r\n")
-    with suppress(UnicodeDecodeError):
-        for side in sides_of_conflict(data.decode()) or ():
-            yield side.encode()
 
 
 def _place_unlisted(plan: ReindexPlan, unlisted: list[Row], gone: list[Row]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,8 @@ from cortex_replay.store.changes import (
 from cortex_replay.store.check import read_exchange, read_fixture, read_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.index import FixtureRow, Index, Row, render_index
+from cortex_replay.store.grid import render_index
+from cortex_replay.store.index import FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal
 from cortex_replay.store.lock import LockedStore, lock_store
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
@@ -159,13 +160,20 @@ class StoreWriter:
             len(changes.dropped),
         )
 
-    def put_index(self, index: Index, expected: bytes | None, mended: Mapping[str, bytes]) -> None:
+    def put_index(
+        self,
+        index: Index,
+        expected: bytes | None,
+        mended: Mapping[str, bytes],
+        removed: Collection[str] = (),
+    ) -> None:
         """Put another index in place over the same files, some of them with their bytes put right.
 
         Args:
             index: The new index; every file it names is there.
             expected: The index it was planned from, ``None`` for none.
-            mended: Files to be rewritten first, with the bytes that the index lists.
+            mended: Files to be written first, with the bytes that the index lists.
+            removed: Files to be removed afterwards, none of which the index names.
 
         Raises:
             StoreIo: The index is another one by now, or the disk refused.
@@ -180,13 +188,17 @@ class StoreWriter:
             # Of files that nobody vouched for, nobody has promised yet that they are durable.
             store.sync_files(row.path for row in index.rows if row.blake3.encode() not in vouched)
             new_index = _index_bytes(index)
-            if new_index == expected:
+            if new_index == expected and not removed:
                 return
             journal = store.open_journal(
-                Journal(old_index=blake3_hex(expected or b""), new_index=blake3_hex(new_index))
+                Journal(
+                    old_index=blake3_hex(expected or b""),
+                    new_index=blake3_hex(new_index),
+                    removed=tuple(removed),
+                )
             )
             store.put_index(new_index)
-            store.close_journal(journal)
+            store.finish(journal)
 
     def _apply(self, store: LockedStore, changes: Changes, old_index: bytes) -> None:
         new_index = _index_bytes(changes.index)

@@ -158,14 +158,16 @@ def test_index_from_nothing(builder: StoreBuilder) -> None:
     assert builder.findings() == []
 
 
-def test_index_takes_both_sides_of_a_conflict(builder: StoreBuilder) -> None:
-    """Rows that git could not merge by line are no contradiction."""
-    head, one, two = builder.index_text().split("\n\n")
-    text = f"{head}\n\n<<<<<<< HEAD\n{one}\n=======\n{two.rstrip()}\n>>>>>>> other\n"
+@pytest.mark.parametrize("option", [(), ("--accept-changed",)])
+def test_index_leaves_a_conflict_to_resolve(builder: StoreBuilder, option: tuple[str, ...]) -> None:
+    """It would take what one side has removed for new, or for missing."""
+    text = f"{builder.index_text()}<<<<<<< HEAD\n=======\n>>>>>>> other\n"
     builder.write_index(text)
+    done = index(builder, *option)
 
-    assert index(builder).exit_code == 0
-    assert builder.findings() == []
+    assert done.exit_code == 5
+    assert "run: cortex-replay resolve" in done.stderr
+    assert builder.index_text() == text
 
 
 def test_index_leaves_a_commit_that_was_cut_short_to_its_end(builder: StoreBuilder) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 import tomllib
 from typing import Any
 
 import tomli_w
 from hypothesis import given, strategies as st
 
+from cortex_replay.store.grid import render_index, render_row
 from cortex_replay.store.index import (
     ExchangeRow,
     FixtureRow,
     Index,
     IndexSyntaxError,
-    _render_row,
     parse_index,
-    render_index,
 )
 from cortex_replay.store.paths import fold_path, path_problem
 from cortex_replay.store.trust import Layout, Untrusted, trust_index, trust_rows
@@ -30,6 +30,8 @@ WHOLE_ROW = f'[[fixture]]\npath = "a.json"\nblake3 = "{"0" * 64}"\nmodel = "m"\n
 PIECES = [
     WHOLE_ROW,
     f"{WHOLE_ROW}\n",
+    f'\n[[exchange]]\npath = "e"\nblake3 = "{"0" * 64}"\nkey = "k"\n',
+    "\n\n\n# 3f\n\n",
     WHOLE_ROW.replace("a.json", "d.json"),
     "# ",
     "x ",
@@ -105,8 +107,8 @@ def test_what_is_written_is_read_back(index: Index) -> None:
     text = render_index(index)
     read = parse_index(text)
 
-    assert sorted(index.fixtures, key=lambda row: row.path) == read.fixtures
-    assert sorted(index.exchanges, key=lambda row: row.path) == read.exchanges
+    assert sorted(index.fixtures) == sorted(read.fixtures)
+    assert sorted(index.exchanges, key=str) == sorted(read.exchanges, key=str)
     assert check(text)
 
 
@@ -117,7 +119,7 @@ def test_a_row_is_written_as_tomli_w_writes_it(row: FixtureRow | ExchangeRow) ->
     table = "fixture" if isinstance(row, FixtureRow) else "exchange"
     values = {name: value for name, value in row._asdict().items() if value is not None}
 
-    assert _render_row(table, row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
+    assert render_row(row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=16).map("".join))
@@ -140,7 +142,8 @@ def test_mutations_of_a_real_index() -> None:
     rows = [
         FixtureRow(f"fixtures/m/{i:016x}-{i:08x}.json", f"{i:064x}", "m", f"{i * 7:064x}") for i in range(4)
     ]
-    whole = render_index(Index(rows)).encode()
+    # Most of a grid is empty lines, which one mutation would hardly ever miss.
+    whole = re.sub(r"(?:\n|# ..\n)*(\n\n# ..\n\n)", r"\1", render_index(Index(rows))).encode()
     accepted = 0
     for _ in range(1_000_000 if IS_TORTURE else 10_000):
         data = bytearray(whole)

@@ -113,29 +113,12 @@ def test_the_same_key_with_different_answers_is_a_conflict(project: Project) -> 
     paths = [line.split()[1] for line in said.splitlines() if line.split()[:1] in (["ours:"], ["theirs:"])]
     assert len(paths) == 2
     findings = StoreBuilder(project.root).findings()
-    assert any("conflict" in (finding.hint or "") for finding in findings)
+    assert any("resolve" in (finding.hint or "") for finding in findings)
 
-    (project.root / paths[0]).unlink()
-    chosen = CliRunner().invoke(main, ["index", "--drop-missing", "--store", str(project.root)])
+    chosen = CliRunner().invoke(main, ["resolve", "--take", paths[1], "--store", str(project.root)])
     assert chosen.exit_code == 0, chosen.output
     project.commit("merged")
     assert project.answers() == {"Hello!", "theirs"}
-
-
-def test_without_the_driver_git_s_conflict_is_resolved_by_index(project: Project) -> None:
-    """As in a clone where nobody ran init."""
-    project.git("config", "--remove-section", "merge.cortex-replay")
-    for i in range(8):  # so many that some rows stand next to each other
-        project.record(f"theirs {i}", f"theirs {i}")
-    project.git("checkout", "-q", "main")
-    for i in range(8):
-        project.record(f"ours {i}", f"ours {i}")
-    project.git("merge", "other", fails=True)
-    done = CliRunner().invoke(main, ["index", "--store", str(project.root)])
-
-    assert done.exit_code == 0, done.output
-    project.commit("merged")
-    assert len(project.answers()) == 18
 
 
 def test_what_changed_since_a_commit(project: Project) -> None:
