@@ -32,9 +32,11 @@ def get_weather(city: str) -> str:
 
 def main() -> None:
     client = openai.OpenAI(max_retries=0)
-    model = os.environ.get("AGENT_MODEL", "gpt-4o-mini")
+    model = os.environ.get("AGENT_MODEL", "gpt-6-luna")
     messages: list[Any] = [{"role": "user", "content": "Weather in Paris?"}]
-    answer = client.chat.completions.create(model=model, messages=messages, tools=TOOLS, max_tokens=64)
+    answer = client.chat.completions.create(
+        model=model, messages=messages, tools=TOOLS, max_completion_tokens=1024
+    )
     message = answer.choices[0].message
     messages.append(message.to_dict())
     calls: Any = message.tool_calls or []
@@ -42,7 +44,7 @@ def main() -> None:
         arguments = json.loads(call.function.arguments)
         messages.append({"role": "tool", "tool_call_id": call.id, "content": get_weather(arguments["city"])})
     stream: Any = client.chat.completions.create(
-        model=model, messages=messages, tools=TOOLS, max_tokens=64, stream=True
+        model=model, messages=messages, tools=TOOLS, max_completion_tokens=1024, stream=True
     )
     print("".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices))
 

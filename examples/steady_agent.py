@@ -29,9 +29,9 @@ def steadily(step: Callable[[], Any]) -> Any:
 
 def main() -> None:
     client = openai.OpenAI(max_retries=0)
-    model = os.environ.get("AGENT_MODEL", "gpt-4o-mini")
+    model = os.environ.get("AGENT_MODEL", "gpt-6-luna")
     messages: list[Any] = [{"role": "user", "content": "Weather in Paris?"}]
-    asked: dict[str, Any] = {"model": model, "tools": TOOLS, "max_tokens": 64}
+    asked: dict[str, Any] = {"model": model, "tools": TOOLS, "max_completion_tokens": 1024}
 
     def call_tools() -> list[Any]:
         answer = client.chat.completions.create(messages=messages, **asked)

@@ -93,7 +93,10 @@ def test_a_program_in_typescript(tmp_path: Path, repository: Path) -> None:
     subprocess.run(install, check=True, timeout=300)
     path = f"{tmp_path / 'npm/node_modules/.bin'}:{os.environ['PATH']}"
     record, replay = commands("oco --yes")
-    own = {"OCO_AI_PROVIDER": "openai", "OCO_MODEL": "gpt-4o-mini", "OCO_GITPUSH": "false"}
+    own = {"OCO_AI_PROVIDER": "openai", "OCO_MODEL": "gpt-6-luna"}
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(remote))
+    git(repository, "remote", "add", "origin", str(remote))
     messages = []
     with start_llamacpp(tmp_path / "model", api_key=KEY) as url:
         run(record, repository, path, **own, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"{url}/v1")
@@ -103,3 +106,4 @@ def test_a_program_in_typescript(tmp_path: Path, repository: Path) -> None:
     messages.append(git(repository, "log", "-1", "--format=%B"))
 
     assert messages[0] == messages[1] != "first\n\n"
+    assert git(remote, "for-each-ref") == "", "an example must not push what a reader tries"

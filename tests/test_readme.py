@@ -7,9 +7,13 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from anthropic.resources.messages.messages import DEPRECATED_MODELS
+from anthropic.types import Model
 from click.testing import CliRunner
+from openai.types import ChatModel
 
 from cortex_replay import Store
 from cortex_replay.cli.main import main
@@ -116,3 +120,30 @@ def test_the_python_in_a_guide_runs(monkeypatch: pytest.MonkeyPatch, guide: str)
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / f"docs/{guide}.md").read_text(), re.DOTALL)
 
     exec(compile(block, guide, "exec"), {})
+
+
+_MODELS = re.compile(r"\b(?:claude|gpt)-[a-z0-9.-]*[a-z0-9](?![*a-z0-9])")
+_LEAVING = re.compile(r"gpt-(?:3|4|5(?:\.1)?(?:-|$))")
+"""Models that OpenAI has shut down or announced to shut down, as of November 2026."""
+
+
+def models_that_do_not_live_on(text: str) -> set[str]:
+    """The names of hosted models in a text that their provider's SDK does not know, or calls deprecated."""
+    known = {name for union in get_args(Model) for name in get_args(union)} | set(get_args(ChatModel))
+    named = set(_MODELS.findall(text))
+    return {name for name in named if name not in known or name in DEPRECATED_MODELS or _LEAVING.match(name)}
+
+
+def test_models_in_documents_examples_and_help_live_on() -> None:
+    """A reader pastes them, and pays for the error."""
+    paths = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.py")]
+    paths += ROOT.glob("cortex_replay/cli/*.py")
+    gone = {path.name: models_that_do_not_live_on(path.read_text()) for path in paths}
+
+    assert {name: models for name, models in gone.items() if models} == {}
+
+
+def test_the_check_sees_a_model_that_is_gone() -> None:
+    planted = "claude-sonnet-4-5, gpt-4o-mini; gpt-5, `gpt-6-luna` claude-haiku-5-5. 'claude-*' gpt-7-moon"
+
+    assert models_that_do_not_live_on(planted) == {"claude-sonnet-4-5", "gpt-4o-mini", "gpt-5", "gpt-7-moon"}

@@ -21,7 +21,7 @@ __all__ = ["prune_command"]
     epilog="""Examples:
 
   cortex-replay prune --unused-from a.json --unused-from b.json --dry-run
-  cortex-replay prune --model 'claude-2*'
+  cortex-replay prune --model 'claude-*-4-*'
   cortex-replay prune --older-than 90d --path 'fixtures/gpt-*'
 
 A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON

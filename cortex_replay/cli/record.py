@@ -29,7 +29,7 @@ _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "time
     epilog="""Examples:
 
   cortex-replay record --provider scripted --model demo --prompt "What is the weather in Paris?"
-  cortex-replay record --provider claude --model claude-sonnet-4-5 --system "Be brief." --prompt "Hi."
+  cortex-replay record --provider claude --model claude-haiku-5-5 --system "Be brief." --prompt "Hi."
   git diff | cortex-replay record --provider ollama --model NAME:TAG@sha256:... --system "Review this."
   cortex-replay record -- npm test             whatever a command asks, in any language
   cortex-replay record --upstream openai=http://127.0.0.1:8080/v1 --mode record -- pytest
