@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builder import StoreBuilder
+from tests.nested import LIGHT
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,6 +36,14 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("CORTEX_") and name != "CORTEX_REPLAY_TORTURE":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Its runs are light; it has dropped the options of this one."""
+    for name, value in LIGHT.items():
+        monkeypatch.setenv(name, value)
+    return pytester
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,9 @@ _MOST_CONNECTIONS: Final = 512
 _MOST_UNREAD_BYTES: Final = 32 * 2**20
 _MOST_AHEAD: Final = 64
 """How many calls a connection may bring before the first of them is answered."""
+_GRACE_SECONDS: Final = 5
+"""How long calls that are under way may take to end when the gateway is stopped."""
+_LOOK_EVERY_SECONDS: Final = 0.005
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
 _UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
@@ -160,11 +164,40 @@ class _Protocol(HttpToolsProtocol):
 
 class _Server(uvicorn.Server):
     """uvicorn's server, without its signals: it would take them too late, and end the process when it has
-    ended, while there is still something to commit."""
+    ended, while there is still something to commit. It ends as soon as it is told to and is idle: uvicorn
+    looks ten times a second, and whoever waits for a gateway to end would wait for that."""
+
+    _stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def stop(self) -> None:
+        """Finish what is under way, and end; in any thread, and in a handler of signals."""
+        self.should_exit = True
+        if self._stop is not None:
+            loop, event = self._stop
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
+                loop.call_soon_threadsafe(event.set)
+
+    async def main_loop(self) -> None:
+        event = asyncio.Event()
+        self._stop = asyncio.get_running_loop(), event
+        if not await self.on_tick(0):  # stopped between the start and here
+            await event.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        last = time.monotonic() + _GRACE_SECONDS
+        state = self.server_state
+        while (state.connections or state.tasks) and not self.force_exit and time.monotonic() < last:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        for task in state.tasks:
+            task.cancel()
 
 
 class Gateway:
@@ -293,7 +326,7 @@ class Gateway:
     def stop(self) -> None:
         """Finish what is under way, and end."""
         self._app.is_closing = True
-        self._server.should_exit = True
+        self._server.stop()
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -325,7 +358,6 @@ def _config(app: App) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=5,
     )
 
 

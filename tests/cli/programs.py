@@ -44,7 +44,13 @@ class Shell:
         self.folder, self.environment = folder, environment
 
     def run(self, *arguments: str, **variables: str) -> Result:
-        command = [str(PROGRAM), *arguments]
+        return self._start([str(PROGRAM), *arguments], variables)
+
+    def paste(self, arguments: str) -> Result:
+        """Run it as bash reads it."""
+        return self._start(["bash", "-c", f"{PROGRAM} {arguments}"], {})
+
+    def _start(self, command: list[str], variables: dict[str, str]) -> Result:
         env = {**self.environment, **variables}
         done = subprocess.run(
             command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,14 @@ from tests.builder import StoreBuilder
 from tests.cli.commands import (
     run,
 )
+from tests.nested import LIGHT
 
 
 def example(root: Path, framework: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest" if framework == "pytest" else "unittest", "test_llm_example.py"]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=root, env=os.environ | LIGHT, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("framework", ["pytest", "unittest"])

@@ -1,98 +1,80 @@
-"""``cortex-replay sweep -- COMMAND``."""
+"""``cortex-replay sweep -- COMMAND``; ``integration/test_sweep.py`` sweeps agents that use a real SDK."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 from tests.adapters.fake_provider import FakeProvider
-from tests.cli.commands import (
-    ROOT,
-)
-from tests.cli.programs import PROGRAM
-from tests.gateway.upstream import REAL_KEY
+from tests.cli import commands
+from tests.cli.programs import Result, Shell
 
-_START = ("-c", "import runpy, sys\nrunpy.run_module('examples.' + sys.argv[1], run_name='__main__')")
-"""A program that has to be quoted to be pasted."""
+# Needs nothing but the standard library, and so starts at once: a sweep starts it again for every cell.
+AGENT = """
+import json, os, sys, urllib.request
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+def ask(messages):
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    body = {"model": "m", "messages": messages, "tools": TOOLS}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), key)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return json.load(opener.open(request))["choices"][0]["message"]
+def use_tools(messages):
+    message = ask(messages)
+    calls = message.get("tool_calls") or []
+    cities = [json.loads(call["function"]["arguments"])["city"] for call in calls]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "Sunny in " + city}
+        for call, city in zip(calls, cities)
+    ]
+    return [message, *results]
+def steadily(step, messages):
+    for _ in range(TRIES - 1):
+        try:
+            return step(messages)
+        except Exception:
+            pass
+    return step(messages)
+messages = [{"role": "user", "content": "Weather in Paris?"}]
+messages += steadily(use_tools, messages)
+print(steadily(ask, messages)["content"])
+"""
+FRAGILE, STEADY = (AGENT.replace("TRIES", tries) for tries in ("1", "3"))
 
 
-def sweep(tmp_path: Path, agent: str, *options: str) -> tuple[int, Any, str]:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": str(ROOT),
-        "AGENT_MODEL": "m",
-    }
-    command = [str(PROGRAM), "sweep", "--store", str(tmp_path / "llm"), *options, "--"]
-    done = subprocess.run(
-        [*command, sys.executable, *_START, agent],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+def sweep(shell: Shell, agent: str, *options: str) -> Result:
+    return shell.run("sweep", "--store", "llm", *options, "--", sys.executable, "-I", "-c", agent)
 
 
-def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(
-    tmp_path: Path, provider: FakeProvider
-) -> None:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "PYTHONPATH": str(ROOT),
-        "AGENT_MODEL": "m",
-    }
-    own = {"OPENAI_BASE_URL": f"{provider.url}/v1", "OPENAI_API_KEY": REAL_KEY}
-    record = [str(PROGRAM), "record", "--store", str(tmp_path / "llm"), "--"]
-    subprocess.run(
-        [*record, sys.executable, "-m", "examples.steady_agent"],
-        cwd=tmp_path,
-        env=environment | own,
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(shell: Shell, provider: FakeProvider) -> None:
+    assert shell.record(STEADY, provider.url).status == 0
     some = ["--fault", "500", "--fault", "cut", "--fault", "malformed-tool"]
-    status, matrix, talk = sweep(tmp_path, "fragile_agent", *some)
-    assert status == 4, talk
-    assert matrix.splitlines() == [
+
+    done = sweep(shell, FRAGILE, *some)
+    assert done.status == 4, done.talk
+    assert done.out.splitlines() == [
         "call  500      cut      malformed-tool",
         "1     FAILED   FAILED   FAILED",
         "2     FAILED   FAILED   -",
     ]
-    again = re.search(r"to see the first one:\n  cortex-replay (replay .*)", talk, re.DOTALL)
-    assert again is not None
-    pasted = subprocess.run(
-        ["bash", "-c", f"{PROGRAM} {again[1]}"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert pasted.returncode == 1
-    assert "Traceback" in pasted.stderr, "of the agent, which the sweep kept to itself"
-    assert "500@1" in again[1]
+    hint = re.search(r"to see the first one:\n  cortex-replay (replay .*)", done.talk, re.DOTALL)
+    assert hint is not None
+    assert "500@1" in hint[1]
+    pasted = shell.paste(hint[1])
+    assert pasted.status == 1
+    assert "Traceback" in pasted.talk, "of the agent, which the sweep kept to itself"
 
-    status, text, talk = sweep(tmp_path, "steady_agent", "--json", *some)
-    assert status == 0, talk
-    report = json.loads(text)
+    done = sweep(shell, STEADY, "--json", *some)
+    assert done.status == 0, done.talk
+    report = json.loads(done.out)
     assert (report["calls"], report["survived"]) == (2, True)
     assert [run["verdict"] for run in report["runs"]].count("survived") == 5
 
-    status, matrix, _ = sweep(tmp_path, "fragile_agent", "--fault", "500", "--turn", "2", "--allow", "500")
-    assert (status, matrix.splitlines()[1:]) == (0, ["2     failed"])
-    assert sweep(tmp_path, "fragile_agent", "--fault", "nonsense")[0] == 2
-    assert sweep(tmp_path, "no_such_agent")[::2] == (
-        1,
-        "error: without any fault, the command ends with status 1; --show-output lets it say why\n",
+    done = sweep(shell, FRAGILE, "--fault", "500", "--turn", "2", "--allow", "500")
+    assert (done.status, done.out.splitlines()[1:]) == (0, ["2     failed"])
+    assert sweep(shell, "raise SystemExit(7)").talk == (
+        "error: without any fault, the command ends with status 7; --show-output lets it say why\n"
     )
+    assert commands.run("sweep", "--fault", "nonsense", "--", "true").exit_code == 2

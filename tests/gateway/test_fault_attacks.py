@@ -15,6 +15,7 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.admin import METHOD
 from cortex_replay.faults import Fault, Faults
+from cortex_replay.gateway import server
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
@@ -87,7 +88,10 @@ def test_a_fault_does_not_hide_a_damaged_recording(
         assert gateway.run.ledger.broken
 
 
-def test_a_hung_client_does_not_hold_up_the_end(opened: Opened, provider: FakeProvider) -> None:
+def test_a_hung_client_does_not_hold_up_the_end(
+    opened: Opened, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_GRACE_SECONDS", 600)
     with opened("once", provider.url) as gateway:
         httpx.post(gateway.url("anthropic") + "/v1/messages", json=STREAMED)
     with opened(faults=Faults([Fault.parse("stall:1@always")])) as gateway:
@@ -97,7 +101,6 @@ def test_a_hung_client_does_not_hold_up_the_end(opened: Opened, provider: FakePr
             next(pieces)
             with httpx.stream("POST", url, json=STREAMED, timeout=10) as second:
                 next(second.iter_raw())  # one that is stalled holds up nobody
-            gateway._server.config.timeout_graceful_shutdown = 600
             stopping = threading.Thread(target=gateway.stop)
             stopping.start()
             wait_until(lambda: not stopping.is_alive())

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.nested import LIGHT
+
 ROOT = Path(__file__).parents[2]
 
 
 def run(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "none"}
+    environment = {"PATH": os.environ["PATH"], **LIGHT, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "none"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=project,

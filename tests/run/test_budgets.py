@@ -17,6 +17,7 @@ import pytest
 from cortex_replay import LlmRequest, Store
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
+from tests.nested import LIGHT
 
 QUESTIONS = ("One?", "Two?", "Three?")
 TOKENS = 16
@@ -24,15 +25,17 @@ TOKENS = 16
 MOST_OF_THE_LAST = len(LlmRequest("m", "", QUESTIONS[-1], max_tokens=5).canonical_bytes()) // 2 + 5
 """What is set aside for the last one: with the answers of two others it is too much, with one it is not."""
 ASK = """
-import openai
-client = openai.OpenAI(max_retries=0)
+import os
+import httpx  # not an SDK: each of them takes a second to import
+client = httpx.Client()
 def ask(question):
-    try:
-        client.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": question}], max_tokens=5
-        )
-    except openai.APIStatusError as error:
-        print(error)
+    answer = client.post(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        headers={"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+        json={"model": "m", "messages": [{"role": "user", "content": question}], "max_tokens": 5},
+    )
+    if answer.is_error:
+        print(answer.text)
 """
 Entrance = Callable[[Path, dict[str, str]], str]
 
@@ -44,19 +47,23 @@ def run(command: list[str], folder: Path, environment: dict[str, str], text: str
     return done.stdout + done.stderr
 
 
-def through_pytest(folder: Path, environment: dict[str, str]) -> str:
+def write_tests(folder: Path) -> None:
     (folder / "test_three.py").write_text(
         f"import pytest\n{ASK}\n"
         f"@pytest.mark.parametrize('question', {QUESTIONS})\n"
         "@pytest.mark.llm_replay\n"
         "def test_it(question):\n    ask(question)\n"
     )
+
+
+def through_pytest(folder: Path, environment: dict[str, str]) -> str:
+    write_tests(folder)
     return run([sys.executable, "-m", "pytest", "-s", "--llm-mode", "once"], folder, environment)
 
 
 def through_pytest_workers(folder: Path, environment: dict[str, str]) -> str:
     """Two processes are one run, with one budget."""
-    through_pytest(folder, {**environment, "PYTEST_ADDOPTS": "--collect-only"})
+    write_tests(folder)
     command = [sys.executable, "-m", "pytest", "-n", "2", "-rP", "--llm-mode", "once"]
     return run(command, folder, environment)
 
@@ -132,7 +139,7 @@ def environment(provider: FakeProvider) -> dict[str, str]:
     ours = ("ANTHROPIC_", "OPENAI_", "OLLAMA_", "CORTEX_", "PYTEST_", "COV_", "CI")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     key = {"OPENAI_BASE_URL": f"{provider.url}/v1", "OPENAI_API_KEY": REAL_KEY, "OUR_KEY": REAL_KEY}
-    return {**kept, **key, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return {**kept, **key, **LIGHT, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def configure(folder: Path, provider: FakeProvider, budget: str) -> None:

@@ -23,7 +23,7 @@ VALUES = ["".join(RANDOM.choices(LETTERS, k=40)) for _ in range(40)]
 LEFTOVERS = Residue(KnownValues([*VALUES, "a value with spaces", "an%awkward\\value"]))
 REDACTOR = Redactor(VALUES)
 SIZE = 24_000
-LARGE = 480_000
+LARGE = 120_000
 
 
 def encoded(text: str) -> str:

@@ -7,17 +7,29 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.fake_provider import FakeProvider
+from tests.gateway.upstream import REAL_KEY
 from tests.pytest_plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
 
+# Asks as an SDK does, which would take longer to import than everything else that happens here.
 TEST = """
-import openai
+import os
+import httpx
 import pytest
 
 @pytest.mark.llm_replay
 def test_one():
-    question = [{"role": "user", "content": "q"}]
-    openai.OpenAI(max_retries=0).chat.completions.create(model="m", messages=question)
+    question = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    assert httpx.post(url, headers=key, json=question).status_code == 200
 """
+
+
+@pytest.fixture
+def live(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """A server and a key for it."""
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", REAL_KEY)
 
 
 def test_a_mode_in_the_ini_does_not_hold_in_ci(
@@ -47,9 +59,9 @@ def test_a_mode_in_the_ini_does_not_hold_in_ci(
     assert len(provider.received) == 3, "a person's run is as the ini says"
 
 
+@pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("where", ["../elsewhere", "{outside}", "llm/../../elsewhere"])
 def test_a_store_in_the_ini_stays_in_the_project(
-    run: Run,  # noqa: F811
     pytester: pytest.Pytester,
     tmp_path_factory: pytest.TempPathFactory,
     where: str,
@@ -59,7 +71,6 @@ def test_a_store_in_the_ini_stays_in_the_project(
     pytester.makeini(f"[pytest]\nllm_store = {where.format(outside=outside)}\n")
     (pytester.path / ".git").mkdir()
     before = sorted(pytester.path.parent.iterdir())
-    run("--collect-only", live=True)  # for its environment
 
     done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-mode", "once")
 
@@ -69,8 +80,8 @@ def test_a_store_in_the_ini_stays_in_the_project(
     assert not outside.exists()
 
 
+@pytest.mark.usefixtures("live")
 def test_a_store_in_the_ini_may_be_anywhere_in_the_project(
-    run: Run,  # noqa: F811
     pytester: pytest.Pytester,
 ) -> None:
     """Also beside the folder of the ini, as in a repository of several projects."""
@@ -78,7 +89,6 @@ def test_a_store_in_the_ini_may_be_anywhere_in_the_project(
     (below / "pytest.ini").write_text("[pytest]\nllm_store = ../recordings\n")
     (below / "test_one.py").write_text(TEST)
     (pytester.path / ".git").mkdir()
-    run("--collect-only", live=True)  # for its environment
 
     done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-mode", "once", Path("service"))
 

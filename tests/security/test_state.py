@@ -23,6 +23,7 @@ from cortex_replay.store.journal import Journal, parse_journal, render_journal
 from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cassettes.conftest import interaction, write
+from tests.nested import LIGHT
 
 STATE: Final = ".cortex-replay"
 ANSWER: Final = render_fixture(fixture_of(ask("Planted?"), Answer("Planted.")))
@@ -285,7 +286,7 @@ def test_pytest_in_replay_commits_nothing(clone: StoreBuilder, ci: str, is_ours:
     else:
         plant_session(clone.root)
     before = everything(clone.root)
-    variables = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "CI": ci, "PYTEST_ADDOPTS": ""}
+    variables = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "CI": ci, **LIGHT}
     command = [
         sys.executable,
         "-m",
