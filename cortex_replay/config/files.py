@@ -32,6 +32,7 @@ __all__ = [
     "OWN_NAME",
     "PYPROJECT",
     "ConfigFile",
+    "file_to_make",
     "find_config",
     "find_user_config",
     "read_at_most",
@@ -44,6 +45,7 @@ PYPROJECT: Final = "pyproject.toml"
 MAX_BYTES: Final = 2**20
 
 _TOOL: Final = "cortex-replay"
+_OF_OTHER_LANGUAGES: Final = ("package.json", "go.mod", "Cargo.toml")
 _USER_NAME: Final = "config.toml"
 _FLAGS: Final = READ_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)
 _FREE_NAMES: Final = frozenset([("redaction", "extra_patterns"), ("normalisers",)])
@@ -95,6 +97,19 @@ def find_config(start: Path) -> ConfigFile | None:
             _refuse_keys(found, found.table)
             return found
     return None
+
+
+def file_to_make(start: Path) -> tuple[str, str]:
+    """The file that settings would go to where there is none, and what stands before their names in it.
+
+    A Python project has its ``pyproject.toml``; any other gets a file of our own.
+    """
+    for folder in _folders_from(start):
+        if _exists(folder, PYPROJECT):
+            return shown_path(folder / PYPROJECT), f"tool.{_TOOL}."
+        if any(_exists(folder, name) for name in _OF_OTHER_LANGUAGES):
+            break
+    return OWN_NAME, ""
 
 
 def user_folder(environment: Mapping[str, str]) -> Path | None:

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.config import Settings, load_settings
-from cortex_replay.config.files import find_config, shown_path
+from cortex_replay.config.files import file_to_make, find_config, shown_path
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, escape_text, plain_form
 from cortex_replay.misses.nearest import nearest_fixture
@@ -140,7 +140,7 @@ def _suggestion_lines(store: Store, further: dict[str, str]) -> Iterator[str]:
         file = find_config(store.root)
     except InvalidRequest:  # somebody is writing it
         file = None
-    where, prefix = ("pyproject.toml", "tool.cortex-replay.") if file is None else (file.shown, file.prefix)
+    where, prefix = file_to_make(store.root) if file is None else (file.shown, file.prefix)
     kinds = list(dict.fromkeys(KINDS[name.rstrip("-23456789")] for name in further))
     root = shown_path(store.root)
     rekey = "cortex-replay rekey" + ("" if root == "." else f" --store {shlex.quote(root)}")

@@ -226,16 +226,32 @@ def test_what_changes_from_run_to_run_gets_its_normaliser(
     tmp_path: Path, old: str, new: str, kind: str, line: str
 ) -> None:
     """And with that very line in the configuration, both have one key."""
+    (tmp_path / "pyproject.toml").touch()
     one, other = (but(PLAIN, system=f"{FILLER}It is {text} now. {FILLER}") for text in (old, new))
     lines = told(tmp_path, one, other)
 
-    assert lines[1:4] == [
-        f"It looks like {kind}. If that says nothing, put into pyproject.toml:",
-        "[tool.cortex-replay.normalisers]",
-        line,
-    ]
+    assert lines[1].startswith(f"It looks like {kind}. If that says nothing, put into ")
+    assert lines[1].endswith("/pyproject.toml:")
+    assert lines[2:4] == ["[tool.cortex-replay.normalisers]", line]
     assert lines[4].startswith("and run: cortex-replay rekey --store ")
     (tmp_path / "store/pyproject.toml").write_text("\n".join(lines[2:4]))
+    store = Store.open(tmp_path / "store")
+    assert store.key(one) == store.key(other)
+
+
+@pytest.mark.parametrize("manifest", ["package.json", "go.mod", ""])
+def test_a_project_of_another_language_is_told_of_a_file_of_our_own(tmp_path: Path, manifest: str) -> None:
+    """Also where a Python project stands above it."""
+    (tmp_path / "store").mkdir()
+    if manifest:
+        (tmp_path / "pyproject.toml").touch()
+        (tmp_path / "store" / manifest).touch()
+    one, other = (but(PLAIN, system=f"It is {text} now.") for text in ("2026-11-15", "2026-11-16"))
+    lines = told(tmp_path, one, other)
+
+    assert lines[1].endswith("put into cortex-replay.toml:")
+    assert lines[2] == "[normalisers]"
+    (tmp_path / "store/cortex-replay.toml").write_text("\n".join(lines[2:4]))
     store = Store.open(tmp_path / "store")
     assert store.key(one) == store.key(other)
 
