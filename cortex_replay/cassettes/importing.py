@@ -282,7 +282,7 @@ class Importer:
             if self._overwrites:
                 ours = {i for i, entry in enumerate(entries, 1) if entry.is_failure}
                 for n in failures.keys() - ours:
-                    maker.drop_failure(key, n)
+                    maker.drop_failures(key, n, and_later=False)
                 self.report.overwritten += any(
                     _essence(recorded_outcome(committed, failures, n))
                     != _essence(entry.redact(self._redactor))

@@ -42,6 +42,8 @@ VARIABLES: Final[Mapping[str, str]] = {f"{_PREFIX}{name.upper()}": name for name
 """The environment variables that give a setting."""
 
 _NUMBERS: Final = frozenset(["timeout_ms", "max_retries", "jobs", "budget_calls", "budget_tokens"])
+_FLAGS: Final = frozenset(["every_answer"])
+_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,10 @@ def _environment_values(environment: Mapping[str, str], home: str) -> dict[str, 
                 if not (text.isascii() and text.isdigit() and len(text) < 30):
                     raise ConfigError(variable, "expected a whole number")
                 value = int(text)
+            elif name in _FLAGS:
+                if text.lower() not in _WORDS:
+                    raise ConfigError(variable, "expected true or false")
+                value = _WORDS[text.lower()]
             elif name in PATHS:
                 value = expand_home(checks.path(text, variable), home)
             found[name] = SourceValue(SCALAR_CHECKS[name](value, variable), variable, variable)

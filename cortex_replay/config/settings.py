@@ -15,7 +15,7 @@ from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import PROVIDERS
-from cortex_replay.validation import keep, kind_of
+from cortex_replay.validation import flag, keep, kind_of
 
 __all__ = ["SCALAR_CHECKS", "SensitivityLevel", "Settings"]
 
@@ -34,6 +34,7 @@ SCALAR_CHECKS: Final[Mapping[str, Check]] = {
     "jobs": checks.whole_from(1, 1000),
     "budget_calls": checks.optional(checks.whole_from(0)),
     "budget_tokens": checks.optional(checks.whole_from(0)),
+    "every_answer": flag,
 }
 """The settings that also the environment and flags may give."""
 
@@ -62,6 +63,8 @@ class Settings:
     """The most calls of one run; ``None`` for no limit."""
     budget_tokens: int | None = None
     """The most tokens of one run; ``None`` for no limit."""
+    every_answer: bool = False
+    """Whether the gateway records each answer to a question whose calls name no scope; else the first."""
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     """By name. Those that need no configuration are always there."""
     redaction: Redaction = field(default_factory=Redaction)
@@ -87,6 +90,7 @@ class Settings:
             jobs: int = 4,
             budget_calls: int | None = None,
             budget_tokens: int | None = None,
+            every_answer: bool = False,
             providers: Mapping[str, ProviderSettings] | None = None,
             redaction: Redaction = ...,
             normalisers: Mapping[str, Normaliser] | None = None,

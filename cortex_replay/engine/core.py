@@ -57,6 +57,7 @@ class RunCore(RunState):
                 name,
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
+                keeps_first=not name and not self.every_answer,
             )
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)

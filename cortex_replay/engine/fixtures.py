@@ -81,10 +81,13 @@ class FixtureMaker:
         """Stage a failure; gives it as it is stored."""
         return self._stager.stage_exchange(failure, overwrite=overwrite)
 
-    def drop_failure(self, key: FixtureKey, n: int) -> None:
-        """Stage the removal of a failure that an answer takes the place of."""
+    def drop_failures(self, key: FixtureKey, n: int, *, and_later: bool) -> None:
+        """Stage the removal of the failure that an answer takes the place of; and of those behind it, where
+        no other answer follows."""
         if self._store.has_failures(*key):
-            self._store.remove_failure(*key, n)
+            for failed in self._store.failures(*key):
+                if failed == n or (and_later and failed > n):
+                    self._store.remove_failure(*key, failed)
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
         # The blocks of a system prompt are one text by now, with empty lines between them.

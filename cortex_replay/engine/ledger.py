@@ -56,11 +56,15 @@ class Ledger:
     recorded: int = 0
     live: int = 0
     """Calls that reached an upstream."""
+    repeated: int = 0
+    """Calls of a recording run that asked something again, and got its first answer."""
     failed: int = 0
     """Of these, those that brought no good answer."""
     misses: list[Miss] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    """Why, of some of them."""
+    """Why, of some of them that were not recorded."""
+    recorded_failures: list[str] = field(default_factory=list)
+    """The same of those that were recorded as answers."""
     refused: list[str] = field(default_factory=list)
     """Good answers that were not recorded, and why."""
     broken: list[str] = field(default_factory=list)
@@ -109,7 +113,7 @@ class Ledger:
 
     def _redact_again(self) -> None:
         with self._lock:
-            for texts in (self.failures, self.refused, self.broken):
+            for texts in (self.failures, self.recorded_failures, self.refused, self.broken):
                 texts[:] = map(self._clean, texts)
             self.misses[:] = [
                 Miss(self._clean(miss.what), self._clean(miss.explanation)) for miss in self.misses
@@ -129,6 +133,11 @@ class Ledger:
             if usage is not None:
                 self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
 
+    def repeat(self) -> None:
+        """A question came again, and gets its first answer; it is a hit, too."""
+        with self._lock:
+            self.repeated += 1
+
     def miss(self, what: str, explanation: str) -> None:
         with self._noting():
             is_listed = len(self.misses) < _MOST_LISTED
@@ -141,12 +150,13 @@ class Ledger:
         with self._lock:
             self.live += 1
 
-    def fail(self, reason: str = "") -> None:
+    def fail(self, reason: str = "", *, is_recorded: bool = False) -> None:
         """A live call brought no good answer."""
+        reasons = self.recorded_failures if is_recorded else self.failures
         with self._noting():
             self.failed += 1
-            if reason and len(self.failures) < _MOST_REASONS:
-                self.failures.append(self._clean(reason))
+            if reason and len(reasons) < _MOST_REASONS:
+                reasons.append(self._clean(reason))
 
     def damage(self, reason: str) -> None:
         self._note(reason, self.broken)
@@ -199,8 +209,10 @@ class Ledger:
             "missed": len(self.misses),
             "recorded": self.recorded,
             "live": self.live,
+            "repeated": self.repeated,
             "failed": self.failed,
             "failures": list(self.failures),
+            "recorded_failures": list(self.recorded_failures),
             "not_recorded": self.refused[:_MOST_LISTED],
             "broken": self.broken[:_MOST_LISTED],
             "used": [key._asdict() for key in sorted(self.used_keys)],

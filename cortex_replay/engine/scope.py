@@ -56,6 +56,8 @@ class Scope:
     meta: Mapping[str, JsonValue] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
     explains: bool = True
+    keeps_first: bool = False
+    """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, _KeyState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -109,6 +111,9 @@ class Scope:
             outcome = None if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, key, exhausted=True)
+            is_repeat = outcome is None and self.keeps_first and not state.committed and bool(state.successes)
+            if is_repeat:
+                outcome = state.successes[0]
             is_shared = False
             if outcome is None:
                 async with self.run.claims.claim(key, n, timeout_ms) as claim:
@@ -118,7 +123,7 @@ class Scope:
                         return
                 # Whoever asked may be a test that fails, and its answers are then not kept.
                 is_shared = self.is_branch
-            yield Turn(self, ask, key, origin, state, outcome, is_shared=is_shared)
+            yield Turn(self, ask, key, origin, state, outcome, is_shared=is_shared, is_repeat=is_repeat)
 
     def _outcome(self, key: FixtureKey, state: _KeyState, n: int) -> Outcome | None:
         failures = self.store.failures(*key) if self.store.has_failures(*key) else {}
@@ -136,7 +141,9 @@ class Scope:
         with self._lock:
             state = self._keys.get(key)
             if state is None:
-                committed = self.fixtures.answers_of(key) if self.mode.writes else ()
+                # One answer that is asked anew takes the place of all that were there.
+                is_kept = self.mode.writes and not (self.keeps_first and self.mode is Mode.RECORD)
+                committed = self.fixtures.answers_of(key) if is_kept else ()
                 state = self._keys[key] = _KeyState(committed)
             return state
 
@@ -190,10 +197,14 @@ class Turn:
     claim: Claim | None = None
     is_shared: bool = False
     """Whether another scope asked, and this one is to stage it too."""
+    is_repeat: bool = False
+    """Whether it would be asked once more, and gets the first answer of this run instead."""
 
     def serve(self) -> None:
         """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
         assert self.outcome is not None  # noqa: S101 - asked for only then
+        if self.is_repeat:
+            self.scope.run.ledger.repeat()
         self.scope.serve(self.request, self.key, self.outcome)
 
     def end(self) -> None:
@@ -227,7 +238,8 @@ class Turn:
                 if not attempt.is_good:
                     self.scope.observe(self.request, None)
                     reason = attempt.problem or problem
-                    self.scope.run.ledger.fail(f"{self.key.short}: {reason}" if reason else "")
+                    said = f"{self.key.short}: {reason}" if reason else ""
+                    self.scope.run.ledger.fail(said, is_recorded=attempt.is_recorded)
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.
@@ -243,7 +255,8 @@ class Turn:
         try:
             overwrite = self.scope.mode is Mode.RECORD
             if overwrite:
-                self.scope.fixtures.drop_failure(self.key, self.state.turns.given + 1)
+                n, is_only = self.state.turns.given + 1, self.scope.keeps_first
+                self.scope.fixtures.drop_failures(self.key, n, and_later=is_only)
             kept = self._stage(answer)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             ledger.refuse(f"{self.key.short}: {error}")
@@ -254,20 +267,21 @@ class Turn:
         self._advance(kept)
         ledger.keep(self.key, usage, model)
 
-    def keep_failure(self, wire: dict[str, JsonValue]) -> None:
-        """Record an error of the provider as the answer of this turn, if that is wanted."""
+    def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
+        """Record an error of the provider as the answer of this turn, if that is wanted; whether it is."""
         if self.state is None or not self.scope.run.record_failures:
-            return
+            return False
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
             failure = self.scope.fixtures.stage_failure(failure, overwrite=self.scope.mode is Mode.RECORD)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             self.scope.run.ledger.refuse(f"{self.key.short}: {error}")
-            return
+            return False
         if self.claim is not None:
             self.claim.settle(failure)
         self._advance(failure)
         self.scope.run.ledger.keep(self.key)
+        return True
 
     def _stage(self, outcome: Outcome) -> Outcome:
         assert self.state is not None  # noqa: S101 - of a mode that records
@@ -296,6 +310,8 @@ class Attempt:
     is_good: bool = False
     problem: str = ""
     """Why it brought no good answer."""
+    is_recorded: bool = False
+    """Whether that is recorded, as an answer."""
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """It ended well; see :meth:`Turn.keep`."""
@@ -306,7 +322,7 @@ class Attempt:
     def fail(self, wire: dict[str, JsonValue]) -> None:
         """The provider answered with an error, which costs nothing."""
         self.bill.pay(TokenUsage(0, 0))
-        self.turn.keep_failure(wire)
+        self.is_recorded = self.turn.keep_failure(wire)
 
 
 def _wire_of(error: Upstream) -> dict[str, JsonValue]:

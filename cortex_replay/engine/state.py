@@ -36,6 +36,7 @@ class RunState:
         budget: How many calls and tokens it may cost.
         record_failures: Whether errors of providers are answers to be recorded.
         how_to_record: The command that would record what is missing, for messages.
+        every_answer: Whether each answer to a question is recorded where calls name no scope; else the first.
         claims: Those of this process, if other runs share them.
     """
 
@@ -48,11 +49,13 @@ class RunState:
         budget: tuple[int | None, int | None] = (None, None),
         record_failures: bool = False,
         how_to_record: str = HOW_TO_RECORD,
+        every_answer: bool = False,
         claims: MemoryClaims | None = None,
     ) -> None:
         self.mode = Mode.of(mode)
         self.record_failures = record_failures
         self.how_to_record = how_to_record
+        self.every_answer = every_answer
         self.ledger = Ledger(lambda: self.redactor)
         self._store = store
         self._redactor: Redactor | Callable[[], Redactor] = redactor

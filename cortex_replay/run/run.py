@@ -73,6 +73,7 @@ class Run(RunCore):
             budget=(settings.budget_calls, settings.budget_tokens),
             record_failures=record_failures,
             how_to_record=how_to_record,
+            every_answer=settings.every_answer,
         )
 
     @classmethod

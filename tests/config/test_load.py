@@ -167,6 +167,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "jobs": st.integers(1, 1000),
     "budget_calls": st.integers(0, 10**9),
     "budget_tokens": st.integers(0, 10**9),
+    "every_answer": st.booleans(),
 }
 some = st.fixed_dictionaries({}, optional=VALUES)
 

@@ -74,7 +74,7 @@ def gateway_over(
         if name in options
     }
     pace = Pace.parse(options.pop("pace", "instant"))
-    names = ("budget_calls", "budget_tokens", "max_sensitivity")
+    names = ("budget_calls", "budget_tokens", "max_sensitivity", "every_answer")
     settings = replace(
         options.pop("settings", Settings()), **{name: options.pop(name) for name in names if name in options}
     )

@@ -282,7 +282,8 @@ def test_a_budget_is_kept(opened: Opened) -> None:
         serving_in_thread(whole(CLAUDE.answer())) as provider,
         opened("record", provider.url, budget_calls=1) as gateway,
     ):
-        assert [post(gateway).status_code for _ in range(2)] == [200, 400]
+        other = {**ASKED, "max_tokens": 8}
+        assert [post(gateway, body).status_code for body in (ASKED, ASKED, other)] == [200, 200, 400]
         assert len(provider.received) == 1
 
 

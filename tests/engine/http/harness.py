@@ -46,7 +46,7 @@ def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **op
     keys = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
     environment = {**keys, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
     store = Store.open_or_create(root, verify="on-read")
-    names = ("budget_calls", "budget_tokens", "max_sensitivity")
+    names = ("budget_calls", "budget_tokens", "max_sensitivity", "every_answer")
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
     run = Run(settings, mode, store, environment=environment, **options)
     with asyncio.Runner() as runner:
