@@ -15,7 +15,7 @@ from typing import Any
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import DRIFT
-from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, warn_of_dropped
+from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
 from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
 from cortex_replay.engine.ledger import Ledger
@@ -72,7 +72,13 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
         default: The mode where neither the command line nor a configuration names one.
     """
     pace = Pace.parse(str(flags.get("pace") or "instant"))
-    run = open_run(root, flags, default=default, how_to_record=record_command_for(root, command))
+    run = open_run(
+        root,
+        flags,
+        default=default,
+        how_to_record=record_command_for(root, command),
+        needs_key=not flags.get("no_key"),
+    )
     faults = Faults(map(Fault.parse, flags.get("faults", ())))
     is_guarded = not run.mode.asks and not flags.get("no_guard")
     handover = Handover.plan(os.environ, flags["pass_env"])
@@ -186,8 +192,11 @@ def _tell(run: Run) -> None:
         output.talk(f"refused: {output.escape(reason)}")
     for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
         output.talk(f"not recorded: {output.escape(reason)}")
+    for reason in ledger.recorded_failures[:_MOST_SHOWN]:
+        output.talk(f"recorded as a failure: {output.escape(reason)}")
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
         output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
+    tell_repeats(ledger)
     output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store, run.settings)))
 
 

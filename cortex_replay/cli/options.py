@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection
 from functools import reduce
@@ -20,6 +21,7 @@ __all__ = [
     "adapter_options",
     "command",
     "command_after_dashes",
+    "every_answer_option",
     "fail_on_option",
     "fault_option",
     "jobs_option",
@@ -63,9 +65,37 @@ class ExampleCommand(click.Command):
                 formatter.write(f"{line}\n")
 
 
-def command(name: str, *, epilog: str) -> Callable[[Callable[..., None]], ExampleCommand]:
+class RunnerCommand(ExampleCommand):
+    """A command that runs one of the user's, which stands behind ``--``."""
+
+    allow_extra_args = True
+    allow_interspersed_args = False  # what follows the first word is the user's, options and all
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        super().parse_args(ctx, args)
+        if ctx.args and not ctx.resilient_parsing:
+            raise click.UsageError(_where_dashes_go(ctx, given, self.name or ""))
+        return ctx.args
+
+
+def _where_dashes_go(ctx: click.Context, given: list[str], name: str) -> str:
+    """What to type instead of a command without ``--`` before it."""
+    rest = ctx.args
+    behind = command_after_dashes(ctx)
+    meant = [*rest, *(["--", *behind] if behind else [])]
+    store = ctx.find_root().params.get("store")
+    before = [*(["--store", str(store)] if store else []), *given[: len(given) - len(rest)]]
+    hint = f"the command goes behind --: {shlex.join(['cortex-replay', name, *before, '--', *meant])}"
+    asks = any(option.name == "prompt" for option in ctx.command.params)
+    return f"{hint} (a question goes behind --prompt)" if asks else hint
+
+
+def command(
+    name: str, *, epilog: str, runs_command: bool = False
+) -> Callable[[Callable[..., None]], ExampleCommand]:
     """A command with examples and exit statuses below its help."""
-    return click.command(name, cls=ExampleCommand, epilog=epilog)
+    return click.command(name, cls=RunnerCommand if runs_command else ExampleCommand, epilog=epilog)
 
 
 class InputFile(click.File):
@@ -121,6 +151,12 @@ mode_option = click.option(
 )
 record_failures_option = click.option(
     "--record-failures", is_flag=True, help="Record errors of the provider as answers, too."
+)
+every_answer_option = click.option(
+    "--every-answer",
+    is_flag=True,
+    default=None,
+    help="Record each answer where a question comes again, not only the first. Calls in a scope always do.",
 )
 fail_on_option = click.option(
     "--fail-on",

@@ -19,7 +19,7 @@ from cortex_replay.types import LlmRequest, LlmResponse
 
 __all__ = ["record_command"]
 
-_OF_A_COMMAND = ("upstreams", "fail_on", "report", "pass_env")
+_OF_A_COMMAND = ("upstreams", "fail_on", "report", "pass_env", "every_answer", "no_key")
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
 _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
 
@@ -39,10 +39,11 @@ _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "time
 Exit status:
   0  recorded, or recorded already
   1  a call failed, or the budget is spent
-  2  wrong usage, or a request that cannot be sent
+  2  wrong usage, a request that cannot be sent, or no key for a command; it was not run
   4  with a command: what --fail-on says
   5  the store is not what its index says
 """,
+    runs_command=True,
 )
 @options.store_option
 @click.option("--model", metavar="NAME", help="The model.")
@@ -58,9 +59,11 @@ Exit status:
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
 )
+@options.every_answer_option
 @options.fail_on_option
 @options.report_option
 @options.pass_env_option
+@click.option("--no-key", is_flag=True, help="With a command: run it without a key; it brings its own.")
 @options.raw_option
 @click.option("--batch", "file", type=options.InputFile(), hidden=True)
 @click.option("--refresh", "is_refresh", is_flag=True, hidden=True)

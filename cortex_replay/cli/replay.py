@@ -30,6 +30,7 @@ Exit status:
   4  unused fixtures or live calls, with --fail-on
   5  the store is not what its index says; the command was not run
 """,
+    runs_command=True,
 )
 @options.store_option
 @options.pace_option

@@ -12,7 +12,9 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import adopt_abandoned
+from cortex_replay.cli.missing_keys import refuse_without_key
 from cortex_replay.config import CallerSettings, Configuration, load_settings
+from cortex_replay.engine.ledger import Ledger
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import upstream_name
@@ -24,7 +26,15 @@ from cortex_replay.store.writer import CommitSummary
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
 
-__all__ = ["open_recording", "open_run", "overrides_in", "record_command_for", "rpc_for", "warn_of_dropped"]
+__all__ = [
+    "open_recording",
+    "open_run",
+    "overrides_in",
+    "record_command_for",
+    "rpc_for",
+    "tell_repeats",
+    "warn_of_dropped",
+]
 
 
 def warn_of_dropped(summary: CommitSummary) -> None:
@@ -34,6 +44,13 @@ def warn_of_dropped(summary: CommitSummary) -> None:
         output.talk(
             f"{answers} dropped: another one is recorded under the same key (--mode record overwrites)"
         )
+
+
+def tell_repeats(ledger: Ledger) -> None:
+    """Say that some live calls were saved, and how to have them."""
+    if ledger.repeated:
+        came = f"{output.count(ledger.repeated, 'question')} came again and got the first answer"
+        output.talk(f"{came} of this run; --every-answer records each, a scope keeps tests apart")
 
 
 def open_recording(
@@ -68,7 +85,9 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
     return overrides
 
 
-def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_record: str) -> Run:
+def open_run(
+    root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_record: str, needs_key: bool = False
+) -> Run:
     """Load the settings and open the run of a gateway, with what a run that died left behind.
 
     Args:
@@ -76,15 +95,16 @@ def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_r
         flags: The values of the options.
         default: The mode of this command where neither the command line nor a configuration names one.
         how_to_record: The command that records what is missing.
+        needs_key: Whether to stop where somebody is to be asked and nobody would answer without a key.
 
     Raises:
-        InvalidRequest: A setting cannot be.
+        InvalidRequest: A setting cannot be, or no key is set.
         FixtureIntegrityFailed: The store is not what its index says.
     """
-    named = {name: flags.get(name) for name in ("mode", "budget_calls", "budget_tokens")}
+    named = {name: flags.get(name) for name in ("mode", "budget_calls", "budget_tokens", "every_answer")}
     loaded = _load({**named, "store": root})
     is_said = named["mode"] is not None or loaded.origins.get("mode") != "default"
-    run = Run.open(
+    run = Run(
         loaded.settings,
         loaded.settings.mode if is_said else default,
         root,
@@ -93,6 +113,9 @@ def open_run(root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_r
         record_failures=bool(flags.get("record_failures")),
         how_to_record=how_to_record,
     )
+    if needs_key and run.mode.asks:
+        refuse_without_key(run, root, os.environ)
+    _ = run.store  # opened now, or made: whoever may not go on has made nothing
     if run.mode.writes:
         adopt_abandoned(run.store)
     return run

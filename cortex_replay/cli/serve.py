@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.runs import open_run, rpc_for, warn_of_dropped
+from cortex_replay.cli.runs import open_run, rpc_for, tell_repeats, warn_of_dropped
 from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.modes import Mode
@@ -90,6 +90,7 @@ Exit status:
 @click.option("--stdio", is_flag=True, help="Speak JSON-RPC over standard input and output instead.")
 @click.option("--caller", metavar="NAME", help="With --stdio: who is calling, of the configured callers.")
 @click.option("--record-failures", is_flag=True, help="Record errors of providers as answers, too.")
+@options.every_answer_option
 @click.option("--budget-tokens", type=click.IntRange(0), help="No more tokens than this.")
 @click.option("--budget-calls", type=click.IntRange(0), help="No more live calls than this.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="What one live call may take.  [default: 600000]")
@@ -163,4 +164,5 @@ def serve_command(
     finally:
         if run.mode.writes:
             warn_of_dropped(run.commit())
+            tell_repeats(run.ledger)
             output.talk(f"recorded {run.ledger.recorded}")

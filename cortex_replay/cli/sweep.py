@@ -58,6 +58,7 @@ Exit status:
   4  it did not survive one
   5  the store is not what its index says
 """,
+    runs_command=True,
 )
 @options.store_option
 @click.option(

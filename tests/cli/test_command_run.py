@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Store
-from tests.adapters.fake_provider import FakeProvider
+from tests.adapters.dialects import DIALECTS
+from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
+from tests.cli.commands import run
 from tests.cli.programs import ASK, PROGRAM, TWICE, Shell
 from tests.gateway.upstream import REAL_KEY
+
+CHAT = DIALECTS[1]
 
 
 def test_a_program_runs_twice(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
@@ -43,6 +47,60 @@ def test_money_is_spoken_of_only_at_the_user_s_own_prices(
 
     assert "0.0420 at your prices" in priced.talk
     assert priced.report["cost"] == pytest.approx(0.042)
+
+
+def test_a_question_that_comes_again_gets_its_first_answer(shell: Shell) -> None:
+    """And the summary says so; ``--every-answer`` keeps each."""
+    again = ASK + "print(ask('Roll.'), ask('Roll.'), ask('Roll.'))"
+    rolls = [whole(CHAT.answer(text)) for text in ("six", "two", "five")]
+    with serving_in_thread(*rolls) as provider:
+        first = shell.record(again, provider.url, "--json")
+    replayed = shell.replay(again)
+    with serving_in_thread(*rolls) as provider:
+        each = shell.record(again, provider.url, "--mode", "record", "--every-answer")
+    sequence = shell.replay(again)
+
+    assert first.out.splitlines()[0] == replayed.out.strip() == "six six six"
+    assert each.out == sequence.out == "six two five\n"
+    assert "2 questions came again and got the first answer of this run; --every-answer" in first.talk
+    assert (first.report["repeated"], first.report["live"], first.report["hits"]) == (2, 1, 2)
+    assert "came again" not in replayed.talk + each.talk + sequence.talk
+
+
+def test_a_failure_that_is_recorded_is_not_said_to_be_lost(shell: Shell) -> None:
+    failing = ASK + "import contextlib\nwith contextlib.suppress(OSError): ask('one')"
+    busy = whole(CHAT.error(429, "slow down"), 429)
+    with serving_in_thread(busy) as provider:
+        lost = shell.record(failing, provider.url)
+    with serving_in_thread(busy) as provider:
+        kept = shell.record(failing, provider.url, "--record-failures", "--json")
+
+    assert ("not recorded: " in lost.talk, "recorded as a failure: " in lost.talk) == (True, False)
+    assert ("not recorded: " in kept.talk, "recorded as a failure: " in kept.talk) == (False, True)
+    assert "status 429" in kept.talk
+    assert (kept.report["failures"], kept.report["recorded"]) == ([], 1)
+    assert "status 429" in kept.report["recorded_failures"][0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("replay npm test", "cortex-replay replay -- npm test"),
+        ("replay vitest --run", "cortex-replay replay -- vitest --run"),
+        ("replay --fail-on miss npm test", "cortex-replay replay --fail-on miss -- npm test"),
+        ("replay npm test -- --run", "cortex-replay replay -- npm test -- --run"),
+        ("--store llm replay npm test", "cortex-replay replay --store llm -- npm test"),
+        ("record npm test", "cortex-replay record -- npm test (a question goes behind --prompt)"),
+        ("sweep go test ./...", "cortex-replay sweep -- go test ./..."),
+    ],
+)
+@pytest.mark.usefixtures("in_a_folder")
+def test_a_command_without_dashes_is_told_where_they_go(tmp_path: Path, typed: str, meant: str) -> None:
+    result = run(*typed.split())
+
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: the command goes behind --: {meant}"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("status", [1, 7, 130])
@@ -94,9 +152,8 @@ def test_wrong_usage(shell: Shell, tmp_path: Path, arguments: list[str], reason:
 
 def test_what_follows_the_dashes_belongs_to_the_command(shell: Shell, provider: FakeProvider) -> None:
     show = "import sys; print(sys.argv[1:])"
-    result = shell.run(
-        *["record", "--store", "llm", "--", sys.executable, "-c", show, "--json", "--", "--help", "record"]
-    )
+    command = [sys.executable, "-c", show, "--json", "--", "--help", "record"]
+    result = shell.run("record", "--store", "llm", "--no-key", "--", *command)
 
     assert result.out == "['--json', '--', '--help', 'record']\n"
 

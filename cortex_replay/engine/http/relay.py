@@ -13,7 +13,7 @@ from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.secret_names.names import (
@@ -124,6 +124,17 @@ def client_keys_in(headers: Headers, query: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _brings_key(headers: Headers, query: str) -> bool:
+    parameters = {name.lower() for name, value in parse_qsl(query) if DUMMY_KEY not in value}
+    return any(name in KEY_HEADERS for name, _ in headers) or bool(parameters & CREDENTIAL_PARAMETERS)
+
+
+def _refuse_without_key(upstream: UpstreamServer, environment: Mapping[str, str]) -> None:
+    """Spare a client the provider's own refusal, which would name the dummy key or none."""
+    if variables := upstream.missing_key(environment):
+        raise ConfigError("key", f"there is none for {upstream.name}; set {' or '.join(variables)}")
+
+
 class Relay:
     """One client for each upstream, made when it is first asked.
 
@@ -149,6 +160,7 @@ class Relay:
 
         Raises:
             InvalidRequest: The method or the path is none that a key may go out with.
+            ConfigError: Neither we nor the client have the key without which nobody is answered there.
             Transport, Timeout: It could not be reached, or not in time.
         """
         from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415 - replay needs no client
@@ -169,6 +181,8 @@ class Relay:
             and not name.startswith(_FAMILIES_NOT_SENT)
             and not (name in KEY_HEADERS and (has_key or DUMMY_KEY in value))
         ]
+        if not has_key and not _brings_key(headers, query):
+            _refuse_without_key(upstream, environment)
         if has_key and re.search(r"(?:^|&)key=", query):
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):

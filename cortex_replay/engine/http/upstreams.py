@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
+from cortex_replay.config.servers import server_of
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.errors import ConfigError
@@ -63,6 +64,17 @@ class UpstreamServer:
             if value := environment.get(name, "").strip():
                 return value
         return None
+
+    def missing_key(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The variables of which one should hold the key, where none does: of a service at its own server,
+        which answers nobody without one."""
+        provider, row = self.provider, provider_of(self.name)
+        variables = self.key_variables
+        if provider is not None:
+            row, variables = provider.service, () if provider.key_file else provider.key_variables
+        is_service = row is not None and server_of(self.base_url) == server_of(row.base_url)
+        has_key = any(environment.get(name, "").strip() for name in variables)
+        return () if has_key or not is_service else variables
 
 
 class Upstreams:

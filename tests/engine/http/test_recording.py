@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store, Transport
+from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, Script, serving_in_thread, stream, whole
@@ -46,7 +47,7 @@ def test_once_asks_and_a_replay_gives_the_same_bytes(
     asked = body_of(protocol, HELLO, stream=stream_it)
     with run_over(tmp_path, "once", provider.url) as run:
         live, again = (ask(run, "POST", PATHS[protocol], asked) for _ in range(2))
-        assert (run.ledger.live, run.ledger.recorded, run.ledger.refused) == (2, 2, [])
+        assert (run.ledger.live, run.ledger.recorded, run.ledger.refused) == (1, 1, [])
     with run_over(tmp_path, "once", provider.url) as run:
         known = [ask(run, "POST", PATHS[protocol], asked) for _ in range(2)]
         assert (run.ledger.live, run.ledger.hits) == (0, 2)
@@ -56,7 +57,7 @@ def test_once_asks_and_a_replay_gives_the_same_bytes(
     assert b"Say" in live.body
     assert [got.body for got in known] == [got.body for got in replayed] == [live.body, again.body]
     assert {got.status for got in (live, again, *known, *replayed)} == {200}
-    assert len(provider.received) == 2
+    assert len(provider.received) == 1
 
 
 @ways
@@ -75,7 +76,7 @@ def test_live_asks_every_time_and_records_nothing(
 def test_record_overwrites_as_much_as_is_asked(tmp_path: Path) -> None:
     with serving_in_thread(*counted("old", "older", "new")) as provider:
         for calls in (2, 1):
-            with run_over(tmp_path, "record", provider.url) as run:
+            with run_over(tmp_path, "record", provider.url, every_answer=True) as run:
                 for _ in range(calls):
                     ask(run, "POST", MESSAGES, ASKED)
     store = Store.open(tmp_path)
@@ -129,6 +130,30 @@ def test_a_redirect_is_not_followed_passed_on_or_recorded(tmp_path: Path, path: 
     assert "location" not in dict(got.headers)
     assert elsewhere.url.encode() not in got.body
     assert not list(tmp_path.rglob("fixtures/**/*.json"))
+
+
+@pytest.mark.parametrize(
+    ("path", "variable"), [(MESSAGES, "ANTHROPIC_API_KEY"), ("/openai/v1/models", "OPENAI_API_KEY")]
+)
+def test_without_a_key_nobody_is_asked_and_the_client_is_told_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, variable: str
+) -> None:
+    """A client that brings a key of its own is passed on."""
+
+    async def send(*_: object) -> None:
+        raise Transport("passed on")
+
+    monkeypatch.setattr("cortex_replay.adapters.http.RelayClient.relay", send)
+    with run_over(tmp_path, "once") as run:
+        run.open_scope("bare", environment={"HOME": "/"})
+        dummy, own = ("authorization", f"Bearer {DUMMY_KEY}"), ("authorization", "Bearer mine")
+        refused = ask(run, "POST", path, ASKED, [dummy], "bare")
+        passed = ask(run, "POST", path, ASKED, [own], "bare")
+        assert any(variable in reason for reason in run.ledger.failures)
+
+    assert (refused.status, passed.status) == (400, 502)
+    assert variable in refused.json["error"]["message"]
+    assert "passed on" in passed.json["error"]["message"]
 
 
 def test_an_error_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
