@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 __all__ = [
     "ANTHROPIC_VERSION",
+    "DUMMY_KEY",
     "KINDS",
     "PROTOCOLS",
     "PROVIDERS",
@@ -25,6 +26,9 @@ __all__ = [
 Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "gemini", "http", "scripted", "echo"]
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
+DUMMY_KEY: Final = "cortex-replay-dummy-key"
+"""What clients are given instead of a key: they will not start without one. Whoever looks for a key does not
+take it for one."""
 _OWN_PREFIX: Final = "CORTEX_"
 
 

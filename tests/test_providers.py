@@ -13,9 +13,16 @@ from cortex_replay.cassettes.places import Places
 from cortex_replay.cli.runs import overrides_in
 from cortex_replay.config import ProviderSettings, Settings, key_for, load_settings
 from cortex_replay.config.trust import needed_consent
-from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.upstreams import Upstreams
-from cortex_replay.providers import KINDS, PROTOCOLS, PROVIDERS, Provider, provider_of, upstream_name
+from cortex_replay.providers import (
+    DUMMY_KEY,
+    KINDS,
+    PROTOCOLS,
+    PROVIDERS,
+    Provider,
+    provider_of,
+    upstream_name,
+)
 from cortex_replay.run.adapters import adapter_for
 from cortex_replay.run.environment import command_environment
 from cortex_replay.wire import WIRES

@@ -40,7 +40,7 @@ def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> 
     lacking = [upstream.missing_key(environment) for upstream in upstreams]
     if any(not names and _may_answer(one) for one, names in zip(upstreams, lacking, strict=True)):
         return
-    variables = list(dict.fromkeys(name for names in lacking for name in names if not _is_ours(name)))
+    variables = list(dict.fromkeys(name for names in lacking for name in names))
     if run.mode is Mode.ONCE and (root / INDEX_NAME).is_file() and len(run.store):
         output.talk(f"warning: no key is set ({_either(variables)}), so only what is recorded is answered")
         return
@@ -62,10 +62,6 @@ def is_there(url: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _is_ours(variable: str) -> bool:
-    return variable.startswith("CORTEX_")
 
 
 def _advice(variables: list[str]) -> str:

@@ -20,10 +20,11 @@ from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.trust import refuse_without_consent
 from cortex_replay.errors import ConfigError
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.secret_names.names import is_secret_variable
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in
 
-__all__ = ["key_for", "key_origin", "known_secrets", "refuse_outside", "token_for"]
+__all__ = ["key_for", "key_origin", "key_variable", "known_secrets", "refuse_outside", "token_for"]
 
 _MAX_BYTES: Final = 16 * 1024
 
@@ -49,7 +50,7 @@ def key_origin(provider: ProviderSettings, environment: Mapping[str, str]) -> st
 
 def _key(provider: ProviderSettings, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Where a provider's key is, and the key."""
-    variable, file = _variable_of(provider.key_variables, environment), provider.key_file
+    variable, file = key_variable(provider.key_variables, environment), provider.key_file
     if variable is not None:
         refuse_without_consent(provider, variable, "key_env" if provider.key_env else None, environment)
         return variable, environment[variable].strip()
@@ -69,7 +70,7 @@ def token_for(caller: CallerSettings, environment: Mapping[str, str]) -> str | N
         ConfigError: The file is not there, or others could read it; or a project takes for a token what
             is none, and what its writer may know.
     """
-    variable = _variable_of(caller.token_env, environment)
+    variable = key_variable(caller.token_env, environment)
     if variable is None:
         file = caller.token_file
         return None if file is None else _secret_in(file, "token_file", caller.root_of("token_file"))
@@ -96,8 +97,9 @@ def known_secrets(settings: Settings, environment: Mapping[str, str]) -> list[st
     return sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=lambda v: (-len(v), v))
 
 
-def _variable_of(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    return next((name for name in names if environment.get(name, "").strip()), None)
+def key_variable(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """The first of some variables that holds a key; a dummy is none."""
+    return next((name for name in names if environment.get(name, "").strip() not in ("", DUMMY_KEY)), None)
 
 
 def _secret_values(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import os
 import secrets
+from argparse import Namespace
 from collections.abc import Generator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cortex_replay.modes import Mode
+from cortex_replay.pytest_plugin.dummy_keys import (
+    WITHOUT_KEYS,
+    DummyKeys,
+    conftests_at,
+    is_used,
+    variables_checked_in,
+)
 
 if TYPE_CHECKING:
     from cortex_replay.adapters import LlmAdapter
@@ -28,6 +37,8 @@ _SESSION: pytest.StashKey[LlmSession] = pytest.StashKey()
 _DESELECTED: pytest.StashKey[list[str]] = pytest.StashKey()
 _WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _SUMMARY: pytest.StashKey[Summary] = pytest.StashKey()
+_KEYS: pytest.StashKey[DummyKeys | None] = pytest.StashKey()
+_TRIED: pytest.StashKey[bool] = pytest.StashKey()
 _OUTPUT = "cortex_replay"
 _RUN = "CORTEX_REPLAY_RUN"
 
@@ -70,6 +81,63 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("llm_replay", "Whether every test is marked llm_replay.", type="bool", default=False)
     parser.addini("llm_mode", "The mode where neither an option nor the environment names one.", default="")
     parser.addini("llm_store", "Root of the store, relative to this file.", default="")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, args: list[str]
+) -> Generator[None, object, object]:
+    keys = _dummy_keys(early_config, early_config.known_args_namespace)
+    if keys is None:
+        return (yield)
+    files = conftests_at([place for place in args if not place.startswith("-")], early_config.rootpath)
+    with keys.give(without=variables_checked_in(files, keys.variables)):
+        return (yield)
+
+
+def _dummy_keys(config: pytest.Config, options: Namespace) -> DummyKeys | None:
+    """What stands for keys while tests are collected; ``None`` where real ones are needed, or nobody asks."""
+    if _KEYS not in config.stash:
+        keys = None
+        if is_used(config, options):
+            from cortex_replay.pytest_plugin.settings import load  # noqa: PLC0415 - for those who use it
+
+            settings = load(config, options).settings
+            if settings.mode in WITHOUT_KEYS:
+                keys = DummyKeys(one.key_env for one in settings.providers.values())
+        config.stash[_KEYS] = keys
+    return config.stash[_KEYS]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    keys = _dummy_keys(session.config, session.config.option)
+    with nullcontext() if keys is None else keys.give():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    keys = collector.config.stash.get(_KEYS, None)
+    if keys is None or not isinstance(collector, pytest.Module) or _TRIED in collector.stash:
+        return (yield)
+    checked = variables_checked_in([collector.path], keys.variables)
+    with keys.withhold(checked):
+        report = yield
+    if report.failed and checked:
+        # It does more with a key than look whether it is there.
+        collector.stash[_TRIED] = True
+        report = collector.ihook.pytest_make_collect_report(collector=collector)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config) -> Generator[None, object, object]:
+    keys = config.stash.get(_KEYS, None)
+    with nullcontext() if keys is None else keys.withhold(keys.variables):
+        return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

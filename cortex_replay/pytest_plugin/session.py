@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from cortex_replay.adapters.base import LlmAdapter
-from cortex_replay.config import Settings, load_settings
-from cortex_replay.config.reader import refuse_store_elsewhere
-from cortex_replay.config.trust import is_ci
+from cortex_replay.config import Settings
+from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import LlmError
+from cortex_replay.errors import ConfigError, LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import install
+from cortex_replay.modes import Mode
+from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
 from cortex_replay.pytest_plugin.recording import LlmRecording
+from cortex_replay.pytest_plugin.settings import load
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.run import Run
 from cortex_replay.store import Store
@@ -38,11 +39,12 @@ _RUN: pytest.StashKey[TestRun] = pytest.StashKey()
 class LlmSession:
     """The run of one process, and what became of its tests."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, root: Path, notes: list[str]) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, notes: list[str]) -> None:
         self.config = config
-        self.root = root
+        self.root = settings.store
         self.warnings = notes
-        self.run = Run(settings, store=root, how_to_record="pytest --llm-mode once", origin="pytest")
+        self.run = Run(settings, how_to_record="pytest --llm-mode once", origin="pytest")
+        self.dummy_keys = DummyKeys(one.key_env for one in settings.providers.values())
         self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
@@ -54,23 +56,8 @@ class LlmSession:
     @classmethod
     def open(cls, config: pytest.Config) -> LlmSession:
         """The session that the options, the environment, the ini and the configuration ask for."""
-        asked = config.getoption("llm_mode")
-        notes: list[str] = []
-        if asked is None and not os.environ.get("CORTEX_REPLAY_MODE"):
-            asked = config.getini("llm_mode") or None
-            if asked not in (None, "replay") and is_ci(os.environ):  # it comes with the project
-                notes = [f"CI is set, so the mode is replay and not {asked}, as llm_mode in the ini says"]
-                asked = "replay"
-        flags: dict[str, object] = {"mode": asked}
-        try:
-            if (store := _store_option(config)) is not None:
-                flags["store"] = store
-            loaded = load_settings(config.rootpath, os.environ, flags)
-        except LlmError as error:
-            raise pytest.UsageError(shown(f"cortex-replay: {error}")) from None
-        root = loaded.settings.store
-        root = root if root.is_absolute() else config.rootpath / root
-        return cls(config, loaded.settings, root, [*notes, *loaded.warnings])
+        loaded = load(config, config.option)
+        return cls(config, loaded.settings, loaded.warnings)
 
     def clean(self, text: str) -> str:
         """A text without secrets."""
@@ -185,6 +172,8 @@ class TestRun:
         self._misses_seen = len(session.run.ledger.misses)
         self.interception = Interception(session.run.engine(), self.scope, self.faults)
         self._active = ExitStack()
+        if self.mode in WITHOUT_KEYS:
+            self._active.enter_context(session.dummy_keys.give())
         is_guarded = bool(options.get("guard", True)) and not self.mode.asks
         if is_guarded:
             self._active.enter_context(guarding(self.interception.hosts, _refuse))
@@ -194,7 +183,17 @@ class TestRun:
         """An adapter in the mode of this test."""
         from cortex_replay.faults.adapter import FaultAdapter  # noqa: PLC0415 - most tests bring their own client
 
-        return FaultAdapter.with_faults(self._session.run.adapter(None, self.scope), self.faults)
+        return FaultAdapter.with_faults(self._own_adapter(), self.faults)
+
+    def _own_adapter(self) -> LlmAdapter:
+        try:
+            return self._session.run.adapter(None, self.scope)
+        except ConfigError as error:  # perhaps there is no key, and what is recorded needs none
+            if self.mode is not Mode.ONCE:
+                raise
+            from cortex_replay.pytest_plugin.keyless import KeylessAdapter  # noqa: PLC0415
+
+            return ScopeAdapter(self.scope, KeylessAdapter(error))
 
     def gateway(self, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway of this worker, for this test."""
@@ -232,22 +231,6 @@ def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:
     if "may_call_nobody" in options:
         item.warn(pytest.PytestDeprecationWarning("llm_replay: may_call_nobody is now called allow_no_calls"))
     return bool(options.get("allow_no_calls", options.get("may_call_nobody", False)))
-
-
-def _store_option(config: pytest.Config) -> Path | None:
-    """The store that an option or the ini names; the latter comes with the project, and stays in it.
-
-    Raises:
-        InvalidRequest: It does not.
-    """
-    if (given := config.getoption("llm_store")) is not None:
-        return Path(str(given))
-    said = str(config.getini("llm_store"))
-    if not said or os.environ.get("CORTEX_REPLAY_STORE"):
-        return None
-    store = config.rootpath / said
-    refuse_store_elsewhere(store, config.rootpath, "llm_store")
-    return store
 
 
 def _refuse(host: str) -> BaseException:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from cortex_replay.config import Settings
-from cortex_replay.engine.http.relay import DUMMY_KEY
-from cortex_replay.providers import PROVIDERS, upstream_name
+from cortex_replay.providers import DUMMY_KEY, PROVIDERS, upstream_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.values import has_secret
 
@@ -58,7 +57,7 @@ def command_environment(
     """
     made = {name: value for name, value in environment.items() if name not in withheld}
     for provider in settings.providers.values():
-        made |= {name: DUMMY_KEY for name in provider.key_variables if name in environment}
+        made |= dict.fromkeys(provider.key_variables, DUMMY_KEY)
     for name in (name for row in PROVIDERS.values() for name in row.withheld_variables):
         made.pop(name, None)
     made |= {name: DUMMY_KEY for row in PROVIDERS.values() for name in row.sdk_key_variables}

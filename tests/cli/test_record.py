@@ -159,7 +159,7 @@ def test_settings_come_from_the_configuration() -> None:
     assert record("--prompt", "Hi.").stdout == "| Hi.\n"
 
     assert len(Store.open("tests/llm")) == 1
-    assert run("list").stdout.startswith("m ")
+    assert run("list").stdout.endswith("  m  Hi.\n")
 
 
 def test_a_damaged_store_is_not_recorded_into() -> None:

@@ -20,12 +20,12 @@ import pytest
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import ProviderSettings, Settings
-from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.gateway import Gateway
 from cortex_replay.gateway.guard import guarding
 from cortex_replay.misses.differences import differences, plain_form
 from cortex_replay.misses.explanation import explain_miss
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run.environment import command_environment
 from tests.adapters.dialects import DIALECTS

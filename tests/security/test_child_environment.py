@@ -18,7 +18,7 @@ from cortex_replay.cli.record import record_command
 from cortex_replay.cli.replay import replay_command
 from cortex_replay.cli.sweep import sweep_command
 from cortex_replay.config import Settings
-from cortex_replay.engine.http.relay import DUMMY_KEY
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from tests.redact.kinds import KINDS
 from tests.security.test_names import INNOCENT, INSIDE, PLAIN, SECRETS, value_for

@@ -10,9 +10,9 @@ import pytest
 from cortex_replay.admin.callers import Callers
 from cortex_replay.cli.runs import rpc_for
 from cortex_replay.config import load_settings
-from cortex_replay.engine.http.relay import DUMMY_KEY
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run import Run
 from cortex_replay.store import Store

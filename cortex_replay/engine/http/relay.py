@@ -15,6 +15,7 @@ from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.secret_names.names import (
     CREDENTIAL_PARAMETERS,
@@ -29,10 +30,7 @@ if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayClient, RelayReply
     from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["DUMMY_KEY", "Relay", "client_headers", "client_keys_in", "recordable_headers"]
-
-DUMMY_KEY: Final = "cortex-replay-dummy-key"
-"""What clients are given instead of a key: they will not start without one."""
+__all__ = ["Relay", "client_headers", "client_keys_in", "recordable_headers"]
 
 _HOP_BY_HOP: Final = frozenset(["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"])
 _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
@@ -132,7 +130,8 @@ def _brings_key(headers: Headers, query: str) -> bool:
 def _refuse_without_key(upstream: UpstreamServer, environment: Mapping[str, str]) -> None:
     """Spare a client the provider's own refusal, which would name the dummy key or none."""
     if variables := upstream.missing_key(environment):
-        raise ConfigError("key", f"there is none for {upstream.name}; set {' or '.join(variables)}")
+        reason = f"there is none for {upstream.name}, and this call is not recorded"
+        raise ConfigError("key", f"{reason}; set {' or '.join(variables)}. Nothing was sent")
 
 
 class Relay:

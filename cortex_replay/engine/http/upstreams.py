@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from cortex_replay.config import ProviderSettings, Settings, key_for
+from cortex_replay.config.keys import key_variable
 from cortex_replay.config.servers import server_of
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
@@ -60,10 +61,8 @@ class UpstreamServer:
         """
         if self.provider is not None:
             return key_for(self.provider, environment)
-        for name in self.key_variables:
-            if value := environment.get(name, "").strip():
-                return value
-        return None
+        variable = key_variable(self.key_variables, environment)
+        return None if variable is None else environment[variable].strip()
 
     def missing_key(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The variables of which one should hold the key, where none does: of a service at its own server,
@@ -73,8 +72,9 @@ class UpstreamServer:
         if provider is not None:
             row, variables = provider.service, () if provider.key_file else provider.key_variables
         is_service = row is not None and server_of(self.base_url) == server_of(row.base_url)
-        has_key = any(environment.get(name, "").strip() for name in variables)
-        return () if has_key or not is_service else variables
+        if not is_service or key_variable(variables, environment):
+            return ()
+        return tuple(name for name in variables if not name.startswith("CORTEX_")) or variables
 
 
 class Upstreams:

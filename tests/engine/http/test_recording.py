@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store, Transport
-from cortex_replay.engine.http.relay import DUMMY_KEY
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, FakeProvider, Script, serving_in_thread, stream, whole

@@ -1,0 +1,182 @@
+"""No key in the environment: what stands for one, for whom, and what never leaves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.providers import DUMMY_KEY, PROVIDERS
+from cortex_replay.pytest_plugin.dummy_keys import DummyKeys
+from tests.gateway.upstream import model_server
+from tests.pytest_plugin.conftest import record, run_in_process
+
+VARIABLES = [name for row in PROVIDERS.values() for name in row.sdk_key_variables]
+
+
+def test_every_sdk_starts_and_the_user_s_keys_are_left_alone() -> None:
+    environment = {"OPENAI_API_KEY": "mine", "ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": "mine"}
+    before = dict(environment)
+    with DummyKeys([("GROQ_API_KEY",)], environment).give():
+        assert environment == {
+            "OPENAI_API_KEY": "mine",
+            "ANTHROPIC_API_KEY": DUMMY_KEY,
+            "GEMINI_API_KEY": "mine",  # and none for GOOGLE_API_KEY, which its SDK would prefer
+            "GROQ_API_KEY": DUMMY_KEY,
+        }
+    assert environment == before
+
+
+def test_what_a_test_sets_itself_is_not_taken_back() -> None:
+    environment: dict[str, str] = {}
+    keys = DummyKeys(environment=environment)
+    with keys.give():
+        assert set(environment) == set(VARIABLES)
+        with keys.withhold(VARIABLES):
+            assert environment == {}
+            environment["OPENAI_API_KEY"] = "set meanwhile"
+        assert environment["OPENAI_API_KEY"] == "set meanwhile"
+    assert environment == {"OPENAI_API_KEY": "set meanwhile"}
+
+
+def test_marked_tests_and_clients_made_while_tests_are_collected_find_dummies(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        app="import anthropic, openai\nCLIENTS = [openai.OpenAI(), anthropic.Anthropic()]",
+        conftest="import app",
+        test_a="import app\ndef test_not_marked():\n    assert all(client.api_key for client in app.CLIENTS)",
+        test_b=f"""
+        import os, pytest, app
+
+        @pytest.mark.llm_replay(allow_no_calls=True)
+        def test_marked():
+            assert [client.api_key for client in app.CLIENTS] == [{DUMMY_KEY!r}] * 2
+            assert all(os.environ[name] == {DUMMY_KEY!r} for name in {VARIABLES!r})
+        """,
+    )
+    run_in_process(project).assert_outcomes(passed=2)
+    assert not any(name in os.environ for name in VARIABLES)
+
+
+CHECKS = """
+import os, pytest
+HAS_KEY = bool(os.environ.get("OPENAI_API_KEY"))
+
+@pytest.mark.skipif(not HAS_KEY, reason="no key")
+def test_live():
+    raise AssertionError("there is no key")
+"""
+
+
+def test_whoever_looks_for_a_key_is_not_deceived(project: pytest.Pytester) -> None:
+    """Tests that need a real key are skipped as ever: by a module, a conftest, a hook or a fixture."""
+    project.makepyfile(
+        test_module=CHECKS,
+        conftest="""
+        import os, pytest
+        HAS_KEY = bool(os.environ.get("OPENAI_API_KEY"))
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if "hook" in item.name and not os.environ.get("ANTHROPIC_API_KEY"):
+                    item.add_marker(pytest.mark.skip(reason="no key"))
+        """,
+        test_others="""
+        import os, pytest
+        from conftest import HAS_KEY
+
+        @pytest.mark.skipif(not HAS_KEY, reason="no key")
+        def test_by_conftest(): raise AssertionError
+
+        def test_by_hook(): raise AssertionError
+
+        def test_by_itself():
+            if "GEMINI_API_KEY" not in os.environ:
+                pytest.skip("no key")
+            raise AssertionError
+        """,
+    )
+    run_in_process(project).assert_outcomes(skipped=4)
+
+
+def test_a_module_that_looks_and_cannot_do_without_gets_its_dummy(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        CHECKS.replace('.get("OPENAI_API_KEY")', '["OPENAI_API_KEY"]')
+        + "@pytest.mark.llm_replay(allow_no_calls=True)\ndef test_marked(): pass\n"
+    )
+    run_in_process(project, "-k", "marked").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_project_that_does_not_use_us_has_no_dummies(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    pytester.makepyfile("import os\nKEY = os.environ.get('OPENAI_API_KEY')\ndef test_a(): assert KEY is None")
+    run_in_process(pytester).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mode", ["record", "live"])
+def test_where_everything_is_asked_there_are_no_dummies(project: pytest.Pytester, mode: str) -> None:
+    project.makepyfile(
+        f"""
+        import os, pytest
+        COLLECTED = [name for name in {VARIABLES!r} if name in os.environ]
+
+        @pytest.mark.llm_replay
+        def test_marked():
+            assert COLLECTED == [name for name in {VARIABLES!r} if name in os.environ] == []
+        """
+    )
+    run_in_process(project, "--llm-mode", mode).assert_outcomes(passed=1)
+
+
+ONCE = """
+import openai, pytest
+
+@pytest.mark.llm_replay
+@pytest.mark.parametrize("text", ["one", "two"])
+def test_ask(text):
+    with openai.OpenAI(max_retries=0) as client:
+        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+    assert answer.choices[0].message.content == f"You said: {text}"
+"""
+
+
+def test_once_replays_without_a_key_and_never_sends_a_dummy(project: pytest.Pytester) -> None:
+    record(project.path / "llm", "one")
+    project.makepyfile(ONCE)
+    result = run_in_process(project, "--llm-mode", "once")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*there is none for openai*set OPENAI_API_KEY. Nothing was sent*"])
+
+
+def test_a_server_that_needs_no_key_is_recorded_without_one(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makepyfile(ONCE)
+    with model_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        run_in_process(project, "--llm-mode", "once").assert_outcomes(passed=2)
+    assert all("authorization" not in call.headers for call in server.received)
+    assert len(server.received) == len(Store.open(project.path / "llm")) == 2
+
+
+def test_the_adapter_of_a_provider_without_its_key_replays_in_once(project: pytest.Pytester) -> None:
+    record(project.path / "llm", "one")
+    project.makefile(".toml", **{"cortex-replay": 'provider = "claude"\n'})
+    project.makepyfile(
+        """
+        import pytest
+        from cortex_replay import LlmRequest
+
+        @pytest.mark.llm_replay
+        @pytest.mark.parametrize("text", ["one", "two"])
+        def test_adapter(llm, text):
+            assert llm.sync.complete(LlmRequest("m", "", text, None, None)).text == "You said: one"
+        """
+    )
+    result = run_in_process(project, "--llm-mode", "once")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*set CORTEX_CLAUDE_API_KEY or ANTHROPIC_API_KEY*"])
