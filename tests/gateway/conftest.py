@@ -23,8 +23,14 @@ Opened = Callable[..., AbstractContextManager[Gateway]]
 KEYS = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
 
 
-@pytest.fixture(autouse=True)
-def _no_proxies_and_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _no_proxies_and_no_keys() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _forget_servers(monkeypatch)
+        yield
+
+
+def _forget_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened, gateway_over
+from tests.gateway.upstream import model_server
 
 DUMMY = "cortex-replay-dummy-key"
 QUESTION: Any = [{"role": "user", "content": "Tell me three words."}]
@@ -25,11 +27,11 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 Opener = Callable[..., Any]
 
 
-@pytest.fixture
-def recorded(tmp_path: Path, provider: FakeProvider) -> Path:
-    """One question over three SDKs, whole and streamed, and one that calls a tool."""
-    root = tmp_path / "store"
-    with gateway_over(root, "once", provider.url) as gateway:
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One question over three SDKs, whole and streamed, and one that calls a tool; not to be changed."""
+    root = tmp_path_factory.mktemp("recording") / "store"
+    with model_server() as provider, gateway_over(root, "once", provider.url) as gateway:
         sdks = Sdks(gateway, retries=0)
         for ask in (
             sdks.claude,
@@ -43,6 +45,12 @@ def recorded(tmp_path: Path, provider: FakeProvider) -> Path:
         sdks.ollama_stream()
         sdks.close()
     return root
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, recording: Path) -> Path:
+    """A copy of the recording."""
+    return Path(shutil.copytree(recording, tmp_path / "store"))
 
 
 class Sdks:
