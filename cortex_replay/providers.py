@@ -19,6 +19,7 @@ __all__ = [
     "Kind",
     "KindRow",
     "Provider",
+    "provider_name",
     "provider_of",
     "upstream_name",
 ]
@@ -158,6 +159,11 @@ def upstream_name(name: str) -> str:
     """What clients call a provider, by any of its names; another name is left as it is."""
     row = PROVIDERS.get(name)
     return name if row is None or row.client_name is None else row.client_name
+
+
+def provider_name(upstream: str) -> str:
+    """What a configuration calls a provider, by the name that clients have for it."""
+    return next((name for name in PROVIDERS if upstream_name(name) == upstream), upstream)
 
 
 def provider_of(upstream: str) -> Provider | None:

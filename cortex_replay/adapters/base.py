@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from cortex_replay.adapters.sync import SyncAdapter
+from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCallDelta
 
 __all__ = ["LlmAdapter", "as_one_chunk"]
@@ -32,6 +33,11 @@ class LlmAdapter(ABC):
         if not is_name and not inspect.isabstract(cls):
             reason = f"{cls.__name__} needs an adapter_id, the name that recordings carry"
             raise TypeError(f'{reason}: write `adapter_id = "my-adapter"` in its body')
+
+    @property
+    def origin(self) -> dict[str, JsonValue]:
+        """What a recording says of who answered: the adapter, and whatever else there is to know."""
+        return {"adapter": self.adapter_id}
 
     @abstractmethod
     async def complete(self, request: LlmRequest) -> LlmResponse:

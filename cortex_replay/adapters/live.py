@@ -14,7 +14,9 @@ from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http import HttpClient
 from cortex_replay.adapters.schema import check_schema, with_parsed_json
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config.servers import shown_url
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Transport, Upstream
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.redact import Sensitivity, refuse_above
 from cortex_replay.redact.process import process_redactor
 from cortex_replay.redact.sensitivity import SensitivityLevel
@@ -75,6 +77,14 @@ class LiveAdapter(LlmAdapter):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({getattr(self, '_http', '')})"
+
+    @property
+    def origin(self) -> dict[str, JsonValue]:
+        """The adapter, the wire, the server, and the provider if that is the server's own."""
+        url = shown_url(self._http.url)
+        known = next((name for name, row in PROVIDERS.items() if row.base_url == url), None)
+        named: dict[str, JsonValue] = {} if known is None else {"provider": known}
+        return {**super().origin, **named, "wire": self._wire.protocol, "upstream": url}
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The whole answer.

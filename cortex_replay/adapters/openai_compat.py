@@ -14,7 +14,7 @@ from cortex_replay.providers import PROVIDERS
 from cortex_replay.wire import OPENAI_RESPONSES, Wire, openai_chat
 from cortex_replay.wire.openai_chat import MaxTokensField
 
-__all__ = ["OpenAICompatAdapter"]
+__all__ = ["OpenAICompatAdapter", "max_tokens_field_at"]
 
 _OPENAI: Final = PROVIDERS["openai"].base_url
 
@@ -60,6 +60,10 @@ def _wire_for(endpoint: Endpoint, api: str, max_tokens_field: MaxTokensField | N
         return OPENAI_RESPONSES, "/responses"
     if api != "chat":
         raise InvalidRequest("api", f"expected chat or responses, not {api!r}")
+    return openai_chat(max_tokens_field_at(endpoint, max_tokens_field)), "/chat/completions"
+
+
+def max_tokens_field_at(endpoint: Endpoint, given: MaxTokensField | None) -> MaxTokensField:
+    """The name under which a server gets the limit, unless one is given."""
     is_openai = endpoint.host == urlsplit(_OPENAI).hostname
-    name = max_tokens_field or ("max_completion_tokens" if is_openai else "max_tokens")
-    return openai_chat(name), "/chat/completions"
+    return given or ("max_completion_tokens" if is_openai else "max_tokens")

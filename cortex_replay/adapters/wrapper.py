@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from cortex_replay.adapters.base import LlmAdapter
+from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["WrapperAdapter", "closing_stream"]
@@ -26,6 +27,10 @@ class WrapperAdapter(LlmAdapter):
     @property
     def adapter_id(self) -> str:  # type: ignore[override] # a class constant in all others
         return self.inner.adapter_id
+
+    @property
+    def origin(self) -> dict[str, JsonValue]:
+        return self.inner.origin
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         return await self.inner.complete(request)

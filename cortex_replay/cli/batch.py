@@ -98,7 +98,7 @@ async def _record(run: Run, file: BinaryIO) -> tuple[BatchReport, CommitSummary,
                     jobs,
                     recorders,
                     run.settings.jobs,
-                    lambda now: show(now.done + len(now.failures), len(now.failures)),
+                    lambda now: show(now.done + len(now.failures) + now.unasked, len(now.failures)),
                 )
         except asyncio.CancelledError:
             is_interrupted = True

@@ -68,6 +68,7 @@ Exit status:
 @click.option("--batch", "file", type=options.InputFile(), hidden=True)
 @click.option("--refresh", "is_refresh", is_flag=True, hidden=True)
 @click.option("--check", is_flag=True, hidden=True)
+@click.option("--strict", is_flag=True, hidden=True)
 @click.option("--jobs", type=click.IntRange(1, 1000), hidden=True)
 @options.json_option
 @click.pass_context

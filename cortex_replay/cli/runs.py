@@ -54,9 +54,21 @@ def tell_repeats(ledger: Ledger) -> None:
 
 
 def open_recording(
-    root: Path, flags: Mapping[str, object], *, record_failures: bool, makes_store: bool
+    root: Path,
+    flags: Mapping[str, object],
+    *,
+    record_failures: bool,
+    makes_store: bool,
+    servers: Mapping[str, str] | None = None,
 ) -> Run:
     """Load the settings, open the run, and take over what a run that died left behind.
+
+    Args:
+        root: Of the store.
+        flags: The values of the options.
+        record_failures: Whether errors of providers are answers to be recorded.
+        makes_store: Whether the store is made if it is not there.
+        servers: Of some providers. Where they are given, those in the environment of SDKs hold as well.
 
     Raises:
         InvalidRequest: A setting cannot be.
@@ -67,8 +79,13 @@ def open_recording(
     chosen = Mode(str(mode)) if mode else settings.mode if settings.mode.writes else Mode.ONCE
     if os.environ.get("CI"):
         output.talk(f"warning: recording (mode {chosen}) in CI, where only replay is expected")
+    if servers is not None:
+        from cortex_replay.run.targets import with_sdk_servers  # noqa: PLC0415 - for those alone
+
+        settings = with_sdk_servers(settings, os.environ)
     opened = Store.open_or_create if makes_store else Store.open
-    run = Run(settings, chosen, opened(root, verify="on-read"), record_failures=record_failures)
+    store = opened(root, verify="on-read")
+    run = Run(settings, chosen, store, servers=servers, record_failures=record_failures)
     if makes_store and adopt_abandoned(run.store):
         warn_of_dropped(run.commit())
     return run

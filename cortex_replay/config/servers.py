@@ -10,8 +10,9 @@ import ipaddress
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
-__all__ = ["Server", "server_of"]
+__all__ = ["Server", "server_of", "shown_url"]
 
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://"
@@ -64,3 +65,9 @@ def server_of(url: str) -> Server | None:
             return None
         host = f"[{address}]" if address.version == 6 else str(address)
     return Server(scheme, host, port)
+
+
+def shown_url(url: str) -> str:
+    """A server's URL as a recording may hold it: without a user's name and password, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

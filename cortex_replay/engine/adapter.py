@@ -42,7 +42,7 @@ class ScopeAdapter(WrapperAdapter):
     ) -> None:
         super().__init__(inner or _Nobody())
         self._scope = scope
-        self._origin = {"adapter": self.adapter_id, **(meta or {})}
+        self._origin = {**inner.origin, **(meta or {})} if inner else {}
 
     @property
     def store(self) -> Store:

@@ -114,7 +114,7 @@ class Run(RunCore):
 
         name = provider or self.settings.provider
         live = BypassAdapter(adapter_for(self.settings, provider))
-        return ScopeAdapter(scope, live, {"provider": name})
+        return ScopeAdapter(scope, live, None if name is None else {"provider": name})
 
     def engine(self) -> Engine:
         """The HTTP face of this run, for the servers that the environment names now."""

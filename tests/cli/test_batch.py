@@ -65,7 +65,8 @@ def test_a_failure_does_not_stop_a_batch() -> None:
 
 def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    server = ("--provider", "openai", "--base-url", "http://127.0.0.1:1/v1", "--timeout-ms", "400")
+    monkeypatch.setenv("CORTEX_REPLAY_MAX_RETRIES", "0")
+    server = ("--provider", "openai", "--base-url", "http://127.0.0.1:1/v1")
     result = run("batch", batch_file(question(1)), *server)
 
     assert result.exit_code == 1

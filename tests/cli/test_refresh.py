@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 from cortex_replay import Answer, Fixture, Store
+from cortex_replay.adapters.base import as_one_chunk
+from cortex_replay.canonical import JsonValue
+from cortex_replay.wire import WIRES
+from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 from tests.builder import ask
 from tests.cli.commands import at_a_shell, record_answers, run
+from tests.engine.http.harness import PATHS, ask as call, body_of, run_over
+from tests.gateway.upstream import REAL_KEY, model_server
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -58,9 +66,11 @@ def test_refresh_lists_what_it_cannot_ask() -> None:
     )
 
     result = refresh("--check")
+    assert result.exit_code == 0
     assert "it does not say who answered" in result.stderr
     assert "only the hash of some data" in result.stderr
     assert "1 asked again, 0 differ, 0 failed, 2 not asked" in result.stdout
+    assert refresh("--check", "--strict").exit_code == 1
 
     report = json.loads(refresh("--check", "--json").stdout)
     assert (report["asked"], len(report["not_asked"]), report["changed"]) == (1, 2, [])
@@ -129,6 +139,8 @@ def test_a_refresh_does_not_guess_which_server_answered() -> None:
 
     assert "does not say who answered" in result.stderr
     assert "0 asked again" in result.stdout
+    assert "error: none of 1 recording could be asked again; nothing was checked" in result.stderr
+    assert result.exit_code == 1
 
 
 def test_one_that_is_refused_does_not_keep_the_others_from_being_written(
@@ -189,3 +201,144 @@ def test_record_with_refresh_names_the_command_and_does_the_same() -> None:
     assert former.stderr == "warning: record --refresh is now: cortex-replay refresh\n"
     assert (former.exit_code, former.stdout) == (now.exit_code, now.stdout)
     assert (now.exit_code, now.stderr, json.loads(now.stdout)["asked"]) == (4, "", 1)
+
+
+WAYS = [(protocol, is_stream) for protocol in WIRES for is_stream in (False, True)]
+"""Every way in which a client asks: each wire, whole and as a stream."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    """A model server that the environment names, with its key, as it does for SDKs."""
+    with model_server() as serving:
+        name_server(monkeypatch, serving.url)
+        yield serving
+
+
+def name_server(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    for name, behind in (("OPENAI_BASE_URL", "/v1"), ("ANTHROPIC_BASE_URL", ""), ("OLLAMA_HOST", "")):
+        monkeypatch.setenv(name, url + behind)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, REAL_KEY)
+
+
+def record_calls(url: str, origin: str = "gateway") -> None:
+    """Have a client of each wire record something in this folder."""
+    with run_over(Path(), "once", url, origin=origin) as recording:
+        for protocol, is_stream in WAYS:
+            asked = ask(f"{protocol} {is_stream}")
+            got = call(recording, "POST", PATHS[protocol], body_of(protocol, asked, stream=is_stream))
+            assert got.status == 200
+        call(recording, "POST", "/openai/v1/embeddings", {"model": "m", "input": "x"})
+
+
+@pytest.mark.parametrize("origin", ["gateway", "pytest"])
+def test_what_clients_recorded_is_asked_again_over_the_wire_that_it_came_over(
+    server: FakeProvider, origin: str
+) -> None:
+    record_calls(server.url, origin)
+    before = [(one.path, one.json) for one in server.received if "embed" not in one.path]
+    server.received.clear()
+
+    checked = refresh("--check", "--jobs", "1")
+
+    assert checked.exit_code == 0, checked.output
+    assert "10 asked again, 0 differ, 0 failed, 0 not asked" in checked.stdout
+    assert "not asked: 1 exchange:" in checked.stderr
+    after = [(one.path, one.json) for one in server.received]
+    assert sorted(after, key=str) == sorted(before, key=str)
+    keys = {one.headers.get("authorization") or one.headers.get("x-api-key") for one in server.received}
+    assert keys == {f"Bearer {REAL_KEY}", REAL_KEY, None}  # Ollama has none
+
+
+async def _say_otherwise(exchange: Exchange) -> None:
+    """Answer every wire with one sentence that nobody has recorded."""
+    wire = next(wire for wire in WIRES.values() if PATHS[wire.protocol] == exchange.received.path)
+    response = Answer("Now.", finish_reason="stop").response("m")
+    if not wire.wants_stream(exchange.received.json):
+        await exchange.whole(json.dumps(wire.encode_answer(response, "now")).encode())
+        return
+    encoder = wire.stream_encoder("m", "now")
+    await exchange.start_stream(wire.stream_media_type)
+    await exchange.piece(encoder.start() + encoder.chunk(as_one_chunk(response)))
+    await exchange.end_stream()
+
+
+def test_an_answer_that_changed_is_noticed_and_written_as_the_bytes_that_came(
+    server: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On every wire; and what the recording said of the test that made it stays."""
+    record_calls(server.url)
+    with serving_in_thread(_say_otherwise) as now:
+        name_server(monkeypatch, now.url)  # also on this machine, on another port
+        checked = refresh("--check", "--json")
+        assert checked.exit_code == 4, checked.output
+        assert len(json.loads(checked.stdout)["changed"]) == len(WAYS)
+        assert refresh().exit_code == 0
+
+    store = Store.open(".")
+    for protocol, is_stream in WAYS:
+        fixture = store.get(*store.key(ask(f"{protocol} {is_stream}")))
+        wire, meta = fixture.answers[0].wire or {}, fixture.meta or {}
+        assert fixture.answers[0].text == "Now."
+        assert (wire["protocol"], wire["stream"]) == (protocol, is_stream)
+        assert (meta["adapter"], meta["wire"]) == ("gateway", protocol)
+        assert str(meta["upstream"]).removesuffix("/v1") == now.url
+    assert run("verify").exit_code == 0
+
+
+def test_what_a_recording_says_of_its_test_stays(server: FakeProvider) -> None:
+    record_calls(server.url)
+    store = Store.open(".")
+    fixture = store.get(*store.key(ask("openai-chat False")))
+    answer = replace(fixture.answers[0], text="Then.", wire=None)
+    meta: dict[str, JsonValue] = {**(fixture.meta or {}), "tests": ["test_it"]}
+    store.replace(replace(fixture, answers=(answer,), meta=meta))
+    store.commit()
+
+    assert "1 replaced" in refresh().stdout
+
+    now = Store.open(".").get(*fixture.key)
+    assert now.answers[0].text.startswith("You said")
+    assert (now.meta or {})["tests"] == ["test_it"]
+
+
+def test_without_a_key_nothing_is_asked_and_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    meta = {"adapter": "gateway", "provider": "openai", "upstream": "https://api.openai.com/v1"}
+    store = Store.create(".")
+    store.add(Fixture.of(ask("q"), "x", meta={**meta, "wire": "openai-chat"}))
+    store.commit()
+
+    result = refresh("--check")
+
+    assert result.exit_code == 1
+    assert "there is no key for openai; set OPENAI_API_KEY" in result.stderr
+
+
+def test_a_call_that_fails_is_named_and_the_others_are_asked(
+    server: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_calls(server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "another-key-than-the-server-s")
+
+    result = refresh("--check")
+
+    assert result.exit_code == 1
+    assert "10 asked again, 0 differ, 2 failed" in result.stdout
+    assert "bad key" in result.stderr
+
+
+@pytest.mark.parametrize("pattern", [None, "gpt-*"])
+def test_where_there_is_nothing_to_ask_the_check_has_failed(pattern: str | None) -> None:
+    if pattern is None:
+        Store.create(".").commit()
+        result = refresh("--check")
+        assert "there is no recording of a model's answer here" in result.stderr
+    else:
+        record_answers((ask("q"), "q"), adapter="echo")
+        result = refresh("--check", "--model", pattern)
+        assert "no recording is of a model 'gpt-*'; there are test-model" in result.stderr
+
+    assert result.exit_code == 1

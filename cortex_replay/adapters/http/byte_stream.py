@@ -46,6 +46,12 @@ class ByteStream:
         self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Those of the answer, as they came."""
+        raw = self._response.headers.raw
+        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+
     async def read(self) -> bytes:
         """The next bytes; none at the end.
 

@@ -36,6 +36,7 @@ class Payload(NamedTuple):
 
     content_type: str
     body: bytes
+    headers: list[tuple[str, str]]
 
 
 class _RetryableError(Exception):
@@ -90,7 +91,7 @@ class HttpClient(Connections):
 
         async def fetch_once() -> Payload:
             async with await self._open(method, path, body, deadline) as stream:
-                return Payload(stream.content_type, await stream.read_all())
+                return Payload(stream.content_type, await stream.read_all(), stream.headers)
 
         return await self._with_retries(fetch_once, deadline)
 

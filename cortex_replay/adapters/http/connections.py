@@ -100,6 +100,11 @@ class Connections:
     def __str__(self) -> str:
         return f"base_url={str(self._endpoint)!r}"
 
+    @property
+    def url(self) -> str:
+        """The server's base URL."""
+        return str(self._endpoint)
+
     async def aclose(self) -> None:
         own = self._clients.pop(asyncio.get_running_loop(), None)
         if own is not None:

@@ -46,7 +46,7 @@ class RelayClient(Connections):
         encoded.append((b"accept-encoding", b"identity"))
         is_ours = {"cortex_replay": True}  # not to be intercepted on its own way out
         response, stream = await self._send(method, target, encoded, body, deadline, is_ours)
-        answered = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
+        answered = stream.headers
         if self._redactor is not None:  # whoever asked is meant to hold no key, and a server may repeat it
             answered = [(name, self._redactor.text(value)[0]) for name, value in answered]
         return RelayReply(response.status_code, answered, stream)

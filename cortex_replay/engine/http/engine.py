@@ -55,7 +55,7 @@ class Engine:
     ) -> None:
         self.run = run
         self.upstreams = upstreams
-        self._origin: dict[str, JsonValue] = {"adapter": origin}
+        self._origin = origin
         self._questions = Questions()
         self._renderer = Renderer()
         self._most = Sensitivity.of(max_sensitivity)
@@ -94,7 +94,8 @@ class Engine:
         key = question.facts.key
         async with AsyncExitStack() as stack:
             try:
-                turn = await stack.enter_async_context(scope.turn(question.ask, key, _WAIT_MS, self._origin))
+                origin = self._origin_of(call, question)
+                turn = await stack.enter_async_context(scope.turn(question.ask, key, _WAIT_MS, origin))
             except NoFixture as miss:
                 explanation = miss.explanation or f"cortex-replay: {miss}"
                 yield error_reply(question.protocol, MISS_STATUS, explanation, "no_fixture")
@@ -112,6 +113,11 @@ class Engine:
                 turn.serve()
                 yield self._render(outcome, question, outcome.meta if isinstance(outcome, Answer) else None)
                 turn.end()
+
+    def _origin_of(self, call: Call, question: Question) -> dict[str, JsonValue]:
+        """What a recording of a call says of where it comes from."""
+        server = self.upstreams[call.route.upstream]
+        return {"adapter": self._origin, "wire": question.protocol, **server.origin}
 
     @asynccontextmanager
     async def _answer_opaque(self, scope: Scope, call: Call) -> AsyncIterator[HttpReply]:

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.config import ProviderSettings, Settings, key_for
 from cortex_replay.config.keys import key_variable
-from cortex_replay.config.servers import server_of
+from cortex_replay.config.servers import server_of, shown_url
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.errors import ConfigError
-from cortex_replay.providers import KINDS, PROVIDERS, Kind, Provider, provider_of, upstream_name
+from cortex_replay.providers import (
+    KINDS,
+    PROVIDERS,
+    Kind,
+    Provider,
+    provider_name,
+    provider_of,
+    upstream_name,
+)
 
-__all__ = ["UpstreamServer", "Upstreams"]
+__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk"]
 
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _MOST_ROUTES_KEPT: Final = 4096
@@ -33,6 +42,18 @@ class UpstreamServer:
     """Without the ``/v1`` that every path has."""
     provider: ProviderSettings | None = None
     key_variables: tuple[str, ...] = ()
+    url: str = ""
+    """As the user wrote it, where that is known."""
+
+    @property
+    def own_name(self) -> str:
+        """What a configuration calls it."""
+        return provider_name(self.name)
+
+    @property
+    def origin(self) -> dict[str, JsonValue]:
+        """What a recording says of who answered."""
+        return {"provider": self.own_name, "upstream": shown_url(self.url or self.base_url)}
 
     @property
     def key_header(self) -> tuple[str, str]:
@@ -89,7 +110,9 @@ class Upstreams:
         self._by_name = {upstream.name: upstream for upstream in _servers(settings, environment or {})}
         for name, url in (overrides or {}).items():
             known = self._by_name.get(name)
-            self._by_name[name] = UpstreamServer(name, known.kind if known else "http", _base(url))
+            self._by_name[name] = UpstreamServer(
+                name, known.kind if known else "http", base_of(url), url=_with_scheme(url)
+            )
         self._routes: dict[tuple[str, str], Route | None] = {}
 
     def __iter__(self) -> Iterator[UpstreamServer]:
@@ -133,25 +156,38 @@ def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[Ups
         name = upstream_name(own_name)
         row = provider_of(name)
         own = "" if row is None else environment.get(row.url_variable, "").strip()
-        if row is not None and own and _is_for_sdk(row, provider):
+        if row is not None and own and is_for_sdk(row, provider):
             # As the SDKs do it: the key in the environment is for the server in the environment.
-            yield UpstreamServer(name, provider.kind, _base(own), None, row.key_variables)
+            yield UpstreamServer(
+                name, provider.kind, base_of(own), None, row.key_variables, url=_with_scheme(own)
+            )
         else:
-            yield UpstreamServer(name, provider.kind, _base(provider.base_url), provider)
+            yield UpstreamServer(
+                name, provider.kind, base_of(provider.base_url), provider, url=provider.base_url
+            )
 
 
-def _is_for_sdk(row: Provider, provider: ProviderSettings) -> bool:
+def is_for_sdk(row: Provider, provider: ProviderSettings) -> bool:
     """Whether a provider is the one that an SDK's variables are about: its server and key are as they were,
     and it takes the key of that SDK and not another's."""
     has_key = bool(provider.key_env) or provider.key_file is not None
     return provider.service is row and provider.base_url == row.base_url and not has_key
 
 
-def _base(url: str) -> str:
-    """A server's URL as paths are put behind it."""
-    if "://" not in url:  # Ollama's variable may hold a host alone
-        host = url if re.search(r":\d+$", url) else f"{url}:{_OLLAMA_PORT}"
-        url = f"http://{host}"
+def _with_scheme(url: str) -> str:
+    """A server's URL, where Ollama's variable may hold a host alone."""
+    if "://" in url:
+        return url
+    return f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:{_OLLAMA_PORT}"
+
+
+def base_of(url: str) -> str:
+    """A server's URL as paths are put behind it.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    url = _with_scheme(url)
     if not url.startswith(("http://", "https://")):
         raise ConfigError("upstream", "is not an http or https URL")
     return re.sub(r"(?:/v1)?/*$", "", url)

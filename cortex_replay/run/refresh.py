@@ -1,0 +1,231 @@
+"""Asking again what is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from cortex_replay.adapters import LlmAdapter
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.engine.fixtures import FixtureMaker, meta_of
+from cortex_replay.engine.http.wire_client import WireClient
+from cortex_replay.engine.redaction import redact_answer
+from cortex_replay.engine.tape import Tape, answer_from
+from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.modes import Mode
+from cortex_replay.redact.redactor import Hit
+from cortex_replay.run.run import Run
+from cortex_replay.run.targets import Target, Targets
+from cortex_replay.store import Answer, Fixture
+from cortex_replay.store.changes import essence_of_answer
+from cortex_replay.store.store import StoredFixture
+from cortex_replay.types import LlmRequest
+from cortex_replay.wire import WIRES
+
+__all__ = ["Plan", "Refresh", "ask_all", "plan_refresh", "write"]
+
+_OF_ONE_ANSWER: Final = frozenset(["recorded_at", "version", "redactions", "normalisers", "usage"])
+"""What ``meta`` says of an answer that another takes the place of."""
+_ADAPTERS: Final = frozenset(["claude", "ollama", "openai-compat", "scripted", "echo"])
+"""Those that have asked themselves, and do it again: they know a model by the digest of its bytes, say."""
+
+
+@dataclass
+class Refresh:
+    """One fixture that is asked again, and what became of it."""
+
+    stored: StoredFixture
+    fixture: Fixture
+    request: LlmRequest
+    target: Target
+    origin: dict[str, JsonValue] = field(default_factory=dict)
+    """Who answers today."""
+    after: list[tuple[Answer, list[Hit]]] = field(default_factory=list)
+    """The answers of today, redacted as those that are recorded are, and what was cut out of them."""
+    error: LlmError | None = None
+
+    @property
+    def pairs(self) -> list[tuple[Answer, Answer]]:
+        return list(zip(self.fixture.answers, (answer for answer, _ in self.after), strict=False))
+
+    @property
+    def has_changed(self) -> bool:
+        return self.error is None and any(
+            essence_of_answer(before) != essence_of_answer(after) for before, after in self.pairs
+        )
+
+    @property
+    def protocol(self) -> str | None:
+        """The wire that it is asked over; ``None`` where an adapter asks."""
+        wire, meta = self.fixture.answers[0].wire, self.fixture.meta or {}
+        protocol = meta.get("wire") if wire is None else wire.get("protocol")
+        if wire is None and meta.get("adapter") in _ADAPTERS:
+            return None
+        return str(protocol) if protocol in WIRES and self.target.speaks(protocol) else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked again, and what is not."""
+
+    items: list[Refresh]
+    skipped: list[tuple[StoredFixture, str]]
+    """What cannot be asked, each with the reason."""
+    exchanges: list[str]
+    """The files of calls that are recorded as they are, such as embeddings; those are never asked again."""
+
+
+def plan_refresh(run: Run, provider: str | None, pattern: str) -> Plan:
+    """The fixtures that can be asked again, and those that cannot.
+
+    Args:
+        run: Whose store and settings hold.
+        provider: Who is asked for all of them; by default who answered each.
+        pattern: Of the models.
+    """
+    targets = Targets(run.settings, run.engine().upstreams, os.environ, provider)
+    plan = Plan([], [], sorted(run.store.exchange_keys().values()))
+    for stored in run.store.list():
+        if fnmatchcase(stored.model, pattern):
+            fixture = run.store.get(stored.model, stored.prompt_hash)
+            found = _problem_with_request(fixture) or targets.find(fixture)
+            if isinstance(found, str):
+                plan.skipped.append((stored, found))
+            else:
+                request = fixture.request or LlmRequest(stored.model)
+                timed = replace(request, timeout_ms=run.settings.timeout_ms)
+                plan.items.append(Refresh(stored, fixture, timed, found))
+    return plan
+
+
+def _problem_with_request(fixture: Fixture) -> str | None:
+    """Why what was asked cannot be asked again, or ``None``."""
+    if fixture.request is None:
+        return "it does not hold its request"
+    if fixture.is_request_redacted:
+        return "a secret was cut out of its request"
+    if (fixture.meta or {}).get("normalisers"):
+        return "its request holds placeholders"
+    if '"blake3":' in compact(fixture.request.to_dict()["messages"]):
+        return "its request holds only the hash of some data"
+    return None
+
+
+async def ask_all(run: Run, items: Iterable[Refresh], show: Callable[[int, int], None]) -> None:
+    """Ask every item of its target, some at a time.
+
+    Args:
+        run: Whose settings and budget hold.
+        items: What to ask; each is told what became of it.
+        show: Is told how many are done, and how many of them failed.
+    """
+    places = asyncio.Semaphore(run.settings.jobs)
+    done = failed = 0
+    async with AsyncExitStack() as stack:
+        askers = _Askers(run, stack)
+
+        async def ask(item: Refresh) -> None:
+            nonlocal done, failed
+            async with places:
+                try:
+                    await _ask(run, askers, item)
+                except LlmError as error:
+                    item.error = error
+                    failed += 1
+            done += 1
+            show(done, failed)
+
+        await asyncio.gather(*map(ask, items))
+
+
+class _Askers:
+    """What asks each target, made when it is first needed."""
+
+    def __init__(self, run: Run, stack: AsyncExitStack) -> None:
+        self._run = run
+        self._stack = stack
+        self._adapters: dict[str, LlmAdapter] = {}
+        self._clients: dict[tuple[str, str], WireClient] = {}
+
+    def adapter(self, target: Target) -> LlmAdapter:
+        name = target.provider
+        if name not in self._adapters:
+            made = self._run.adapter(name, self._run.open_scope(mode=Mode.LIVE))
+            self._stack.push_async_callback(made.aclose)
+            self._adapters[name] = made
+        return self._adapters[name]
+
+    def client(self, target: Target, protocol: str) -> WireClient:
+        server, settings = target.server, self._run.settings
+        assert server is not None  # noqa: S101 - what speaks a wire has one
+        if (server.name, protocol) not in self._clients:
+            made = WireClient(
+                server,
+                protocol,
+                settings.providers.get(target.provider),
+                os.environ,
+                max_retries=settings.max_retries,
+                max_sensitivity=settings.max_sensitivity,
+            )
+            self._stack.push_async_callback(made.aclose)
+            self._clients[server.name, protocol] = made
+        return self._clients[server.name, protocol]
+
+
+async def _ask(run: Run, askers: _Askers, item: Refresh) -> None:
+    """Ask for each answer of an item, in the way that the recorded one came."""
+    request, protocol = item.request, item.protocol
+    if protocol is None:
+        adapter = askers.adapter(item.target)
+        item.origin = {**adapter.origin, "provider": item.target.provider}
+        for before in item.fixture.answers:
+            item.after.append(redact_answer(await _ask_adapter(adapter, request, before), run.redactor))
+        return
+    client = askers.client(item.target, protocol)
+    item.origin = {"wire": protocol, **(item.target.server.origin if item.target.server else {})}
+    scope = run.open_scope(mode=Mode.LIVE)
+    for before in item.fixture.answers:
+        async with (
+            scope.turn(lambda: request, item.fixture.key, request.timeout_ms, {}) as turn,
+            turn.ask() as attempt,
+        ):
+            answer, usage = await client.ask(request, before)
+            attempt.keep(answer, usage)
+        item.after.append(redact_answer(answer, run.redactor, needs_wire=request.extra.get("n", 1) != 1))
+
+
+async def _ask_adapter(llm: LlmAdapter, request: LlmRequest, before: Answer) -> Answer:
+    """The answer of today, streamed if the recorded one was."""
+    if not before.stream and (before.wire or {}).get("stream") is not True:
+        return answer_from(await llm.complete(request), request.model)
+    tape = Tape(request.model)
+    async for chunk in llm.stream(request):
+        tape.add(chunk)
+    return tape.answer()
+
+
+def write(run: Run, items: Iterable[Refresh]) -> None:
+    """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
+
+    One that is refused has failed, and does not keep the others from being written.
+    """
+    for item in items:
+        if item.has_changed:
+            maker = FixtureMaker(run.store, run.redactor)
+            origin = {**_lasting(item.fixture.meta or {}), **item.origin}
+            answers = [replace(answer, meta=meta_of(origin, hits)) for answer, hits in item.after]
+            try:
+                maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
+            except RecordingRefused as error:
+                item.error = error
+    run.commit()
+
+
+def _lasting(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What a recording says that stays true of another answer: which tests it is for, and the like."""
+    return {name: value for name, value in meta.items() if name not in _OF_ONE_ANSWER}
