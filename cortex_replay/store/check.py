@@ -17,6 +17,7 @@ from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal, trust_journal
+from cortex_replay.store.left_out import read_left_out
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
 from cortex_replay.store.source import Source
 from cortex_replay.store.trust import Layout, Untrusted
@@ -133,13 +134,11 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
     listing = source.list_files(report.layout.folder)
     special = {finding.path for finding in listing.findings}
     report.findings += listing.findings
-    report.findings += [
-        finding
-        for finding in trust.compare_listing(
-            report.index, report.layout, listing.files, report.journal.moving
-        )
-        if finding.path not in special
-    ]
+    differences = trust.compare_listing(report.index, report.layout, listing.files, report.journal.moving)
+    if any(finding.code == "unlisted" for finding in differences):
+        left_out = read_left_out(source)
+        differences = [one for one in differences if one.code != "unlisted" or one.path not in left_out]
+    report.findings += [finding for finding in differences if finding.path not in special]
     return report
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.index import Row
+from cortex_replay.store.left_out import LEFT_OUT_NAME
 
 __all__ = [
     "CONFLICT",
@@ -16,10 +17,11 @@ __all__ = [
     "REKEY",
     "RESTORE",
     "STALE_INDEX",
-    "UNLISTED",
     "UPGRADE",
     "for_index",
     "for_mismatch",
+    "for_other_json",
+    "for_unlisted",
 ]
 
 MOST_BYTES: Final = 2**20
@@ -31,7 +33,6 @@ MISSING: Final = (
     "was it deleted, or never committed? `git status --ignored` shows both; "
     "`cortex-replay index --drop-missing` drops its row"
 )
-UNLISTED: Final = "only listed files are replayed: `cortex-replay index` lists it, or remove it"
 STALE_INDEX: Final = (
     "INDEX.toml is from before a re-record of this answer (or the answer was edited by hand): "
     "bring index and file from the same commit, or run `cortex-replay index --accept-changed`"
@@ -45,6 +46,19 @@ _CRLF: Final = (
     "`INDEX.toml -text` into .gitattributes (`cortex-replay init` does), then run `cortex-replay index`"
 )
 RESTORE: Final = "restore it from version control, or rebuild it: `cortex-replay index --accept-changed`"
+
+
+def for_unlisted(path: str) -> str:
+    """What to do with a file that no row names."""
+    return f"if it is a recording, `cortex-replay index` lists it; {for_other_json(path)}"
+
+
+def for_other_json(path: str) -> str:
+    """What to do with a file that is no recording."""
+    return (
+        "if it has nothing to do with the store, move it elsewhere, "
+        f"or add the line {path} to {LEFT_OUT_NAME} beside INDEX.toml"
+    )
 
 
 def _common_hint(data: bytes) -> str | None:

@@ -22,6 +22,7 @@ from cortex_replay.store import trust
 from cortex_replay.store.check import read_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.files import FixtureFiles, is_fixture_path, name_of
+from cortex_replay.store.git_attributes import complete_attributes
 from cortex_replay.store.journal import (
     JOURNAL_NAME,
     MAX_JOURNAL_BYTES,
@@ -72,6 +73,10 @@ class LockedStore:
     def put_index(self, data: bytes) -> None:
         """Put another index in place: all of it, at one instant."""
         self._root.replace(INDEX_NAME, data, "index.tmp", via=self.state)
+
+    def complete_attributes(self) -> None:
+        """Tell git what it must know of a store."""
+        complete_attributes(self._root)
 
     def put_file(self, path: str, data: bytes) -> None:
         """Put a file in place, with these bytes."""

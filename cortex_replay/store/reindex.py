@@ -8,7 +8,7 @@ answer: that needs the word of a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
@@ -26,6 +26,7 @@ from cortex_replay.store.index import (
     parse_index,
 )
 from cortex_replay.store.journal import trust_journal
+from cortex_replay.store.left_out import read_left_out
 from cortex_replay.store.merge import likely_originals, sides_of_conflict
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trust import Layout, Untrusted
@@ -95,10 +96,12 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
     unlisted: list[Row] = []
     # What a commit is moving is that commit's, and the next writer's, to bring to an end.
     moving = trust_journal(source.read_journal()).moving
+    left_out = read_left_out(source)
     names = sorted(
         path
         for path in listing.files
-        if path in listed or (is_fixture_name(path) and path != schema and path not in moving)
+        if path in listed
+        or (is_fixture_name(path) and path != schema and path not in moving and path not in left_out)
     )
     for count, path in enumerate(names):
         if progress:
@@ -108,7 +111,7 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
             continue
         found = _row_of(source.read(path, trust.MAX_FIXTURE_BYTES), path)
         if isinstance(found, Finding):
-            plan.refused.append(found)
+            plan.refused.append(replace(found, hint=found.hint or hints.for_other_json(found.path)))
         else:
             unlisted.append(found)
     gone = [row for path in sorted(listed.keys() - listing.files) for row in listed[path]]

@@ -205,14 +205,18 @@ def _key_problem(row: Row) -> str | None:
 def compare_listing(
     index: Index, layout: Layout, files: AbstractSet[str], moving: AbstractSet[str] = frozenset()
 ) -> list[Finding]:
-    """T4: the index and the folder name the same files, but for those that a commit is moving."""
+    """T4: the index and the folder name the same files, but for those that a commit is moving.
+
+    Those that the project leaves out (:mod:`.left_out`) are the caller's to drop: nearly no store has any.
+    """
     listed = {row.path for row in index.rows}
     missing = sorted(path for path in listed - files if path_problem(path) is None)
     unlisted = sorted(
         path for path in files - listed - moving if is_fixture_name(path) and path != layout.schema_path
     )
     return [Finding("missing", path, "is listed but not there", hints.MISSING) for path in missing] + [
-        Finding("unlisted", escape(path), "is not listed in INDEX.toml", hints.UNLISTED) for path in unlisted
+        Finding("unlisted", escape(path), "is not listed in INDEX.toml", hints.for_unlisted(escape(path)))
+        for path in unlisted
     ]
 
 

@@ -36,6 +36,7 @@ from cortex_replay.store.changes import (
 from cortex_replay.store.check import read_exchange, read_fixture, read_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.store.git_attributes import complete_attributes
 from cortex_replay.store.grid import render_index
 from cortex_replay.store.index import FixtureRow, Index, Row
 from cortex_replay.store.journal import Journal
@@ -72,7 +73,7 @@ class _Retreat:
 
 
 def create_store(root: Path) -> None:
-    """Write the index of an empty store in the nested layout.
+    """Write the index of an empty store in the nested layout, and what git must know of it.
 
     Raises:
         StoreIo: There is an index already, or the disk refuses.
@@ -81,6 +82,7 @@ def create_store(root: Path) -> None:
         raise StoreIo(f"there is a store already: {root / INDEX_NAME}")
     with translate_errors(), Folder.reach(root, make=True) as folder:
         folder.make_folder(NESTED_FOLDER).close()
+        complete_attributes(folder)
         folder.create(INDEX_NAME, render_index(Index()).encode(), durable=True)
         folder.sync()
 
@@ -182,6 +184,8 @@ class StoreWriter:
             store.recover()
             if store.read_index() != expected:
                 raise StoreIo("the store changed in the meantime; look again and then repeat the command")
+            if expected is None:
+                store.complete_attributes()
             for path, data in mended.items():
                 store.put_file(path, data)
             vouched = set(_DIGEST.findall(expected or b""))
