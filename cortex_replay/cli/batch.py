@@ -115,7 +115,7 @@ def _print(run: Run, report: BatchReport, added: int, *, is_interrupted: bool) -
     output.echo(
         f"{report.done} of {output.count(report.jobs, 'request')} answered, "
         f"{run.budget.calls} asked for, {run.budget.tokens:,} tokens, "
-        f"{output.count(added, 'new fixture')}"
+        + ", ".join([output.count(added, "new fixture"), *map(output.escape, run.ledger.money_facts())])
     )
     if report.unasked:
         output.talk(f"the budget is spent: {output.count(report.unasked, 'request')} left")
@@ -131,6 +131,7 @@ def _as_json(run: Run, report: BatchReport, added: Sequence[str]) -> dict[str, o
         "tokens": run.budget.tokens,
         "left": report.unasked,
         "added": list(added),
+        "money": run.ledger.money(),
         "failures": [
             {"line": line, "error": type(error).__name__, "message": str(error)}
             for line, error in report.failures

@@ -16,7 +16,6 @@ from typing import Any
 from cortex_replay.cli import output
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
-from cortex_replay.config import Settings
 from cortex_replay.disk import append_to, write_file
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.state import RUN_VARIABLE
@@ -92,8 +91,6 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
     ledger = run.ledger
     _tell(run)
     document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
-    if (cost := ledger.cost(run.settings.prices)) is not None:
-        document["cost"] = cost
     if flags["report"] is not None and not _write_report(flags["report"], document):
         status = status or 1
     if flags["as_json"]:
@@ -197,21 +194,19 @@ def _tell(run: Run) -> None:
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
         output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
     tell_repeats(ledger)
-    output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store, run.settings)))
+    output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store)))
 
 
-def _facts(ledger: Ledger, store: Store, settings: Settings) -> Iterator[str]:
+def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
     yield output.count(ledger.hits, "hit")
     yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
     yield f"{ledger.recorded} recorded"
     yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
-    tokens = sum(ledger.prompt_tokens.values()), sum(ledger.completion_tokens.values())
-    if any(tokens):
-        yield f"{tokens[0]:,} + {tokens[1]:,} tokens paid"
-    if (cost := ledger.cost(settings.prices)) is not None:
-        yield f"{cost:.4f} at your prices"
+    if ledger.prompt_tokens or ledger.completion_tokens:
+        yield f"{ledger.prompt_tokens:,} + {ledger.completion_tokens:,} tokens paid"
     if ledger.replayed_tokens:
         yield f"{ledger.replayed_tokens:,} tokens saved"
+    yield from map(output.escape, ledger.money_facts())
     unused = len(ledger.unused(store))
     yield f"{unused} of {len(store)} fixtures unused"
 
@@ -229,6 +224,7 @@ def _summarise(run: Run, status: int) -> None:
         "recorded": ledger.recorded,
         "live calls": ledger.live,
         "unused fixtures": len(ledger.unused(run.store)),
+        **{name: output.escape(text).replace("|", "\\|") for name, text in ledger.money_rows().items()},
         "command's status": status,
     }
     lines = [

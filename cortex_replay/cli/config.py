@@ -112,7 +112,9 @@ def _as_json(loaded: Configuration, keys: Mapping[str, _Key], warnings: list[str
 def _json_of(value: object) -> object:
     if isinstance(value, Path):
         return shown_path(value)
-    if isinstance(value, Normaliser | Price):
+    if isinstance(value, Price):
+        return {side: None if amount is None else float(amount) for side, amount in asdict(value).items()}
+    if isinstance(value, Normaliser):
         return asdict(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -141,7 +143,14 @@ def _text_of(value: object) -> str:
     if isinstance(value, Normaliser):
         return output.escape(f"{value.pattern} -> {value.placeholder}")
     if isinstance(value, Price):
-        return f"{value.input:g} in, {value.output:g} out, per million tokens"
+        sides = {
+            "in": value.input,
+            "out": value.output,
+            "cached": value.cached,
+            "cache write": value.cache_write,
+        }
+        given = [f"{amount:f} {side}" for side, amount in sides.items() if amount is not None]
+        return f"{', '.join(given)}, per million tokens"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Path):

@@ -174,18 +174,19 @@ async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) ->
     stored = next(item for item in run.store.list() if (item.model, item.prompt_hash) == key)
     is_new = bool(summary.added)
     if as_json and response is not None:
-        output.print_json(_as_json(response, stored._asdict(), is_new=is_new))
+        output.print_json(_as_json(response, stored._asdict(), is_new=is_new) | {"money": run.ledger.money()})
         return
     what = "recorded" if is_new else "recorded already"
-    output.talk(f"{what}: {output.escape(stored.path)}{_details(response)}")
+    output.talk(f"{what}: {output.escape(stored.path)}{_details(response, run.ledger.money_facts())}")
 
 
-def _details(response: LlmResponse | None) -> str:
+def _details(response: LlmResponse | None, money: list[str]) -> str:
     if response is None:
         return ""
     facts = [f"calls {output.escape(call.name)}" for call in response.tool_calls]
     if response.usage is not None:
         facts.append(f"{response.usage.prompt_tokens} + {response.usage.completion_tokens} tokens")
+    facts += map(output.escape, money)
     facts.append(output.escape(response.finish_reason or "stop"))
     return f" ({', '.join(facts)})"
 

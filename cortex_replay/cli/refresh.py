@@ -98,9 +98,9 @@ def refresh_command(
     status = max(failed) if failed else options.DRIFT if has_drifted else int(is_short)
     options.settle(ctx, status)
     if as_json:
-        output.print_json(_as_json(plan))
+        output.print_json(_as_json(plan) | {"money": run.ledger.money()})
     else:
-        _print(plan, is_written=not check)
+        _print(run, plan, is_written=not check)
         if not items:
             output.talk(f"error: {_why_nothing(run, plan, pattern)}")
     ctx.exit(status)
@@ -111,7 +111,7 @@ async def _ask(run: Run, items: list[Refresh]) -> None:
         await ask_all(run, items, show)
 
 
-def _print(plan: Plan, *, is_written: bool) -> None:
+def _print(run: Run, plan: Plan, *, is_written: bool) -> None:
     failed = [item for item in plan.items if item.error is not None]
     for item in failed:
         output.talk(f"{output.escape(item.stored.path)}: {output.escape(str(item.error))}")
@@ -119,7 +119,8 @@ def _print(plan: Plan, *, is_written: bool) -> None:
     changed = sum(item.has_changed for item in plan.items)
     verb = "replaced" if is_written else "differ"
     counts = f"{len(plan.items)} asked again, {changed} {verb}, {len(failed)} failed"
-    output.echo(f"{counts}, {len(plan.skipped)} not asked")
+    money = map(output.escape, run.ledger.money_facts())
+    output.echo(", ".join([counts, f"{len(plan.skipped)} not asked", *money]))
 
 
 def _print_skipped(plan: Plan) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "choice_of",
     "choices_of",
     "config_errors",
+    "currency",
     "did_you_mean",
     "is_key_like",
     "name",
@@ -60,6 +62,8 @@ KEY_ADVICE: Final = (
     "or a file with mode 0600 (key_file, token_file)"
 )
 
+_MOST_EXPENSIVE: Final = 1_000_000_000
+_LONGEST_CURRENCY: Final = 8
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # Upper case only: most keys that end up in the place of a variable's name are not.
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
@@ -242,15 +246,27 @@ def choices_of(known: Sequence[str]) -> Callable[[object, str], tuple[str, ...]]
     return partial(_many, partial(_choice, known))
 
 
-def price(value: object, where: str) -> float:
-    """An amount of money: a number from 0.
+def price(value: object, where: str) -> Decimal:
+    """An amount of money, as it is written: a number from 0.
 
     Raises:
         InvalidRequest: It is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise InvalidRequest(where, "expected a number from 0")
-    return float(value)
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _MOST_EXPENSIVE:  # type: ignore[operator]
+        raise InvalidRequest(where, f"expected a number from 0 to {_MOST_EXPENSIVE:,}")
+    return Decimal(str(value))
+
+
+def currency(value: object, where: str) -> str:
+    """What stands behind an amount: ``USD``, or a sign.
+
+    Raises:
+        InvalidRequest: It is something else.
+    """
+    given = word(value, where)
+    refuse_more(given, _LONGEST_CURRENCY, where, "characters")
+    return given
 
 
 def whole_from(least: int, most: int = validation.MAX_U64) -> Callable[[object, str], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -120,7 +121,7 @@ class LayerReader:
             return Normaliser(table["pattern"], table.get("placeholder", f"<{name}>"))
 
     def _price(self, name: str, entry: object) -> Price:
-        table = self._table(entry, ("input", "output"), "prices", name)
+        table = self._table(entry, [one.name for one in fields(Price)], "prices", name)
         shown = checks.shown_name(name)
         for side in ("input", "output"):
             if side not in table:

@@ -35,6 +35,7 @@ SCALAR_CHECKS: Final[Mapping[str, Check]] = {
     "budget_calls": checks.optional(checks.whole_from(0)),
     "budget_tokens": checks.optional(checks.whole_from(0)),
     "every_answer": flag,
+    "currency": checks.optional(checks.currency),
 }
 """The settings that also the environment and flags may give."""
 
@@ -65,6 +66,8 @@ class Settings:
     """The most tokens of one run; ``None`` for no limit."""
     every_answer: bool = False
     """Whether the gateway records each answer to a question whose calls name no scope; else the first."""
+    currency: str | None = None
+    """What the prices are in."""
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     """By name. Those that need no configuration are always there."""
     redaction: Redaction = field(default_factory=Redaction)
@@ -91,6 +94,7 @@ class Settings:
             budget_calls: int | None = None,
             budget_tokens: int | None = None,
             every_answer: bool = False,
+            currency: str | None = None,
             providers: Mapping[str, ProviderSettings] | None = None,
             redaction: Redaction = ...,
             normalisers: Mapping[str, Normaliser] | None = None,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from cortex_replay.config import checks
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.validation import keep, texts
 
 __all__ = ["Normaliser", "Price", "Redaction"]
+
+_Number = int | float | Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +32,30 @@ class Normaliser:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs per million tokens, in whatever currency."""
+    """What a model costs per million tokens."""
 
-    input: float
-    output: float
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
+    """Of what the provider had cached; as ``input`` where it is not given."""
+    cache_write: Decimal | None = None
+    """Of what the provider has put into its cache; as ``input`` where it is not given."""
+
+    if TYPE_CHECKING:  # what may be passed is wider than what is kept
+
+        def __init__(
+            self,
+            input: _Number,  # noqa: A002 - as it is called in a file
+            output: _Number,
+            cached: _Number = None,
+            cache_write: _Number = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
-        keep(self, "input", checks.price(self.input, "input"))
-        keep(self, "output", checks.price(self.output, "output"))
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None or one.default is MISSING:
+                keep(self, one.name, checks.price(value, one.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from cortex_replay.config import Price
+from cortex_replay.engine.money import PriceList, Tally, Tokens
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
@@ -52,6 +52,7 @@ class Ledger:
     learned: a provider may have repeated it before."""
 
     redactor_for: InitVar[Callable[[], Redactor]]
+    prices: PriceList = field(default_factory=PriceList)
     hits: int = 0
     recorded: int = 0
     live: int = 0
@@ -71,11 +72,10 @@ class Ledger:
     """Recordings that were asked for and are not what the index vouches for."""
     bypassed: Counter[str] = field(default_factory=Counter)
     """Hosts that somebody wanted to reach around the gateway."""
-    prompt_tokens: Counter[str] = field(default_factory=Counter)
-    """Of live calls, by model."""
-    completion_tokens: Counter[str] = field(default_factory=Counter)
-    replayed_tokens: int = 0
-    """Those that replaying saved."""
+    paid: Tally = field(default_factory=dict)
+    """What live calls took."""
+    saved: Tally = field(default_factory=dict)
+    """What replayed calls would have taken."""
     used_keys: set[FixtureKey] = field(default_factory=set)
     used_exchanges: set[str] = field(default_factory=set)
 
@@ -125,13 +125,28 @@ class Ledger:
         """All calls that came."""
         return self.hits + len(self.misses) + self.live + len(self.broken)
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Of live calls."""
+        return sum(tokens.prompt for tokens in self.paid.values())
+
+    @property
+    def completion_tokens(self) -> int:
+        """Of live calls."""
+        return sum(tokens.completion for tokens in self.paid.values())
+
+    @property
+    def replayed_tokens(self) -> int:
+        """Those that replaying saved."""
+        return sum(tokens.total for tokens in self.saved.values())
+
     def hit(self, key: FixtureKey | str, usage: TokenUsage | None = None) -> None:
-        """Something was answered from the store."""
+        """Something was answered from the store; an exchange and a failure cost nothing."""
         with self._lock:
             self.hits += 1
             self._use(key)
-            if usage is not None:
-                self.replayed_tokens += usage.prompt_tokens + usage.completion_tokens
+            if isinstance(key, FixtureKey):
+                self.saved.setdefault(key.model, Tokens()).add(usage)
 
     def repeat(self) -> None:
         """A question came again, and gets its first answer; it is a hit, too."""
@@ -170,10 +185,9 @@ class Ledger:
 
     def spend(self, usage: TokenUsage | None, model: str) -> None:
         """Tokens that somebody pays for."""
-        if usage is not None:
+        if model:
             with self._lock:
-                self.prompt_tokens[model] += usage.prompt_tokens
-                self.completion_tokens[model] += usage.completion_tokens
+                self.paid.setdefault(model, Tokens()).add(usage)
 
     def refuse(self, reason: str) -> None:
         self._note(reason, self.refused)
@@ -189,17 +203,17 @@ class Ledger:
         with self._lock:
             return [item for item in store.list() if (item.model, item.prompt_hash) not in self.used_keys]
 
-    def cost(self, prices: Mapping[str, Price]) -> float | None:
-        """What the live calls cost; ``None`` if one of their models has no price."""
-        if not self.prompt_tokens or any(model not in prices for model in self.prompt_tokens):
-            return None
-        return (
-            sum(
-                tokens * prices[model].input + self.completion_tokens[model] * prices[model].output
-                for model, tokens in self.prompt_tokens.items()
-            )
-            / 1e6
-        )
+    def money(self) -> dict[str, Any] | None:
+        """What was paid and saved, for a program; ``None`` without prices."""
+        return self.prices.to_dict(self.paid, self.saved) or None
+
+    def money_rows(self) -> dict[str, str]:
+        """What was paid and saved, by name; nothing without prices."""
+        return self.prices.rows(self.paid, self.saved)
+
+    def money_facts(self) -> list[str]:
+        """The same for a line of text."""
+        return self.prices.facts(self.paid, self.saved)
 
     def to_dict(self, store: Store) -> dict[str, Any]:
         """For a program; ``prune --unused-from`` is one."""
@@ -219,11 +233,13 @@ class Ledger:
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),
             "tokens": {
-                "prompt": sum(self.prompt_tokens.values()),
-                "completion": sum(self.completion_tokens.values()),
+                "prompt": self.prompt_tokens,
+                "completion": self.completion_tokens,
                 "replayed": self.replayed_tokens,
             },
         }
+        if money := self.money():
+            document["money"] = money
         # Models and paths stand in it, too.
         clean, _ = self.redactor.json(document)
         return clean if isinstance(clean, dict) else {}

@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
@@ -30,6 +31,8 @@ from cortex_replay.types import LlmRequest, TokenUsage
 
 __all__ = ["Ask", "Attempt", "Observer", "Scope", "Turn"]
 
+_NOTHING: Final = TokenUsage(0, 0)
+"""What an error of a provider costs."""
 Ask = Callable[[], LlmRequest]
 """The request of a call; a client's body is read when somebody wants to know, and then once."""
 Observer = Callable[[Callable[[], LlmRequest | None], Outcome | None], None]
@@ -74,7 +77,7 @@ class Scope:
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
-        self.run.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else None)
+        self.run.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else _NOTHING)
         if self.observer is not None:
             self.observer(ask, outcome)
 

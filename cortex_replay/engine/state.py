@@ -10,6 +10,7 @@ from typing import Final
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.ledger import Ledger
+from cortex_replay.engine.money import PriceList
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
@@ -38,6 +39,7 @@ class RunState:
         how_to_record: The command that would record what is missing, for messages.
         every_answer: Whether each answer to a question is recorded where calls name no scope; else the first.
         claims: Those of this process, if other runs share them.
+        prices: What models cost, for what the ledger says of money.
     """
 
     def __init__(
@@ -51,12 +53,13 @@ class RunState:
         how_to_record: str = HOW_TO_RECORD,
         every_answer: bool = False,
         claims: MemoryClaims | None = None,
+        prices: PriceList | None = None,
     ) -> None:
         self.mode = Mode.of(mode)
         self.record_failures = record_failures
         self.how_to_record = how_to_record
         self.every_answer = every_answer
-        self.ledger = Ledger(lambda: self.redactor)
+        self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
         self._store = store
         self._redactor: Redactor | Callable[[], Redactor] = redactor
         self._limits = budget

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -129,9 +130,11 @@ class LlmSession:
             "misses": [list(miss) for miss in self.misses],
             "missed": len(ledger.misses),
             "not_recorded": list(ledger.refused),
-            "prompt_tokens": sum(ledger.prompt_tokens.values()),
-            "completion_tokens": sum(ledger.completion_tokens.values()),
+            "prompt_tokens": ledger.prompt_tokens,
+            "completion_tokens": ledger.completion_tokens,
             "replayed_tokens": ledger.replayed_tokens,
+            "paid": {model: asdict(tokens) for model, tokens in ledger.paid.items()},
+            "saved": {model: asdict(tokens) for model, tokens in ledger.saved.items()},
             "used": [list(key) for key in sorted(ledger.used_keys)],
             "used_exchanges": sorted(ledger.used_exchanges),
             "ran": self.ran,

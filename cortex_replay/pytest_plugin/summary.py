@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from cortex_replay.disk import write_file
+from cortex_replay.engine.money import PriceList, Tally, merge_tallies
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.terminal import print_line, shown
@@ -46,6 +47,9 @@ class Summary:
     """Fixtures that nobody asked for in this run, but that a test may ask for that did not run."""
     error: str = ""
     warnings: list[str] = field(default_factory=list)
+    paid: Tally = field(default_factory=dict)
+    saved: Tally = field(default_factory=dict)
+    prices: PriceList = field(default_factory=PriceList)
 
 
 def finish(
@@ -59,6 +63,9 @@ def finish(
         [(str(test), str(text)) for one in reports for test, text in one["misses"]],
         [str(reason) for one in reports for reason in one["not_recorded"]],
         warnings=llm.warnings,
+        paid=merge_tallies(one["paid"] for one in reports),
+        saved=merge_tallies(one["saved"] for one in reports),
+        prices=llm.run.ledger.prices,
     )
     used = {(str(model), str(prompt_hash)) for one in reports for model, prompt_hash in one["used"]}
     ran: dict[str, bool] = {name: passed for one in reports for name, passed in one["ran"].items()}
@@ -119,6 +126,8 @@ def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redact
         "unused": [item._asdict() for item in summary.unused],
         "unjudged": summary.unjudged,
     }
+    if money := summary.prices.to_dict(summary.paid, summary.saved):
+        document["money"] = money
     clean, _ = redactor.json(document)
     text = json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n"
     write_file(path, text.encode(), make_folder=True)
@@ -136,6 +145,7 @@ def print_summary(reporter: Any, summary: Summary) -> None:
         facts.append(f"{counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens paid")
     if counts["replayed_tokens"]:
         facts.append(f"{counts['replayed_tokens']:,} tokens saved")
+    facts += summary.prices.facts(summary.paid, summary.saved)
     facts.append(f"{len(summary.unused)} of {summary.fixtures} fixtures unused")
     if summary.unjudged:
         facts.append(f"{summary.unjudged} not judged (not all tests ran)")

@@ -13,6 +13,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.scope import Scope
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import PROVIDERS, upstream_name
@@ -74,6 +75,7 @@ class Run(RunCore):
             record_failures=record_failures,
             how_to_record=how_to_record,
             every_answer=settings.every_answer,
+            prices=PriceList(settings.prices, settings.currency),
         )
 
     @classmethod

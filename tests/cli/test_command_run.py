@@ -45,8 +45,11 @@ def test_money_is_spoken_of_only_at_the_user_s_own_prices(
     (tmp_path / "cortex-replay.toml").write_text("[prices]\nm = { input = 1000, output = 2000 }\n")
     priced = shell.record(TWICE, provider.url, "--mode", "record", "--json")
 
-    assert "0.0420 at your prices" in priced.talk
-    assert priced.report["cost"] == pytest.approx(0.042)
+    assert "0.0420 paid at your prices" in priced.talk
+    assert priced.report["money"]["paid"] == "0.042"
+    replayed = shell.replay(TWICE, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+    assert "0.0420 saved at your prices" in replayed.talk
+    assert "| saved | 0.0420 |" in (tmp_path / "summary.md").read_text()
 
 
 def test_a_question_that_comes_again_gets_its_first_answer(shell: Shell) -> None:

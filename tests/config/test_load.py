@@ -168,6 +168,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "budget_calls": st.integers(0, 10**9),
     "budget_tokens": st.integers(0, 10**9),
     "every_answer": st.booleans(),
+    "currency": st.sampled_from(["USD", "€"]),
 }
 some = st.fixed_dictionaries({}, optional=VALUES)
 
