@@ -21,7 +21,7 @@ from cortex_replay.cassettes.interactions import Interaction, interactions_in, i
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.disk import scratch_folder
-from cortex_replay.engine.fixtures import FixtureMaker
+from cortex_replay.engine.fixtures import FixtureMaker, answers_in
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import (
     encode_body,
@@ -275,7 +275,7 @@ class Importer:
 
     def _stage_key(self, key: FixtureKey, entries: Sequence[_Entry]) -> None:
         maker = FixtureMaker(self._store, self._redactor)
-        committed = maker.answers_of(key)
+        committed = answers_in(self._store, key)
         failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
         new = list(entries)
         if committed or failures:

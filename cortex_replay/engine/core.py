@@ -58,6 +58,7 @@ class RunCore(RunState):
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
                 keeps_first=not name and not self.every_answer,
+                is_apart=bool(name) and not self.every_answer,
             )
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)

@@ -19,9 +19,12 @@ from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
-__all__ = ["FixtureMaker", "meta_of"]
+__all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "meta_of"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
+_WITHOUT_SCOPE: Final = "without_scope"
+_FIRST: Final = "first"
+"""Stands in the meta of several answers that were recorded in scopes."""
 
 
 class FixtureMaker:
@@ -31,15 +34,6 @@ class FixtureMaker:
         self._store = store
         self._redactor = redactor
         self._stager = RedactingStager(store, redactor)
-
-    def answers_of(self, key: FixtureKey) -> tuple[Answer, ...]:
-        """What the store has under a key, each answer with its own meta."""
-        try:
-            fixture = self._store.get(*key)
-        except NoFixture:
-            return ()
-        first, *then = fixture.answers
-        return (replace(first, meta=fixture.meta), *then)
 
     def stage(
         self,
@@ -51,8 +45,12 @@ class FixtureMaker:
         origin: Mapping[str, JsonValue],
         *,
         overwrite: bool,
+        is_apart: bool = False,
     ) -> Answer:
         """Stage an answer that comes after ``before``, with where it comes from; gives it as it is stored.
+
+        With ``is_apart``, those who name no scope get the first answer, and never one of the others; but not
+        in a recording that was made before, in which they had their turns.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it.
@@ -66,6 +64,9 @@ class FixtureMaker:
             meta["breakpoints"] = breakpoints
         answer = replace(answer, meta=meta)
         answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
+        if is_apart and len(answers) > 1 and (overwrite or not committed):
+            meta = {**(answers[0].meta or {}), _WITHOUT_SCOPE: _FIRST}
+            answers = (replace(answers[0], meta=meta), *answers[1:])
         fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
         kept = fixture.answers[min(len(before), len(answers) - 1)]
         return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
@@ -101,6 +102,21 @@ class FixtureMaker:
             return LlmRequest.from_dict({"model": request.model, **plain}), hits
         except InvalidRequest as error:
             raise RecordingRefused([f"request.{error.field}"]) from None
+
+
+def answers_in(store: Store, key: FixtureKey) -> tuple[Answer, ...]:
+    """What a store has under a key, each answer with its own meta."""
+    try:
+        fixture = store.get(*key)
+    except NoFixture:
+        return ()
+    first, *then = fixture.answers
+    return (replace(first, meta=fixture.meta), *then)
+
+
+def is_first_for_all(meta: Mapping[str, JsonValue] | None) -> bool:
+    """Whether those who name no scope get the first of several answers."""
+    return meta is not None and meta.get(_WITHOUT_SCOPE) == _FIRST
 
 
 def meta_of(

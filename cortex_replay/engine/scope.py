@@ -17,7 +17,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.exchanges import Exchanges
-from cortex_replay.engine.fixtures import FixtureMaker
+from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
@@ -61,6 +61,8 @@ class Scope:
     explains: bool = True
     keeps_first: bool = False
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
+    is_apart: bool = False
+    """Whether callers without a scope get the first of the answers that are recorded here, and no other."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, _KeyState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -131,8 +133,12 @@ class Scope:
     def _outcome(self, key: FixtureKey, state: _KeyState, n: int) -> Outcome | None:
         failures = self.store.failures(*key) if self.store.has_failures(*key) else {}
         answers = state.committed
-        if self.mode is Mode.REPLAY:
-            answers = self.store.get(*key).answers if n not in failures and key in self.store else ()
+        meta = answers[0].meta if answers else None
+        if self.mode is Mode.REPLAY and n not in failures and key in self.store:
+            fixture = self.store.get(*key)
+            answers, meta = fixture.answers, fixture.meta
+        if self.keeps_first and is_first_for_all(meta):
+            answers = answers[:1]
         return recorded_outcome(answers, failures, n) if answers or n in failures else None
 
     def _state_of(self, key: FixtureKey) -> _KeyState:
@@ -146,7 +152,7 @@ class Scope:
             if state is None:
                 # One answer that is asked anew takes the place of all that were there.
                 is_kept = self.mode.writes and not (self.keeps_first and self.mode is Mode.RECORD)
-                committed = self.fixtures.answers_of(key) if is_kept else ()
+                committed = answers_in(self.store, key) if is_kept else ()
                 state = self._keys[key] = _KeyState(committed)
             return state
 
@@ -294,7 +300,14 @@ class Turn:
         origin = {**self.origin, **self.scope.meta}
         before, committed = self.state.successes, self.state.committed
         return fixtures.stage(
-            self.request(), self.key, before, outcome, committed, origin, overwrite=overwrite
+            self.request(),
+            self.key,
+            before,
+            outcome,
+            committed,
+            origin,
+            overwrite=overwrite,
+            is_apart=self.scope.is_apart,
         )
 
     def _advance(self, outcome: Outcome) -> None:

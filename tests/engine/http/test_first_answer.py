@@ -151,6 +151,22 @@ def test_a_store_with_several_answers_goes_on_as_it_was_recorded(tmp_path: Path)
         assert texts_of(ask_often(run, 3)) == ["six", "two", "five"]
 
 
+def test_answers_of_scopes_are_not_for_those_without_one(tmp_path: Path) -> None:
+    """A test rolls thrice; others that ask the same outside of any test get the first roll, in any order."""
+    with (
+        serving_in_thread(*varied("six", "two", "five")) as provider,
+        run_over(tmp_path, "once", provider.url) as run,
+    ):
+        assert texts_of(ask_often(run, 2)) == ["six", "six"]
+        assert texts_of(ask_often(run, 3, scope="a")) == ["six", "two", "five"]
+        assert texts_of(ask_often(run, 2, scope="b")) == ["six", "two"]
+    for mode in ("replay", "once"):
+        with run_over(tmp_path, mode) as run:
+            assert texts_of(ask_often(run, 3, scope="c")) == ["six", "two", "five"]
+            assert texts_of(ask_often(run, 4)) == ["six"] * 4
+            assert run.ledger.live == 0
+
+
 def test_an_answer_that_is_given_again_costs_nothing(tmp_path: Path) -> None:
     with (
         serving_in_thread(*varied("six")) as provider,
