@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from integration.install import BENCH
 
-__all__ = ["KEY", "Newcomer", "Step", "listen", "shell"]
+__all__ = ["KEY", "Newcomer", "Step", "listen", "live", "shell"]
 
 KEY: Final = "canary-of-the-recording-alone"
 """Of no shape that a redactor knows: where it is not stored, it was never written."""
@@ -70,12 +70,12 @@ class Newcomer:
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
 
-    def run(self, command: str, status: int = 0, **variables: str) -> Step:
+    def run(self, command: str, status: int = 0, variables: Mapping[str, str] | None = None) -> Step:
         """Take a step; its exit status must be this one."""
         done = subprocess.run(
             shlex.split(command),
             cwd=self.folder,
-            env={**self.environment, **variables},
+            env={**self.environment, **(variables or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -136,6 +136,12 @@ def shell(folder: Path, wheel: Path, *packages: str) -> Newcomer:
     newcomer.run(shlex.join(["pip", "install", "--quiet", str(wheel), *packages]))
     newcomer.run("git init -q -b main")
     return newcomer
+
+
+def live(url: str) -> dict[str, str]:
+    """What leads the SDKs to a server that wants the key."""
+    servers = {"OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": url}
+    return {**servers, "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
 
 
 def _programs() -> Iterator[str]:

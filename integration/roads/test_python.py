@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.roads.newcomer import KEY, Newcomer, listen, shell
+from integration.roads.newcomer import KEY, Newcomer, listen, live, shell
 from tests.servers import tiny_model
 from tests.servers.llamacpp import start_llamacpp
 
@@ -73,13 +73,7 @@ def recording(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Recordin
         step.says_once("pytest --llm-mode once").says("tests/llm").hides("INDEX.toml: is not there")
         assert not (newcomer.folder / "tests/llm").exists(), "replay makes no store"
 
-        step = newcomer.run(
-            "pytest --llm-mode once",
-            OPENAI_BASE_URL=f"{first}/v1",
-            OPENAI_API_KEY=KEY,
-            ANTHROPIC_BASE_URL=first,
-            ANTHROPIC_API_KEY=KEY,
-        )
+        step = newcomer.run("pytest --llm-mode once", variables=live(first))
         step.says("3 passed", "3 recorded")
     newcomer.run("cortex-replay verify --strict")
     newcomer.refuse_secrets()
@@ -126,7 +120,7 @@ def test_a_fixture_that_no_test_uses(clone: Newcomer) -> None:
 def test_the_summary_of_a_job(clone: Newcomer, tmp_path: Path, workers: str) -> None:
     """Written once, whoever ran the tests."""
     summary = tmp_path / "summary.md"
-    clone.run(f"pytest{workers}", GITHUB_STEP_SUMMARY=str(summary), CI="true")
+    clone.run(f"pytest{workers}", variables={"GITHUB_STEP_SUMMARY": str(summary), "CI": "true"})
     text = summary.read_text()
 
     assert text.count("| hits ") == 1, text

@@ -26,10 +26,11 @@ def is_available() -> bool:
 
 
 @contextmanager
-def start_llamacpp(directory: Path, api_key: str | None = None) -> Iterator[str]:
+def start_llamacpp(directory: Path, api_key: str | None = None, seed: int = 1) -> Iterator[str]:
     """The server's base URL, until the block ends; with a key, calls without it are refused.
 
-    Takes an empty folder of its own, for the model and the log.
+    Takes an empty folder of its own, for the model and the log. With the seed -1 no two calls throw the same
+    dice, unless by chance.
     """
     command: list[str | Path] = [
         sys.executable,
@@ -37,6 +38,8 @@ def start_llamacpp(directory: Path, api_key: str | None = None) -> Iterator[str]
         tiny_model.unpack(directory),
         "--alias",
         tiny_model.MODEL,
+        "--seed",
+        str(seed),
     ]
     if api_key is not None:
         command += ["--api-key", api_key]

@@ -16,6 +16,9 @@ def main() -> None:
     parser.add_argument("model", help="a file in the format GGUF")
     parser.add_argument("--alias", required=True, help="the name to serve it under")
     parser.add_argument("--api-key", help="refuse calls that do not carry it")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of what is drawn by lot; -1 for a new one a call"
+    )
     arguments = parser.parse_args()
 
     parameters = xllamacpp.CommonParams()
@@ -32,7 +35,7 @@ def main() -> None:
     parameters.cpuparams.n_threads = 1
     parameters.cpuparams_batch.n_threads = 1
     parameters.sampling.temp = 0.0
-    parameters.sampling.seed = 1
+    parameters.sampling.seed = arguments.seed % 2**32
     parameters.use_jinja = True
     parameters.warmup = False
     parameters.offline = True
