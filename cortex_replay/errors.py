@@ -12,7 +12,7 @@
     ├── NoFixture                 exit 3   nothing recorded under this key
     ├── FixtureIntegrityFailed    exit 5   the store is not what its index says
     ├── FixtureConflict                    another answer is recorded under this key
-    ├── RecordingRefused                   a secret could not be cut out of a recording
+    ├── RecordingRefused                   a secret, or text above the store's clearance, would be stored
     ├── BudgetSpent                        another call might cross the run's budget
     └── StoreIo                            the store could not be read or written
 
@@ -196,14 +196,24 @@ class FixtureConflict(LlmError):
 
 
 class RecordingRefused(LlmError):
-    """A secret would have been stored; ``places`` says where it stands."""
+    """A secret would have been stored, or text that is labelled above the ``clearance`` of the store.
 
-    def __init__(self, places: Iterable[str]) -> None:
+    ``places`` says where it stands; ``clearance`` is empty where it is a secret.
+    """
+
+    def __init__(self, places: Iterable[str], clearance: str = "") -> None:
         self.places = tuple(places)
-        super().__init__(self.places)
+        self.clearance = clearance
+        super().__init__(self.places, clearance)
 
     def __str__(self) -> str:
-        return f"recording refused: a secret would be stored in {', '.join(self.places)}"
+        where = ", ".join(self.places)
+        if not self.clearance:
+            return f"recording refused: a secret would be stored in {where}"
+        return (
+            f"recording refused: text labelled above what this store may hold ({self.clearance}) stands in "
+            f"{where}; to keep it all the same, set max_sensitivity in the store's configuration"
+        )
 
 
 class BudgetSpent(LlmError):

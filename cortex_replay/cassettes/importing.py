@@ -347,8 +347,8 @@ class Importer:
         door = RedactingStager(self._store, self._redactor)
         try:
             stored = door.clean_exchange(exchange)
-        except RecordingRefused:
-            self._skip(source, "a secret could not be cut out of the answer")
+        except RecordingRefused as error:
+            self._skip(source, _refusal(error, "the answer"))
             return
         there = self._store.exchange(stored.key or "")
         is_same = there is not None and essence_of_exchange(there) == essence_of_exchange(stored)
@@ -426,9 +426,9 @@ def _essence(outcome: Outcome | None) -> bytes | None:
     return essence_of_exchange(outcome)[0] if isinstance(outcome, Exchange) else essence_of_answer(outcome)
 
 
-def _refusal(error: RecordingRefused | FixtureIntegrityFailed) -> str:
+def _refusal(error: RecordingRefused | FixtureIntegrityFailed, what: str = "it") -> str:
     if isinstance(error, RecordingRefused):
-        return "a secret could not be cut out of it"
+        return str(error) if error.clearance else f"a secret could not be cut out of {what}"
     return f"it would not be trusted: {'; '.join(issue.reason for issue in error.issues)}"
 
 

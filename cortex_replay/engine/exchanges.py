@@ -78,8 +78,8 @@ class Exchanges:
             self._stager.refuse_request(request, query)
             problem = "a secret could not be cut out of the answer"
             exchange = self._stager.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
-        except RecordingRefused:
-            self._run.ledger.refuse(f"{what}: {problem}")
+        except RecordingRefused as error:
+            self._run.ledger.refuse(f"{what}: {error if error.clearance else problem}")
             return
         self._staged[key] = exchange
         self._run.ledger.keep(key)

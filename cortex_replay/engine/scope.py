@@ -25,6 +25,8 @@ from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, NoFixture, RecordingRefused, Upstream
 from cortex_replay.modes import Mode
 from cortex_replay.printable import defuse_commands, escape_controls
+from cortex_replay.redact.clearance import STORE_GATE
+from cortex_replay.redact.sensitivity import refuse_above
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
@@ -229,9 +231,12 @@ class Turn:
         """Ask: what is done here is a live call, which counts and costs.
 
         Raises:
+            InvalidRequest: It holds text that the store must not. Nothing was asked.
             BudgetSpent: It might cost more than is left. Nothing was asked.
         """
         request = self.request()
+        if self.state is not None:  # it is to be recorded
+            refuse_above(request, self.scope.store.clearance, STORE_GATE)
         async with self.scope.run.budget.call(request) as bill:
             self.scope.run.ledger.ask()
             attempt = Attempt(self, bill)

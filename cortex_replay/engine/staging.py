@@ -1,4 +1,5 @@
-"""The one door to the store: whatever comes from outside is redacted here as a whole, or refused.
+"""The one door to the store: whatever comes from outside is redacted here as a whole, or refused. So is
+what is labelled above the store's clearance.
 
 Whoever makes a recording cuts out of it what it knows how to cut out, so that a stream still adds up to its
 answer. This door does not rely on that. It redacts the document as it would be written, asks once more
@@ -15,6 +16,7 @@ from urllib.parse import parse_qsl
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import RecordingRefused
 from cortex_replay.redact.binary import readings_of
+from cortex_replay.redact.clearance import places_above
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Fixture, Store
@@ -46,7 +48,8 @@ class RedactingStager:
         """Stage a fixture; gives it as it is stored.
 
         Raises:
-            RecordingRefused: A secret could not be cut out of it. Nothing was written.
+            RecordingRefused: A secret could not be cut out of it, or it is labelled above the clearance of
+                the store. Nothing was written.
         """
         self.learn()
         clean = self._clean_fixture(fixture)
@@ -74,6 +77,7 @@ class RedactingStager:
         self._refuse({_KEY: list(exchange.match or ())})
         wire = clean_wire(exchange.wire, self._redactor)
         self._refuse({"wire": _readable(wire)})
+        self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
         return Exchange(wire, exchange.match, exchange.n, exchange.key, exchange.request)
 
     def refuse_request(self, request: dict[str, JsonValue], query: str = "") -> None:
@@ -102,6 +106,7 @@ class RedactingStager:
     def _clean_fixture(self, fixture: Fixture) -> RenderedFixture:
         rendered = RenderedFixture.of(fixture)
         document = read_document(rendered.data)
+        self._refuse_labels(document)
         key = document.pop(_KEY)
         self._refuse({_KEY: key})
         clean, hits = self._redactor.document(document)
@@ -115,6 +120,10 @@ class RedactingStager:
             return RenderedFixture.of(fixture_in({_KEY: key, **clean, "meta": meta}))
         except FixtureError as error:
             raise RecordingRefused([f"a place that it cannot be cut out of ({error})"]) from None
+
+    def _refuse_labels(self, document: JsonValue) -> None:
+        if places := list(places_above(document, self._store.clearance)):
+            raise RecordingRefused(dict.fromkeys(places), self._store.clearance)
 
     def _refuse(self, document: JsonValue) -> None:
         if places := [place for place, _ in self._redactor.found_in(document)]:

@@ -19,10 +19,11 @@ from cortex_replay.config.settings import SensitivityLevel
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 
-__all__ = ["Sensitivity", "SensitivityLevel", "refuse_above", "refuse_value_above"]
+__all__ = ["Sensitivity", "SensitivityLevel", "is_above", "refuse_above", "refuse_value_above"]
 
 # Linear: a scan for the end of a label ends at the next bracket, where the next scan begins.
 _LABEL: Final = re.compile(r"\[\s*sens(?:itivity)?\s*:([^\[\]]*)\]", re.IGNORECASE)
+_GATE: Final = "the allowed sensitivity"
 _HINT_OF_ONE: Final = re.compile(rb"\[(?:\s|\\[nrtf])*sens", re.IGNORECASE)
 
 
@@ -52,8 +53,8 @@ class Sensitivity(StrEnum):
 _RANKS: Final = {level: rank for rank, level in enumerate(Sensitivity)}
 
 
-def refuse_above(request: LlmRequest, most: Sensitivity) -> None:
-    """Refuse a request that holds a label above ``most``.
+def refuse_above(request: LlmRequest, most: Sensitivity, gate: str = _GATE) -> None:
+    """Refuse a request that holds a label above ``most``; ``gate`` is whose limit that is.
 
     Everything that the model sees is searched: system, messages, tool calls and their results, tools
     and schema, and text that travels as data.
@@ -65,18 +66,22 @@ def refuse_above(request: LlmRequest, most: Sensitivity) -> None:
     if not has_data and not _HINT_OF_ONE.search(request.canonical_bytes()):
         return  # nearly always
     for field, value in _places(request):
-        refuse_value_above(value, most, field)
+        refuse_value_above(value, most, field, gate)
 
 
-def refuse_value_above(value: JsonValue, most: Sensitivity, field: str) -> None:
+def refuse_value_above(value: JsonValue, most: Sensitivity, field: str, gate: str = _GATE) -> None:
     """Refuse a value that holds a label above ``most`` in one of its texts.
 
     Raises:
         InvalidRequest: It does; the message does not say what stands there.
     """
-    if any(_rank_of(match[1]) > most.rank for text in _texts(value) for match in _LABEL.finditer(text)):
-        reason = f"holds text labelled above the allowed sensitivity ({most}); nothing was sent"
-        raise InvalidRequest(field, reason)
+    if any(is_above(text, most) for text in _texts(value)):
+        raise InvalidRequest(field, f"holds text labelled above {gate} ({most}); nothing was sent")
+
+
+def is_above(text: str, most: Sensitivity) -> bool:
+    """Whether a text holds a label above ``most``."""
+    return any(_rank_of(match[1]) > most.rank for match in _LABEL.finditer(text))
 
 
 def _rank_of(level: str) -> int:

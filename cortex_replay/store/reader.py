@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple, Self, cast
 
 from cortex_replay.config.key_rules import KeyRules, key_rules_for
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
+from cortex_replay.redact.clearance import clearance_for
+from cortex_replay.redact.sensitivity import Sensitivity
 from cortex_replay.store.check import (
     CheckReport,
     Progress,
@@ -63,6 +65,7 @@ class StoreReader:
         self._opaque = _opaque_by_key(report.index)
         self._exchanges: dict[ExchangeRow, Exchange] = {}
         self._key_rules: KeyRules | None = None
+        self._clearance: Sensitivity | None = None
 
     @classmethod
     @pause_gc()
@@ -119,6 +122,13 @@ class StoreReader:
         if self._key_rules is None:
             self._key_rules = key_rules_for(self.root)
         return self._key_rules
+
+    @property
+    def clearance(self) -> Sensitivity:
+        """The highest label of a text that may be recorded here."""
+        if self._clearance is None:
+            self._clearance = clearance_for(self.root)
+        return self._clearance
 
     def get(self, model: str, prompt_hash: str) -> Fixture:
         """The trusted fixture of a key.

@@ -198,6 +198,21 @@ def test_what_stands_for_a_filtered_key_is_no_secret(
     assert texts(tmp_path / "store") == [f"Say {placeholder}."]
 
 
+def test_labelled_text_stays_where_it_is(imported: Imported, tmp_path: Path) -> None:
+    given = interaction(answer=said("[SENSITIVITY:high] the plan"))
+    as_it_is = interaction(
+        answer={"data": ["[SENSITIVITY:high] the plan"]},
+        uri="http://localhost:11434/api/tags",
+        asked=None,
+        method="GET",
+    )
+    report = imported(write(tmp_path / "a.yaml", given, as_it_is))
+
+    assert (report["exit"], report["added"]) == (4, [])
+    reasons = [left["reason"] for left in report["not_converted"]]
+    assert ["labelled above what this store may hold (medium)" in reason for reason in reasons] == [True] * 2
+
+
 def test_hosts(imported: Imported, tmp_path: Path) -> None:
     """Known ones, those that a path tells, those that a person names; others only if all are wanted."""
     get: Any = {"asked": None, "method": "GET"}

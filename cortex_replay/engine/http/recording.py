@@ -19,6 +19,7 @@ from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_bo
 from cortex_replay.engine.scope import Attempt, Scope, Turn
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
+from cortex_replay.redact.clearance import STORE_GATE
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
@@ -142,6 +143,10 @@ async def ask_opaque(
         Transport, Timeout: The upstream did not answer.
     """
     await aside(len(call.body), refuse_value_above, request["body"], most, "body")
+    if scope.mode is not Mode.LIVE:
+        await aside(
+            len(call.body), refuse_value_above, request["body"], scope.store.clearance, "body", STORE_GATE
+        )
     async with AsyncExitStack() as stack:
         exchange = await stack.enter_async_context(scope.exchanges.turn(key, scope.mode))
         if exchange is not None:

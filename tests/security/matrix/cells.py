@@ -170,7 +170,7 @@ def _help(*arguments: str) -> str:
 @functools.cache
 def commands() -> frozenset[str]:
     """The commands of the program, by its own help."""
-    listed = _help().partition("\nCommands:\n")[2].partition("\n\n")[0]
+    listed = _help().partition("\nRecord and replay:\n")[2].partition("\nExamples:\n")[0]
     return frozenset(_COMMAND_LINE.findall(f"{listed}\n"))
 
 
