@@ -12,16 +12,18 @@ from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
+from cortex_replay.cli.review import print_review, review_as_json
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git import index_at
+from cortex_replay.store.git import StoreAtCommit
 from cortex_replay.store.git_staging import check_staged
-from cortex_replay.store.index import Row
-from cortex_replay.store.merge import IndexComparison, compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
+from cortex_replay.store.paths import path_problem
+from cortex_replay.store.review import Review, review_changes
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import state_problem
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
 __all__ = ["verify_command"]
 
@@ -49,7 +51,9 @@ Exit status:
     "--strict", is_flag=True, help="Also refuse requests that cannot be checked (a secret was cut out)."
 )
 @click.option(
-    "--base", metavar="REF", help="Also list what was added, changed and removed since this commit."
+    "--base",
+    metavar="REF",
+    help="Also say what was added, changed and removed since this commit: question, model, what it replaces.",
 )
 @click.option("--staged", is_flag=True, help="Check what git has staged, and that it has every listed file.")
 @json_option
@@ -84,7 +88,7 @@ def verify_command(
         ]
     status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
     settle(ctx, status)
-    since = compare_indexes(index_at(root, base), report.index) if base else None
+    since = _review(root, base, report, source) if base else None
     left = find_abandoned(source)
     if mended := mend_driver(root):
         output.talk(output.escape(mended))
@@ -92,24 +96,25 @@ def verify_command(
         output.print_json(_as_json(report, since, left))
     else:
         if since:
-            _print_comparison(since)
+            print_review(since, str(base))
         _print(report)
         _explain_state(report, source, left)
     ctx.exit(status)
 
 
-def _print_comparison(since: IndexComparison) -> None:
-    for row in since.added:
-        output.echo(f"added    {_name_of(row)}")
-    for before, after in since.changed:
-        output.echo(f"changed  {_name_of(after)} (was {output.escape(before.path)})")
-    for row in since.removed:
-        output.echo(f"removed  {_name_of(row)}")
-
-
-def _name_of(row: Row) -> str:
-    key = f"{row.model} {(row.prompt_hash or '')[:16]}  " if row.model is not None else ""
-    return output.escape(f"{key}{row.path}")
+def _review(root: Path, base: str, report: CheckReport, source: DirectorySource) -> Review:
+    """What changed since a commit. What the working tree has counts only where the checked index vouches for
+    it, staged or not."""
+    then = StoreAtCommit(root, base)
+    before = then.index()
+    now = {row.path: row.blake3 for row in report.index.rows}
+    old = {row.path: row.blake3 for row in before.rows}
+    gone = [path for path, digest in old.items() if now.get(path) != digest]
+    new = sorted(
+        path for path, digest in now.items() if old.get(path) != digest and path_problem(path) is None
+    )
+    files = source.read_many(new, MAX_FIXTURE_BYTES) if new else ()
+    return review_changes(before, report.index, then.read_many(gone), files)
 
 
 def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned) -> None:
@@ -129,14 +134,8 @@ def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned
         warn_of_unmarked(left, source.root)
 
 
-def _as_json(report: CheckReport, since: IndexComparison | None, left: Abandoned) -> dict[str, object]:
-    compared: dict[str, object] = {}
-    if since:
-        compared["since"] = {
-            "added": [row._asdict() for row in since.added],
-            "changed": [{"before": one._asdict(), "after": two._asdict()} for one, two in since.changed],
-            "removed": [row._asdict() for row in since.removed],
-        }
+def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict[str, object]:
+    compared = {"since": review_as_json(since)} if since else {}
     return compared | {
         "ok": report.is_trusted,
         "layout": report.layout.value,

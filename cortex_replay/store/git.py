@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -11,9 +12,9 @@ from cortex_replay.errors import StoreIo
 from cortex_replay.store.git_process import GitProcess, TooLarge
 from cortex_replay.store.index import Index
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
-from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, MAX_INDEX_BYTES, Untrusted, trust_index
 
-__all__ = ["Repository", "find_top", "index_at", "is_tracked"]
+__all__ = ["Repository", "StoreAtCommit", "find_top", "is_tracked"]
 
 _PLACE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks. All three may be relative to the folder that a hook starts in."""
@@ -129,31 +130,67 @@ def _target(file: Path) -> Path:
     return Path(os.path.realpath(file.parent / os.fsdecode(named)))
 
 
-def index_at(root: Path, reference: str) -> Index:
-    """The index of the store at ``root`` as it was in another commit; empty if it was not there.
+class StoreAtCommit:
+    """A store as it was in another commit.
 
     Raises:
-        StoreIo: There is no such commit, or what it has is no index.
+        StoreIo: There is no such commit, or no repository.
     """
-    if reference.startswith("-") or UNPRINTABLE.search(reference):
-        raise StoreIo(f"{escape(reference)} names no commit")
-    repository = Repository(root)
-    commit = repository.run("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1))
-    if not commit.strip():
-        raise StoreIo(f"git knows no commit {reference}")
-    entry = repository.run("ls-tree", "-z", commit.decode().strip(), "--", f"{repository.prefix}{INDEX_NAME}")
-    mode, kind, name = entry.partition(b"\t")[0].decode().split() or ("", "", "")
-    if kind != "blob" or not mode.startswith("100"):
-        return Index()
-    with repository.blobs() as blobs:
-        data = blobs.read(name, MAX_INDEX_BYTES)
-    if data is None:
-        raise StoreIo(
-            f"git has not got {INDEX_NAME} of {reference}; in a partial clone, run: git cat-file -e {name}"
+
+    def __init__(self, root: Path, reference: str) -> None:
+        if reference.startswith("-") or UNPRINTABLE.search(reference):
+            raise StoreIo(f"{escape(reference)} names no commit")
+        self._reference = reference
+        self._repository = Repository(root)
+        commit = self._repository.run(
+            "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1)
         )
-    if isinstance(data, TooLarge):
-        raise StoreIo(f"{INDEX_NAME} at {reference} is larger than {MAX_INDEX_BYTES} bytes")
-    try:
-        return trust_index(data)
-    except Untrusted as error:
-        raise StoreIo(f"{INDEX_NAME} at {reference}: {error.finding.reason}") from None
+        if not commit.strip():
+            raise StoreIo(f"git knows no commit {reference}")
+        self._commit = commit.decode().strip()
+
+    def index(self) -> Index:
+        """Its index; empty if the store was not there.
+
+        Raises:
+            StoreIo: What the commit has is no index.
+        """
+        name = self._blobs_below(INDEX_NAME).get(INDEX_NAME)
+        if name is None:
+            return Index()
+        reference = self._reference
+        with self._repository.blobs() as blobs:
+            data = blobs.read(name, MAX_INDEX_BYTES)
+        if data is None:
+            how = f"in a partial clone, run: git cat-file -e {name}"
+            raise StoreIo(f"git has not got {INDEX_NAME} of {reference}; {how}")
+        if isinstance(data, TooLarge):
+            raise StoreIo(f"{INDEX_NAME} at {reference} is larger than {MAX_INDEX_BYTES} bytes")
+        try:
+            return trust_index(data)
+        except Untrusted as error:
+            raise StoreIo(f"{INDEX_NAME} at {reference}: {error.finding.reason}") from None
+
+    def read_many(self, paths: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """The content of files; one that git has not got is left out."""
+        if not paths:
+            return
+        names = self._blobs_below("", is_deep=True)
+        with self._repository.blobs() as blobs:
+            for path in paths:
+                data = blobs.read(names[path], MAX_FIXTURE_BYTES) if path in names else None
+                if isinstance(data, bytes):
+                    yield path, data
+
+    def _blobs_below(self, path: str, *, is_deep: bool = False) -> dict[str, str]:
+        """The plain files at a path of the store, or anywhere below it, and git's names for their content."""
+        prefix = self._repository.prefix
+        below = ["--", f"{prefix}{path}"] if f"{prefix}{path}" else []
+        listed = self._repository.run("ls-tree", "-z", *(["-r"] if is_deep else []), self._commit, *below)
+        found: dict[str, str] = {}
+        for line in os.fsdecode(listed).split("\0"):
+            head, _, name = line.partition("\t")
+            mode, kind, blob = head.split() or ("", "", "")
+            if kind == "blob" and mode.startswith("100"):
+                found[name.removeprefix(prefix)] = blob
+        return found

@@ -122,8 +122,8 @@ def test_the_same_key_with_different_answers_is_a_conflict(project: Project) -> 
 
 
 def test_what_changed_since_a_commit(project: Project) -> None:
-    """For a review: added, changed, removed; as lines and as JSON."""
-    project.record("added", "added")
+    """For a review: what was asked, what it replaces, how the answer changed; as lines and as JSON."""
+    project.record("Say hello to everybody!", "added")
     project.record("shared", "after")
     store = Store.open(project.root)
     store.remove(*store.key(_hello()))
@@ -134,8 +134,18 @@ def test_what_changed_since_a_commit(project: Project) -> None:
     since = json.loads(report.stdout)["since"]
 
     assert lines.exit_code == report.exit_code == 0
-    assert [line.split()[0] for line in lines.stdout.splitlines()] == ["added", "changed", "removed"]
+    words = [line.split("  (")[0] for line in lines.stdout.splitlines()]
+    assert words == [
+        'added    test-model  "Say hello to everybody!"',
+        'changed  test-model  "shared"',
+        '         was "before"',
+        '         now "after"',
+        f'removed  {_hello().model}  "{_hello().messages[-1].content}"',
+    ]
+    assert "since main: 1 added, 1 changed, 1 removed" in lines.stderr
     assert (len(since["added"]), len(since["changed"]), len(since["removed"])) == (1, 1, 1)
+    assert since["added"][0]["question"] == "Say hello to everybody!"
+    assert since["changed"][0]["before"]["answer"] == "before"
     assert (
         CliRunner().invoke(main, ["verify", "--base", "nowhere", "--store", str(project.root)]).exit_code == 1
     )

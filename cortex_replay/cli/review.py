@@ -1,0 +1,101 @@
+"""What changed since a commit, in words for a reviewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from cortex_replay.cli import output
+from cortex_replay.store.review import Addition, Change, Recording, Review
+
+__all__ = ["print_review", "review_as_json"]
+
+_LONGEST: Final = 100
+_HASH_SHOWN: Final = 8
+
+
+def print_review(review: Review, base: str) -> None:
+    """Say of each recording what was asked, and what it takes the place of."""
+    replaced = {one.replaces.row.path for one in review.added if one.replaces is not None}
+    removed = [one for one in review.removed if one.row.path not in replaced]
+    for addition in review.added:
+        output.echo_lines(_addition_lines(addition))
+    for change in review.changed:
+        output.echo_lines(_change_lines(change))
+    for recording in removed:
+        output.echo(f"removed  {_describe(recording)}")
+    if not (review.added or review.changed or review.removed):
+        return
+    replacing = f" ({len(replaced)} in place of another)" if replaced else ""
+    output.talk(
+        f"since {output.escape(base)}: {len(review.added)} added{replacing}, {len(review.changed)} changed, "
+        f"{len(removed)} removed"
+    )
+
+
+def _addition_lines(addition: Addition) -> Iterator[str]:
+    yield f"added    {_describe(addition.recording)}"
+    if addition.replaces is not None:
+        yield f"         replaces {_describe(addition.replaces)}: {output.escape(addition.why)}"
+
+
+def _change_lines(change: Change) -> Iterator[str]:
+    yield f"changed  {_describe(change.after)}"
+    if change.is_same_answer:
+        yield "         the answer is the same; only what the file says around it differs"
+    elif change.before.answer or change.after.answer:
+        yield f"         was {_quote(change.before.answer)}"
+        yield f"         now {_quote(change.after.answer)}"
+
+
+def _describe(recording: Recording) -> str:
+    """The model, the question, and a hash that ``show`` takes; its file where nobody could read it."""
+    row = recording.row
+    if not recording.question:
+        return output.escape(" ".join(filter(None, [recording.model, row.path])))
+    model = f"{output.escape(recording.model)}  " if recording.model else ""
+    key = row.prompt_hash or ""
+    short = click.style(f"  ({key[:_HASH_SHOWN]})", dim=True) if key else ""
+    return f"{model}{_quote(recording.question)}{short}"
+
+
+def _quote(text: str) -> str:
+    # Secrets first: half of one would not be known for one.
+    return f'"{output.escape(_shorten(output.redact(text)))}"'
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def review_as_json(review: Review) -> dict[str, object]:
+    """The same for a program."""
+    return {
+        "added": [
+            {
+                **_as_json(one.recording),
+                "replaces": None if one.replaces is None else {**_as_json(one.replaces), "why": one.why},
+            }
+            for one in review.added
+        ],
+        "changed": [
+            {
+                "before": _as_json(change.before),
+                "after": _as_json(change.after),
+                "same_answer": change.is_same_answer,
+            }
+            for change in review.changed
+        ],
+        "removed": [_as_json(recording) for recording in review.removed],
+    }
+
+
+def _as_json(recording: Recording) -> dict[str, object]:
+    said = {"question": recording.question, "answer": recording.answer}
+    return {
+        **recording.row._asdict(),
+        "model": recording.model,
+        **{name: _shorten(output.redact(text)) or None for name, text in said.items()},
+    }

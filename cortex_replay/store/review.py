@@ -1,0 +1,212 @@
+"""What changed in a store since another commit, for somebody who reviews it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Final
+
+from cortex_replay.store.changes import Essence, essence_of, essence_of_exchange
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import Fixture
+from cortex_replay.store.index import ExchangeRow, Index, Row
+from cortex_replay.store.merge import compare_indexes
+from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
+from cortex_replay.types import LlmRequest, LlmRole
+
+__all__ = ["Addition", "Change", "Contents", "Recording", "Review", "question_of", "review_changes"]
+
+Contents = Iterable[tuple[str, object]]
+"""Files by path, and their bytes where they could be read."""
+
+_LONGEST: Final = 16 * 1024
+"""Of a text that is kept; whoever shows it makes it shorter still."""
+_COMPARED: Final = 1000
+_MOST_PAIRS: Final = 40_000
+_ALIKE: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A row, and what its file says; nothing where the file could not be read or trusted."""
+
+    row: Row
+    model: str | None
+    question: str = ""
+    """The first line of what was asked."""
+    answer: str = ""
+    """The first line of the answer."""
+    asked: str = ""
+    """The whole of the last message of the user."""
+    tests: frozenset[str] = frozenset()
+    """The tests that recorded it."""
+    essence: Essence | None = None
+    """What it says, whatever its file looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A recording that is new, and the one that it takes the place of, if that is gone."""
+
+    recording: Recording
+    replaces: Recording | None = None
+    why: str = ""
+    """What the two have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The same question, recorded anew."""
+
+    before: Recording
+    after: Recording
+
+    @property
+    def is_same_answer(self) -> bool:
+        """Whether only the file differs."""
+        return self.before.essence is not None and self.before.essence == self.after.essence
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything that changed."""
+
+    added: list[Addition] = field(default_factory=list)
+    changed: list[Change] = field(default_factory=list)
+    removed: list[Recording] = field(default_factory=list)
+    """Those too that an addition replaces."""
+
+
+def review_changes(before: Index, after: Index, old_files: Contents, new_files: Contents) -> Review:
+    """What changed from one index to another, with what the files say.
+
+    Args:
+        before: The index of then.
+        after: The index of now.
+        old_files: The files of then, at least those that are not there any more.
+        new_files: The files of now, at least those that were not there.
+    """
+    rows = compare_indexes(before, after)
+    old = _read([*rows.removed, *(row for row, _ in rows.changed)], old_files)
+    new = _read([*rows.added, *(row for _, row in rows.changed)], new_files)
+    added, removed = [new[row.path] for row in rows.added], [old[row.path] for row in rows.removed]
+    return Review(
+        _pair(added, removed),
+        [Change(old[one.path], new[other.path]) for one, other in rows.changed],
+        removed,
+    )
+
+
+def _read(rows: Sequence[Row], files: Contents) -> dict[str, Recording]:
+    wanted = {row.path: row for row in rows}
+    found = {path: Recording(row, row.model) for path, row in wanted.items()}
+    for path, data in files if wanted else ():
+        if path in wanted and isinstance(data, bytes):
+            found[path] = _recording(wanted[path], data)
+    return found
+
+
+def _recording(row: Row, data: bytes) -> Recording:
+    try:
+        if isinstance(row, ExchangeRow):
+            return _of_exchange(row, trust_exchange(row, data))
+        return _of_fixture(row, trust_fixture(row, data))
+    except Untrusted:  # the check says so; here the row has to do
+        return Recording(row, row.model)
+
+
+def _of_fixture(row: Row, fixture: Fixture) -> Recording:
+    first = fixture.answers[0]
+    calls = ", ".join(f"calls {call.name}" for call in first.tool_calls)
+    several = f" (and {len(fixture.answers) - 1} more)" if len(fixture.answers) > 1 else ""
+    tests = (fixture.meta or {}).get("tests")
+    asked = "" if fixture.request is None else _last_user_text(fixture.request)[0]
+    return Recording(
+        row,
+        fixture.key.model,
+        "" if fixture.request is None else question_of(fixture.request),
+        (_first_line(first.text) or calls) + several,
+        asked[:_LONGEST],
+        frozenset(map(str, tests)) if isinstance(tests, list) else frozenset(),
+        essence_of(fixture),
+    )
+
+
+def _of_exchange(row: Row, exchange: Exchange) -> Recording:
+    request = exchange.request or {}
+    question = f"{request.get('method')} {request.get('path')} of {request.get('upstream')}"
+    if exchange.match is not None:
+        question = f"an error as answer {exchange.n}"
+    status = f"status {exchange.wire.get('status')}"
+    return Recording(
+        row,
+        row.model,
+        question[:_LONGEST],
+        status,
+        question[:_LONGEST],
+        essence=essence_of_exchange(exchange),
+    )
+
+
+def question_of(request: LlmRequest) -> str:
+    """The first line of what the user asked last, for a list; what came behind it is counted."""
+    text, later = _last_user_text(request)
+    line = _first_line(text) or _first_line(request.system)
+    return f"{line} (and {later} later message{'s' * (later != 1)})" if later else line
+
+
+def _last_user_text(request: LlmRequest) -> tuple[str, int]:
+    """The last message of the user that has text, and how many messages follow it."""
+    for later, message in enumerate(reversed(request.messages)):
+        if message.role is LlmRole.USER and message.content.strip():
+            return message.content, later
+    return "", 0
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text[:_LONGEST].splitlines() if line.strip()), "")
+
+
+def _pair(added: Sequence[Recording], removed: Sequence[Recording]) -> list[Addition]:
+    """Each addition with the removed recording that it most likely takes the place of."""
+    ranked = sorted(_likely_pairs(added, removed), key=lambda pair: (-pair[0], pair[1], pair[2]))
+    taken: set[int] = set()
+    chosen: dict[int, tuple[Recording, str]] = {}
+    for _, new, old, why in ranked:
+        if new not in chosen and old not in taken:
+            chosen[new] = removed[old], why
+            taken.add(old)
+    return [Addition(recording, *chosen.get(i, (None, ""))) for i, recording in enumerate(added)]
+
+
+def _likely_pairs(
+    added: Sequence[Recording], removed: Sequence[Recording]
+) -> Iterator[tuple[float, int, int, str]]:
+    """How likely each pair is, its numbers, and why. Among very many, only equal questions are paired."""
+    is_patient = len(added) * len(removed) <= _MOST_PAIRS
+    by_text: dict[str, list[int]] = {}
+    for j, old in enumerate(removed):
+        by_text.setdefault(old.asked, []).append(j)
+    for i, new in enumerate(added):
+        if not new.asked:
+            continue
+        for j in range(len(removed)) if is_patient else by_text.get(new.asked, [])[:_COMPARED]:
+            old = removed[j]
+            if type(old.row) is type(new.row) and (found := _likeness(new, old)) is not None:
+                yield found[0], i, j, found[1]
+
+
+def _likeness(new: Recording, old: Recording) -> tuple[float, str] | None:
+    if new.asked == old.asked and new.model == old.model:
+        return (4 if new.question == old.question else 3.5), "the same question, asked otherwise"
+    if new.asked == old.asked:
+        return 3, f"the same question to {old.model}"
+    shared = 1 if new.tests & old.tests else 0
+    matcher = SequenceMatcher(None, new.asked[:_COMPARED], old.asked[:_COMPARED], autojunk=False)
+    if matcher.real_quick_ratio() < _ALIKE or matcher.quick_ratio() < _ALIKE:
+        return (shared, "recorded by the same test") if shared else None
+    ratio = matcher.ratio()
+    if ratio >= _ALIKE:
+        return 1 + ratio + shared / 10, "a question much like it"
+    return (shared, "recorded by the same test") if shared else None
