@@ -42,7 +42,9 @@ async function claude(content: string): Promise<string> {
 test("a day of dice", async () => {
   writeFileSync("ran.txt", "it ran");
   const rolls: string[] = [];
-  for (const hour of ["morning", "noon", "evening", "morning"]) rolls.push(await chat(`#dice in the ${hour}`));
+  for (const hour of ["morning", "noon", "evening", "morning"]) {
+    rolls.push(await chat(`#dice in the ${hour}`));
+  }
   expect(rolls.join(" ")).toContain("You rolled");
   expect(await chat(`In NAME: ${rolls.join(" ")} What now?`)).not.toBe("");
   expect(await claude(`In NAME: ${rolls.join(" ")} Good night?`)).toContain("tiny test model");
@@ -83,7 +85,7 @@ class Runner:
 
 VITEST = Runner(
     "vitest",
-    ("vitest@5.1.0", "typescript@5.9.3"),
+    ("vitest@4.1.12", "typescript@5.9.3"),
     "vitest run",
     "test.ts",
     ("vitest.config.ts", 'export default { test: { setupFiles: ["./cortex-replay.setup.mjs"] } };\n'),
@@ -106,9 +108,9 @@ class Recording:
     server: str
 
     def clone(self, into: Path) -> Newcomer:
-        """A fresh clone, with the packages that its lock file names."""
+        """A fresh clone, with its packages."""
         cloned = self.newcomer.clone(self.newcomer.folder, into / "clone")
-        cloned.run("npm ci --silent")
+        cloned.run("npm install --silent")
         return cloned
 
 
