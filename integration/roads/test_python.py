@@ -91,9 +91,7 @@ def clone(recording: Recording, tmp_path: Path) -> Iterator[Newcomer]:
     assert newcomer.run("git status --porcelain -- tests/llm").out == "", "replay writes nothing"
 
 
-@pytest.mark.parametrize(
-    "options", ["", " -n 2", " --llm-fail-unused", " --llm-mode once", " -p no:randomly -v"]
-)
+@pytest.mark.parametrize("options", ["", " -n 2", " --llm-fail-unused", " --llm-mode once"])
 def test_a_clone_is_green(clone: Newcomer, options: str) -> None:
     """Also in the mode that records what is missing, since nothing is."""
     step = clone.run(f"pytest{options}")
