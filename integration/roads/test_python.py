@@ -136,7 +136,7 @@ def test_a_changed_prompt(clone: Newcomer) -> None:
     )
 
     step = clone.run("pytest --tb=no", status=1)
-    step.says("2 failed, 2 passed", "Good afternoon!", "pytest --llm-mode once", "2 misses")
+    step.says("2 failed, 2 passed", "{+afternoon+}", "pytest --llm-mode once", "2 misses")
     step.says_once("nothing is recorded for")
 
 
@@ -144,7 +144,7 @@ def test_a_changed_prompt_to_another_server(clone: Newcomer) -> None:
     """A miss, and no live call, though no setting names that server."""
     clone.edit("tests/test_models.py", "As #json, please.", "As #json, quickly.")
 
-    clone.run("pytest", status=1).says("1 failed, 2 passed", "1 misses", "0 live", "quickly")
+    clone.run("pytest", status=1).says("1 failed, 2 passed", "1 miss", "0 live", "quickly")
 
 
 def test_without_a_key_nothing_is_recorded(clone: Newcomer) -> None:
