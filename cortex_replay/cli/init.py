@@ -6,36 +6,43 @@ import importlib.util
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.init_files import add_lines, new_file, refuse_unsafe_store, render_hooks
+from cortex_replay.cli.init_files import (
+    Step,
+    add_lines,
+    new_file,
+    refuse_unsafe_store,
+    wire_hooks,
+    wire_pytest,
+    wire_store_setting,
+)
 from cortex_replay.cli.options import command, json_option, store_option, store_root
-from cortex_replay.config.files import read_at_most
+from cortex_replay.config.files import OWN_NAME, PYPROJECT, read_at_most, shown_path
 from cortex_replay.errors import InvalidRequest, StoreIo
-from cortex_replay.store import Answer, Fixture, Store
+from cortex_replay.store import Store
 from cortex_replay.store.git import find_top
+from cortex_replay.store.git_attributes import ATTRIBUTES, ATTRIBUTES_NAME
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.merge_driver import install_driver
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
-from cortex_replay.types import LlmRequest
 
 __all__ = ["init_command"]
 
-_ATTRIBUTES = (f"{INDEX_NAME} -text merge=cortex-replay", "fixtures/** -text")
 _IGNORED = (f"{STATE_FOLDER}/",)
+_HOOKS = ".pre-commit-config.yaml"
 _MAX_BYTES = 2**20
 _TOLD = "told git, in this clone, how to merge the index"
+_CONFIGURED = ("pytest.toml", "pytest.ini", ".pytest.ini", PYPROJECT, "tox.ini", "setup.cfg", OWN_NAME)
+"""What stands where a project, or a part of one, keeps its settings."""
 _EXAMPLE = '''\
 """A first test on a recorded answer: no key, no network, the same bytes each time."""
 
-from pathlib import Path
+{imports}
+from cortex_replay import Fixture, LlmRequest, ReplayAdapter, Store
 
-from cortex_replay import LlmRequest, ReplayAdapter
-
-STORE = Path(__file__).parent
 REQUEST = LlmRequest(
     model="example-model",
     system="You are a friendly assistant.",
@@ -44,17 +51,26 @@ REQUEST = LlmRequest(
     max_tokens=64,
 )
 
+
+def answer_by_hand(folder):
+    """Your own answers are recorded; this one is written by hand, into a store of its own."""
+    store = Store.create(folder)
+    store.add(Fixture.of(REQUEST, "Hello!"))
+    store.commit()
+    return ReplayAdapter(folder).sync
+
 {body}'''
 _PYTEST = """
-def test_says_hello():
-    llm = ReplayAdapter(STORE).sync
+def test_says_hello(tmp_path):
+    llm = answer_by_hand(tmp_path)
     assert llm.complete(REQUEST).text == "Hello!"
 """
 _UNITTEST = """
 class SaysHello(unittest.TestCase):
     def test_says_hello(self):
-        llm = ReplayAdapter(STORE).sync
-        self.assertEqual(llm.complete(REQUEST).text, "Hello!")
+        with tempfile.TemporaryDirectory() as folder:
+            llm = answer_by_hand(folder)
+            self.assertEqual(llm.complete(REQUEST).text, "Hello!")
 
 
 if __name__ == "__main__":
@@ -66,14 +82,14 @@ if __name__ == "__main__":
     "init",
     epilog="""Examples:
 
-  cortex-replay init                       a store in this folder
-  cortex-replay init --store tests/llm     in another one
+  cortex-replay init                       set up a store in this folder
+  cortex-replay init --store tests/llm     in another one, new or not
   cortex-replay init --framework unittest
-  cortex-replay init --driver-only         in a fresh clone of a project that has a store
+  cortex-replay init --driver-only         in a fresh clone of a project that is set up
 
 Exit status:
-  0  the store is there, with an example that passes
-  1  something is there already, or it could not be written; nothing was overwritten
+  0  all is set up, or it is said what is left to do
+  1  something is in the way, or it could not be written; nothing was overwritten
   2  wrong usage
 """,
 )
@@ -89,11 +105,13 @@ Exit status:
 def init_command(
     ctx: click.Context, store: Path | None, framework: str | None, driver_only: bool, as_json: bool
 ) -> None:
-    """Make a store: index, git settings, a pre-commit hook, and a first test that passes.
+    """Set up a store: index, settings, git attributes, a pre-commit hook, and a first test that passes.
 
-    Git keeps its merge drivers in each clone, so everyone runs --driver-only once. Without it,
-    git's own merge rarely leaves a conflict, which `cortex-replay resolve` resolves.
+    Run it again, or on a store that is there, and it adds what is missing; it overwrites nothing. Git keeps
+    its merge drivers in each clone, so everyone runs --driver-only once. Without it, git's own merge rarely
+    leaves a conflict, which `cortex-replay resolve` resolves.
     """
+    named = store is not None or ctx.find_root().params.get("store") is not None
     root = Path(os.path.normpath(store_root(ctx, store)))  # as `disk` takes it; what is looked at is written
     if driver_only:
         install_driver(root)
@@ -103,65 +121,96 @@ def init_command(
             output.talk(_TOLD)
         return
     refuse_unsafe_store(root)
-    top, below = _project(root)
+    top = _top_of(root)
     framework = framework or ("pytest" if _uses_pytest(top) else "unittest")
-    example = new_file(root / "test_llm_example.py", _example(framework))
-    lists = (add_lines(root / ".gitattributes", _ATTRIBUTES), add_lines(root / ".gitignore", _IGNORED))
-    files = [example, *(file for file in lists if file is not None)]
-    hooks, pre_commit = render_hooks(below), top / ".pre-commit-config.yaml"
-    has_hooks = os.path.lexists(pre_commit)
-    if not has_hooks:
-        files.append(new_file(pre_commit, hooks))
-    # Nothing is in the way of any of them.
-    opened = Store.create(root)
-    opened.add(_example_fixture())
-    opened.commit()
-    for file in files:
-        file.write()
-    written = [
-        root / INDEX_NAME,
-        *(root / item.path for item in opened.list()),
-        *(file.path for file in files),
-    ]
+    is_new = not os.path.lexists(root / INDEX_NAME)
+    # All are looked at before any is written.
+    steps = _plan(root, top, framework, is_new=is_new, is_named=named)
+    if is_new:
+        Store.create(root)
+    for step in steps:
+        step.write()
     problem = _driver_problem(root)
+    hooks = next(step for step in steps if step.path.name == _HOOKS)
     made = {
         "store": str(root),
         "framework": framework,
-        "written": [str(path) for path in written],
+        "written": [str(step.path) for step in steps if step.writes],
         "merge_driver": problem is None,
-        "pre_commit": hooks if has_hooks else None,
+        "pre_commit": hooks.note or None,
+        "steps": [
+            {"path": str(step.path), "outcome": step.outcome, "note": step.note or None} for step in steps
+        ],
     }
     if as_json:
         output.print_json(made)
     else:
-        _print(made, pre_commit, example.path, problem)
+        _print(steps, problem)
 
 
-def _print(made: dict[str, Any], pre_commit: Path, example: Path, problem: str | None) -> None:
-    for path in made["written"]:
-        output.echo(f"wrote {output.escape(path)}")
-    if made["pre_commit"]:
-        output.talk(f"{output.escape(str(pre_commit))} is there already; add to it:\n{made['pre_commit']}")
+def _plan(root: Path, top: Path, framework: str, *, is_new: bool, is_named: bool) -> list[Step]:
+    """What is to be set up, with what is there already."""
+    home = _home_of(root, top)
+    steps = [
+        Step(root / INDEX_NAME, "wrote" if is_new else "found"),
+        add_lines(root / ATTRIBUTES_NAME, ATTRIBUTES),
+        add_lines(root / ".gitignore", _IGNORED),
+    ]
+    if is_named and root.absolute().resolve() != home:
+        steps.append(wire_store_setting(home, _below(root, home)))
+    if framework == "pytest":
+        steps.append(wire_pytest(home, _below(root, home), after=steps[-1]))
+    steps.append(wire_hooks(top / _HOOKS, _below(root, top)))
+    if is_new:
+        steps.append(new_file(root / "test_llm_example.py", _example(framework)))
+    return steps
+
+
+def _print(steps: list[Step], problem: str | None) -> None:
+    for step in steps:
+        output.echo(f"{step.outcome} {output.escape(shown_path(step.path))}")
+        if step.note:
+            output.talk("\n".join(f"  {line}" for line in output.escape_lines(step.note).split("\n")))
     output.talk(_TOLD if problem is None else output.escape(problem))
     output.talk("for the hook: pip install pre-commit && pre-commit install")
-    run = "pytest" if made["framework"] == "pytest" else "python -m unittest"
-    output.talk(f"try: {run} {output.escape(str(example))}")
+    for step in steps:
+        if step.path.suffix == ".py" and step.writes:
+            run = "pytest" if b"tmp_path" in step.data else "python -m unittest"
+            output.talk(f"try: {run} {output.escape(shown_path(step.path))}")
 
 
-def _project(root: Path) -> tuple[Path, str]:
-    """The top of the user's project, and the store's place below it.
+def _top_of(root: Path) -> Path:
+    """The top of the user's project: of its repository, else this folder where the store is to be below it.
 
     Raises:
-        InvalidRequest: That place would be no name but a line, or steer a terminal.
+        InvalidRequest: The store's place below it would be no name but a line, or steer a terminal.
     """
     existing = root.absolute()
     while not existing.is_dir():
         existing = existing.parent
-    top = find_top(existing.resolve()) or existing.resolve()
-    below = os.path.relpath(root.absolute().resolve(), top)
+    here = Path.cwd()
+    fallback = here if root.absolute().resolve().is_relative_to(here.resolve()) else existing
+    top = find_top(existing.resolve()) or fallback.resolve()
+    below = _below(root, top)
     if UNPRINTABLE.search(below):
         raise InvalidRequest("store", f"{escape(below)} holds a character that cannot be printed; rename it")
-    return top, below.replace(os.sep, "/")
+    return top
+
+
+def _home_of(root: Path, top: Path) -> Path:
+    """Where the settings of the part of a project are kept that the store belongs to."""
+    place = root.absolute().resolve()
+    for folder in (place, *place.parents):
+        if any(os.path.lexists(folder / name) for name in _CONFIGURED):
+            return folder
+        if folder == top:
+            break
+    here = Path.cwd().resolve()
+    return here if here.is_relative_to(top) and place.is_relative_to(here) else top
+
+
+def _below(root: Path, folder: Path) -> str:
+    return os.path.relpath(root.absolute().resolve(), folder).replace(os.sep, "/")
 
 
 def _driver_problem(root: Path) -> str | None:
@@ -187,19 +236,7 @@ def _uses_pytest(top: Path) -> bool:
     return False
 
 
-def _example_fixture() -> Fixture:
-    request = LlmRequest(
-        model="example-model",
-        system="You are a friendly assistant.",
-        messages=[{"role": "user", "content": "Say hello."}],
-        temperature=0.0,
-        max_tokens=64,
-    )
-    return Fixture.of(request, Answer("Hello!", finish_reason="stop"), meta={"adapter": "handwritten"})
-
-
 def _example(framework: str) -> str:
     if framework == "pytest":
-        return _EXAMPLE.format(body=_PYTEST)
-    text = _EXAMPLE.format(body=_UNITTEST)
-    return text.replace("from pathlib import Path\n", "import unittest\nfrom pathlib import Path\n")
+        return _EXAMPLE.format(imports="", body=_PYTEST).replace('time."""\n\n\n', 'time."""\n\n')
+    return _EXAMPLE.format(imports="import tempfile\nimport unittest\n", body=_UNITTEST)

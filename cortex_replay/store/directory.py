@@ -31,14 +31,24 @@ _MAX_FOLDER_DEPTH: Final = 64
 class DirectorySource:
     """A store's root folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_new: bool = False) -> None:
+        """Find the folder.
+
+        Args:
+            root: Where the index stands.
+            is_new: Whether there is no store yet, and the first change makes it.
+
+        Raises:
+            StoreIo: There is no such folder.
+        """
+        self.is_new = is_new
         self.path = absolute_path(root)
         """As it was named: a writer goes this way, and follows no link from the anchor on."""
         try:
-            self.root = self.path.resolve(strict=True)  # of the same name: ``..`` means to all the same
+            self.root = self.path.resolve(strict=not is_new)  # of the same name: ``..`` means to all the same
         except (OSError, RuntimeError, ValueError) as error:
             raise StoreIo(f"the store {root} cannot be opened: {_reason(error)}") from None
-        if not self.root.is_dir():
+        if not self.root.is_dir() and not (is_new and not os.path.lexists(self.root)):
             raise StoreIo(f"the store {root} is not a folder")
         self.anchor = anchor_of(root)
 

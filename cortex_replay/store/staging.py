@@ -169,6 +169,8 @@ class Staging(Closing):
 
 def find_abandoned(source: DirectorySource) -> Abandoned:
     """What runs that died abandoned in a store; takes no lock and changes nothing."""
+    if source.is_new and not source.has_folder(STATE_FOLDER):
+        return Abandoned()
     if state_problem(source):
         return Abandoned(unmarked=1)
     with translate_errors(), Folder.at(source.root) as root:

@@ -16,6 +16,7 @@ from typing import Final
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder, fcntl
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
@@ -93,11 +94,15 @@ def open_root(source: DirectorySource) -> Iterator[Folder]:
 
 @contextmanager
 def open_state(source: DirectorySource) -> Iterator[State]:
-    """The state folder of a store, made where there is none.
+    """The state folder of a store, made where there is none; so is the store itself.
 
     Raises:
         StoreIo: What is there is not ours. Nothing was written.
     """
+    if source.is_new:
+        with Folder.reach(source.path, make=True, anchor=source.anchor) as root, suppress(FileExistsError):
+            make_store(root)  # unless somebody was faster
+        source.is_new = False
     with open_root(source) as root:
         if problem := _problem_in(root, source):
             raise StoreIo(problem)

@@ -10,7 +10,7 @@ from typing import Self
 
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
-from cortex_replay.errors import NoFixture, StoreIo
+from cortex_replay.errors import NoFixture
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport
@@ -22,7 +22,7 @@ from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import open_run, translate_errors
-from cortex_replay.store.writer import CommitSummary, StoreWriter, create_store
+from cortex_replay.store.writer import CommitSummary, StoreWriter, check_place, create_store
 
 __all__ = ["Store", "StoredFixture", "Verify"]
 
@@ -50,15 +50,19 @@ class Store(StoreReader):
 
     @classmethod
     def open_or_create(cls, path: str | os.PathLike[str], *, verify: Verify = "full") -> Self:
-        """Open the store in ``path``, or make an empty one where there is none yet."""
-        index = absolute_path(Path(path)) / INDEX_NAME
-        if not os.path.lexists(index):
-            try:
-                return cls.create(path)
-            except StoreIo:
-                if not os.path.lexists(index):  # else somebody was faster
-                    raise
-        return cls.open(path, verify=verify)
+        """Open the store in ``path``; where there is none yet, an empty one that the first change makes.
+
+        A run that ends before it records anything leaves nothing behind.
+
+        Raises:
+            FixtureIntegrityFailed: The store is not what its index says.
+            StoreIo: No store could be made there.
+        """
+        root = Path(path)
+        if os.path.lexists(absolute_path(root) / INDEX_NAME):
+            return cls.open(path, verify=verify)
+        check_place(root)
+        return cls(DirectorySource(root, is_new=True), CheckReport())
 
     def with_normalisers(self, further: Further) -> Store:
         """This very store, seen with further normalisers, as for one test.

@@ -12,6 +12,7 @@ set from before the commit or the set from after it, and what was committed is n
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cortex_replay.disk import Folder, absolute_path
+from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
@@ -34,19 +35,19 @@ from cortex_replay.store.changes import (
     plan_changes,
 )
 from cortex_replay.store.check import read_exchange, read_fixture, read_index
+from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.git_attributes import complete_attributes
 from cortex_replay.store.grid import render_index
 from cortex_replay.store.index import FixtureRow, Index, Row
-from cortex_replay.store.journal import Journal
+from cortex_replay.store.journal import STATE_FOLDER, Journal
 from cortex_replay.store.lock import LockedStore, lock_store
-from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
+from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.pending import PendingChanges
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 
-__all__ = ["CommitSummary", "StoreWriter", "create_store"]
+__all__ = ["CommitSummary", "StoreWriter", "check_place", "create_store"]
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
@@ -81,10 +82,23 @@ def create_store(root: Path) -> None:
     if os.path.lexists(absolute_path(root) / INDEX_NAME):
         raise StoreIo(f"there is a store already: {root / INDEX_NAME}")
     with translate_errors(), Folder.reach(root, make=True) as folder:
-        folder.make_folder(NESTED_FOLDER).close()
-        complete_attributes(folder)
-        folder.create(INDEX_NAME, render_index(Index()).encode(), durable=True)
-        folder.sync()
+        make_store(folder)
+
+
+def check_place(root: Path) -> None:
+    """Look whether a store could be made in ``root``, before anything is asked that could not be kept.
+
+    Raises:
+        StoreIo: A link is in the way, or something that is no folder, or it must not be written.
+    """
+    place = absolute_path(root)
+    anchor = anchor_of(root)
+    while not os.path.lexists(place):
+        place = place.parent
+    with translate_errors():
+        Folder.reach(place, anchor=min(anchor, place, key=lambda path: len(path.parts))).close()
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
 
 class StoreWriter:
@@ -114,6 +128,8 @@ class StoreWriter:
     def adopt_abandoned(self) -> int:
         """Stage what dead sessions hold, and clean up after them."""
         self._start_anew_after_fork()
+        if self._source.is_new and not self._source.has_folder(STATE_FOLDER):
+            return 0  # nothing may be made for nothing
         with translate_errors(), lock_store(self._source, self._layout) as store:
             store.recover()
             store.clean_staging()
@@ -142,7 +158,7 @@ class StoreWriter:
         with translate_errors():
             if not self._pending:
                 self.discard()
-                return CommitSummary(self._read_index()[0])
+                return CommitSummary(Index() if self._source.is_new else self._read_index()[0])
             if self._retreat is not None:
                 with lock_store(self._source, self._layout) as store:
                     self._resume_retreat(store, self._retreat)

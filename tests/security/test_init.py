@@ -16,7 +16,6 @@ from cortex_replay.cli.main import main
 
 TARGETS = [
     "INDEX.toml",
-    "test_llm_example.py",
     ".gitattributes",
     ".gitignore",
     ".cortex-replay",
@@ -57,7 +56,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("leads_to", ["outside", "outside/file", "outside/new"])
 @pytest.mark.parametrize(
     ("store", "target"),
-    [*((".", name) for name in TARGETS[:4]), *(("tests/llm", name) for name in TARGETS[2:])],
+    [*((".", name) for name in TARGETS[:3]), *(("tests/llm", name) for name in TARGETS[1:])],
 )
 def test_a_link_in_the_place_of_a_target_stops_it(
     clone: Path, store: str, target: str, leads_to: str
@@ -74,15 +73,29 @@ def test_a_link_in_the_place_of_a_target_stops_it(
 
 
 @pytest.mark.parametrize("leads_to", ["outside", "outside/file", "outside/new"])
-def test_a_link_in_the_place_of_the_hooks_is_left_alone(clone: Path, leads_to: str) -> None:
-    """Honest ones share a configuration that way, and init does not add to one that is there."""
-    (clone / ".pre-commit-config.yaml").symlink_to(clone.parent / leads_to)
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        (".pre-commit-config.yaml", "add to it"),
+        ("pytest.ini", "add to it, below [pytest]: llm_store = tests/llm"),
+        ("pyproject.toml", ""),
+        ("cortex-replay.toml", 'add to it: store = "tests/llm"'),
+        ("tests/llm/test_llm_example.py", "it is there already"),
+    ],
+)
+def test_a_link_in_the_place_of_a_file_of_the_project_is_left_alone(
+    clone: Path, leads_to: str, name: str, advice: str
+) -> None:
+    """Honest ones share a configuration that way; nothing is written through it."""
+    (clone / name).parent.mkdir(parents=True, exist_ok=True)
+    (clone / name).symlink_to(clone.parent / leads_to)
     before = snapshot(clone.parent / "outside")
-    done = init()
+    done = init("--store", "tests/llm")
 
-    assert done.exit_code == 0
-    assert "add to it" in done.stderr
+    assert done.exit_code == 0, done.output
+    assert advice in done.stderr
     assert snapshot(clone.parent / "outside") == before
+    assert (clone / name).is_symlink()
 
 
 @pytest.mark.parametrize("store", ["linked", "linked/llm", "linked/new/llm"])
@@ -258,9 +271,10 @@ def test_a_config_of_git_that_is_a_link_is_not_written(clone: Path) -> None:
 @pytest.mark.parametrize("store", ["new/..", "./new/../.", "new/deep/../.."])
 def test_nothing_is_overwritten_by_a_way_around(clone: Path, store: str) -> None:
     """A folder that is not there yet, and then up again."""
-    (clone / "test_llm_example.py").write_text("mine\n")
-    before = snapshot(clone)
+    mine = {"test_llm_example.py": "mine\n", "pytest.ini": "[pytest]\nllm_store = mine\n"}
+    for name, text in mine.items():
+        (clone / name).write_text(text)
     done = init("--store", store)
 
-    assert done.exit_code == 1
-    assert snapshot(clone) == before
+    assert "left alone test_llm_example.py" in done.stdout
+    assert {name: (clone / name).read_text() for name in mine} == mine

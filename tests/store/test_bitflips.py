@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ FIXTURES = [path for path in FILES if path != "INDEX.toml"]
 
 
 def write_store(root: Path, paths: list[str]) -> bytes:
-    """A store of some of the shipped fixtures, with just their rows; gives the index."""
-    head, *rows = FILES["INDEX.toml"].decode().split("\n\n")
-    kept = [row.rstrip("\n") for row in rows if any(path in row for path in paths)]
-    index = ("\n\n".join([head, *kept]) + "\n").encode()
+    """A store of some of the shipped fixtures, with just their rows and no empty slots; gives the index."""
+    rows = re.findall(r"\[\[fixture\]\]\n(?:.+\n)+", FILES["INDEX.toml"].decode())
+    kept = [row for row in rows if any(path in row for path in paths)]
+    index = "\n".join(["format = 1\nkey = 1\n", *kept]).encode()
     (root / "INDEX.toml").write_bytes(index)
     for path in paths:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def test_every_bit_of_a_fixture(tmp_path: Path, path: str) -> None:
 def test_every_bit_of_the_index(tmp_path: Path) -> None:
     """Refused, or it changes nothing that is served (a bit in the name of a key nobody reads)."""
     index = write_store(tmp_path, FIXTURES)
-    assert index == FILES["INDEX.toml"]
+    assert index.count(b"[[fixture]]") == len(FIXTURES)
     whole = served(tmp_path)
     accepted = 0
     for changed in flipped(index):

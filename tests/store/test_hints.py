@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,41 +39,13 @@ def test_an_lfs_pointer(builder: StoreBuilder) -> None:
     assert "git lfs pull" in hint(builder)
 
 
-def test_a_merge_conflict_made_by_git(builder: StoreBuilder) -> None:
-    """Two branches that both add a fixture conflict in the index, which says so."""
-    root = builder.root
+@pytest.mark.parametrize("where", ["index", "file"])
+def test_a_merge_conflict(builder: StoreBuilder, where: str) -> None:
+    """As git leaves it; tests/store/test_grid.py makes a real one."""
+    path = builder.root / "INDEX.toml" if where == "index" else first_file(builder)
+    path.write_text(f"<<<<<<< HEAD\n{path.read_text()}=======\n>>>>>>> other\n")
 
-    def git(*arguments: str, fails: bool = False) -> None:
-        identity = [
-            "-c",
-            "user.name=t",
-            "-c",
-            "user.email=t@example.invalid",
-            "-c",
-            "init.defaultBranch=main",
-        ]
-        done = subprocess.run(["git", *identity, *arguments], cwd=root, capture_output=True, check=False)
-        assert fails == (done.returncode != 0), done.stderr
-
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "base")
-    git("checkout", "-b", "other")
-    rows = list(builder.fixtures)
-    builder.add("What is three?", "Three.")
-    builder.write()
-    git("add", ".")
-    git("commit", "-m", "three")
-    git("checkout", "main")
-    builder.fixtures = rows
-    builder.add("What is four?", "Four.")
-    builder.write()
-    git("add", ".")
-    git("commit", "-m", "four")
-    git("merge", "other", fails=True)
-    (finding,) = [finding for finding in builder.findings() if finding.path == "INDEX.toml"]
-
-    assert "conflict" in (finding.hint or "")
+    assert "run: cortex-replay resolve" in hint(builder)
 
 
 def test_an_index_from_before_a_re_record_in_place(builder: StoreBuilder) -> None:

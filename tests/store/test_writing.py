@@ -26,6 +26,8 @@ from cortex_replay.store import state
 from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.grid import render_index
+from cortex_replay.store.index import Index
 from cortex_replay.store.journal import parse_journal
 from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.trust import Layout
@@ -62,7 +64,7 @@ def test_a_new_store_is_empty_and_sound(tmp_path: Path) -> None:
 
     assert len(store) == 0
     assert store.layout == "nested"
-    assert (store.root / "INDEX.toml").read_text() == "format = 1\nkey = 1\n"
+    assert (store.root / "INDEX.toml").read_text() == render_index(Index())
     with pytest.raises(StoreIo, match="already"):
         Store.create(tmp_path / "a/b")
 

@@ -15,7 +15,7 @@ __all__ = ["ROWS", "Row"]
 
 PROGRAM: Final = str(Path(sys.executable).with_name("cortex-replay"))
 PYTEST: Final = str(Path(sys.executable).with_name("pytest"))
-_STORE: Final = ("INDEX.toml", "fixtures/**", ".cortex-replay/**", "exchanges/**")
+_STORE: Final = ("INDEX.toml", ".gitattributes", "fixtures/**", ".cortex-replay/**", "exchanges/**")
 STORES: Final = (*_STORE, "llm", *(f"llm/{part}" for part in _STORE))
 """What a command that records may change, relative to the clone."""
 REPORT: Final = "report.json"
@@ -100,14 +100,22 @@ def _with_sides(sandbox: Sandbox) -> None:
         side.write_bytes(sandbox.index_bytes)
 
 
+def _with_conflict(sandbox: Sandbox) -> None:
+    """As a merge leaves the index, unless a link was planted there."""
+    index = sandbox.clone / "INDEX.toml"
+    if index.is_file() and index.resolve() == index.absolute():
+        index.write_bytes(b"<<<<<<< ours\n" + index.read_bytes() + b"=======\n>>>>>>> theirs\n")
+
+
 _GIT_CONFIG = (".git/config", "real/config")
 """Where git keeps the settings of the clone; the second where a plant has put it."""
 _INIT = (
     *STORES,
     "test_llm_example.py",
     "llm/test_llm_example.py",
-    ".gitattributes",
-    "llm/.gitattributes",
+    "pytest.ini",
+    "pyproject.toml",
+    "cortex-replay.toml",
     ".gitignore",
     "llm/.gitignore",
     ".pre-commit-config.yaml",
@@ -189,6 +197,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("prune --unused-from", "prune", "--unused-from", "unused.json", changes=STORES),
     _of("prune --dry-run", "prune", "--model", "*", "--dry-run"),
     _of("rekey", "rekey", changes=STORES),
+    _of("resolve", "resolve", changes=STORES),
+    _of("resolve --theirs", "resolve", "--theirs", "--json", changes=STORES, prepare=_with_conflict),
     _of("rekey --accept-changed", "rekey", "--accept-changed", "--json", changes=STORES),
     _of("export", "export", "--crtx", "out", changes=("out", "out/**")),
     _of("list", "list"),
