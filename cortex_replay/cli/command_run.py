@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,10 +182,11 @@ def _passing_on_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def _tell(run: Run) -> None:
     """The ledger, for a person."""
     ledger = run.ledger
-    for miss in ledger.misses[:_MOST_SHOWN]:
-        output.talk(output.quote(miss.explanation))
-    if len(ledger.misses) > _MOST_SHOWN:
-        output.talk(f"… and {len(ledger.misses) - _MOST_SHOWN} more misses")
+    explained = _explanations(ledger)
+    for explanation in explained[:_MOST_SHOWN]:
+        output.talk(output.quote(explanation))
+    if len(explained) > _MOST_SHOWN:
+        output.talk(f"… and {len(explained) - _MOST_SHOWN} more questions that are not recorded")
     for reason in ledger.broken[:_MOST_SHOWN]:
         output.talk(f"refused: {output.escape(reason)}")
     for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
@@ -195,6 +197,12 @@ def _tell(run: Run) -> None:
         output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
     tell_repeats(ledger)
     output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store)))
+
+
+def _explanations(ledger: Ledger) -> list[str]:
+    """Why there were misses, each reason once, and how often."""
+    counted = Counter(miss.explanation for miss in ledger.misses)
+    return [text if n == 1 else f"{text}\nIt was asked {n} times." for text, n in counted.items()]
 
 
 def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
@@ -234,7 +242,7 @@ def _summarise(run: Run, status: int) -> None:
         "|---|---|",
         *(f"| {name} | {value} |" for name, value in rows.items()),
     ]
-    for miss in ledger.misses[:_MOST_SHOWN]:
-        lines += ["", "```", output.escape_lines(miss.explanation).replace("```", "'''"), "```"]
+    for explanation in _explanations(ledger)[:_MOST_SHOWN]:
+        lines += ["", "```", output.escape_lines(explanation).replace("```", "'''"), "```"]
     with contextlib.suppress(OSError):
         append_to(Path(path), ("\n".join(lines) + "\n\n").encode())

@@ -44,6 +44,20 @@ def test_a_miss_is_explained_and_fails_where_that_is_asked_for(shell: Shell, pro
     assert shell.record(TWICE, provider.url, "--mode", "record", "--fail-on", "live").status == 4
 
 
+def test_equal_misses_are_told_once(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
+    shell.record(TWICE, provider.url)
+    careless = (
+        ASK + "import contextlib\nfor _ in range(3):\n with contextlib.suppress(Exception): ask('three')"
+    )
+    summary = tmp_path / "summary.md"
+    replayed = shell.replay(careless, GITHUB_STEP_SUMMARY=str(summary))
+
+    for text in (replayed.talk, summary.read_text()):
+        assert text.count("nothing is recorded for") == 1
+        assert text.count("It was asked 3 times.") == 1
+    assert "3 misses" in replayed.talk
+
+
 def test_it_replays_whatever_mode_is_configured(shell: Shell, provider: FakeProvider) -> None:
     shell.record(TWICE, provider.url)
     replayed = shell.replay(ASK + "ask('one')", "--json", CORTEX_REPLAY_MODE="record")
