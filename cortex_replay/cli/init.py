@@ -19,6 +19,7 @@ from cortex_replay.cli.init_files import (
     wire_pytest,
     wire_store_setting,
 )
+from cortex_replay.cli.init_js import js_option, write_setup
 from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.config.files import OWN_NAME, PYPROJECT, read_at_most, shown_path
 from cortex_replay.errors import InvalidRequest, StoreIo
@@ -85,6 +86,7 @@ if __name__ == "__main__":
   cortex-replay init                       set up a store in this folder
   cortex-replay init --store tests/llm     in another one, new or not
   cortex-replay init --framework unittest
+  cortex-replay init --js                  a file for vitest or jest (docs/gateway.md)
   cortex-replay init --driver-only         in a fresh clone of a project that is set up
 
 Exit status:
@@ -100,10 +102,16 @@ Exit status:
     help="Whose example to write.  [default: pytest where the project uses it]",
 )
 @click.option("--driver-only", is_flag=True, help="Only tell git, in this clone, how to merge an index.")
+@js_option
 @json_option
 @click.pass_context
 def init_command(
-    ctx: click.Context, store: Path | None, framework: str | None, driver_only: bool, as_json: bool
+    ctx: click.Context,
+    store: Path | None,
+    framework: str | None,
+    driver_only: bool,
+    js: str | None,
+    as_json: bool,
 ) -> None:
     """Set up a store: index, settings, git attributes, a pre-commit hook, and a first test that passes.
 
@@ -111,6 +119,9 @@ def init_command(
     its merge drivers in each clone, so everyone runs --driver-only once. Without it, git's own merge rarely
     leaves a conflict, which `cortex-replay resolve` resolves.
     """
+    if js is not None:
+        write_setup(js, as_json=as_json)
+        return
     named = store is not None or ctx.find_root().params.get("store") is not None
     root = Path(os.path.normpath(store_root(ctx, store)))  # as `disk` takes it; what is looked at is written
     if driver_only:
