@@ -86,6 +86,8 @@ class Provider:
     """A pattern of paths that are this provider's unless a header says otherwise."""
     header: str = ""
     """The header that only its clients send."""
+    agents: str = "(?!)"
+    """A pattern of how its SDKs begin their ``User-Agent``."""
     error_protocol: str | None = None
     """The wire whose errors its clients understand; ``None`` for that of OpenAI."""
 
@@ -116,6 +118,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         protocols={"/v1/messages": "anthropic-messages"},
         own_paths=r"(?:/v1)*/(?:messages|complete)(?:/|$)",
         header="anthropic-version",
+        agents="(?:Async)?Anthropic/",
         error_protocol="anthropic-messages",
     ),
     "ollama": Provider(
@@ -125,6 +128,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         secret_variables=("OLLAMA_API_KEY",),
         protocols={"/api/chat": "ollama-chat", "/api/generate": "ollama-generate"},
         own_paths=r"(?:/v1)*/api(?:/|$)",
+        agents="ollama-python/",
         error_protocol="ollama-chat",
     ),
     "openai": Provider(
@@ -135,6 +139,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         secret_variables=("OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"),
         protocols={"/v1/chat/completions": "openai-chat", "/v1/responses": "openai-responses"},
         own_paths=r"(?:/v1)*/(?:chat/completions|responses)/*$",
+        agents="(?:Async)?(?:Azure)?OpenAI/",
         shared_paths=r"/(?:v1|chat|responses|completions|embeddings|models|files|batches|images|audio|moderations"
         r"|uploads|fine_tuning|vector_stores|conversations|videos|realtime|evals)(?:/|$)",
     ),
@@ -145,6 +150,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         url_variables={"GOOGLE_GEMINI_BASE_URL": ""},
         own_paths=r"/v1(?:beta|alpha)\d*/|/v1(?:(?:beta|alpha)\d*)?/(?:models|tunedModels)/[^/]+:[A-Za-z]+$",
         header="x-goog-api-key",
+        agents="google-genai-sdk/",
     ),
     "scripted": Provider(kind="scripted"),
     "echo": Provider(kind="echo"),

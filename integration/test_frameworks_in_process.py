@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 KEY = "only-the-recording-has-this-key"
 FOLDER = ROOT / ".bench" / "frameworks"
 PACKAGES = (
+    "aiohttp==3.14.5",
     "pytest==9.2.0",
     "langchain-anthropic==1.7.7",
     "langchain-openai==1.7.3",
@@ -62,12 +63,77 @@ def test_llm():
 def python() -> str:
     """A Python that has the frameworks, and this project as it is."""
     program = os.fspath(FOLDER / "bin" / "python")
-    if not (FOLDER / ".complete").exists():
+    complete, packages = FOLDER / ".complete", "\n".join(PACKAGES)
+    if not complete.exists() or complete.read_text() != packages:
         venv.create(FOLDER, with_pip=True, clear=True)
         subprocess.run([program, "-m", "pip", "install", "--quiet", *PACKAGES], check=True, timeout=600)
-        (FOLDER / ".complete").touch()
+        complete.write_text(packages)
     subprocess.run([program, "-m", "pip", "install", "--quiet", "-e", str(ROOT)], check=True, timeout=600)
     return program
+
+
+SECOND_CLIENT = """
+import asyncio, os, threading
+import aiohttp, openai, pytest, requests, urllib3, uvloop
+
+URL = os.environ["SECOND_SERVER"] + "/v1"
+ASKED = {{"model": {model!r}, "max_tokens": 8, "messages": [{{"role": "user", "content": "Hello."}}]}}
+pytestmark = pytest.mark.llm_replay
+
+def test_openai():
+    client = openai.OpenAI(base_url=URL, api_key=os.environ.get("SECOND_KEY", "none"), max_retries=0)
+    assert client.chat.completions.create(**ASKED).choices[0].message.content
+    assert client.models.list().data
+
+async def ask():
+    async with aiohttp.ClientSession() as session:
+        async with session.post(URL + "/messages", json=ASKED) as answer:
+            await answer.read()
+
+@pytest.mark.parametrize("way", [
+    lambda: requests.post(URL + "/chat/completions", json=ASKED),
+    lambda: urllib3.request("POST", URL + "/messages", json=ASKED),
+    lambda: asyncio.run(ask()),
+    lambda: uvloop.run(ask()),
+])
+def test_around(way):
+    way()
+"""
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_second_client_is_replayed_and_other_transports_are_refused(
+    python: str, tmp_path: Path, key: str | None
+) -> None:
+    """With the server up all the time: who asks it in replay is found out by its log."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "test_second.py").write_text(SECOND_CLIENT.format(model=tiny_model.MODEL))
+
+    def run(*options: str, **variables: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-store", "llm", *options],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)} | variables,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    with start_llamacpp(tmp_path / "model", api_key=key) as url:
+        secret = {} if key is None else {"SECOND_KEY": key}
+        status, recorded = run("-k", "openai", "--llm-mode", "once", SECOND_SERVER=url, **secret)
+        assert status == 0, recorded
+        assert "2 recorded, 2 live" in recorded
+        for mode in ("once", "replay"):
+            status, replayed = run("--llm-mode", mode, SECOND_SERVER=url)
+            assert status == 1
+            assert "4 failed, 1 passed" in replayed, replayed[-3000:]
+            assert "2 hits, 0 misses, 0 recorded, 0 live" in replayed
+            assert f"refused: 4 x {url.removeprefix('http://')}" in replayed
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "llm").rglob("*") if path.is_file())
+    assert KEY.encode() not in stored
 
 
 def test_frameworks_are_replayed(python: str, tmp_path: Path) -> None:
@@ -96,7 +162,7 @@ def test_frameworks_are_replayed(python: str, tmp_path: Path) -> None:
     with start_llamacpp(tmp_path / "model", api_key=KEY) as url:
         servers = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1"}
         run("--llm-mode", "once", ANTHROPIC_API_KEY=KEY, OPENAI_API_KEY=KEY, **servers)
-    replayed = run(ANTHROPIC_API_KEY="none", OPENAI_API_KEY="none")
+    replayed = run()
 
     assert "4 passed" in replayed
     assert "0 misses, 0 recorded, 0 live" in replayed

@@ -17,7 +17,8 @@ from typing import Any
 from cortex_replay.cli import output
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
-from cortex_replay.disk import append_to, write_file
+from cortex_replay.config import load_settings
+from cortex_replay.disk import absolute_path, write_file
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.state import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
@@ -27,6 +28,7 @@ from cortex_replay.gateway.guard import guarding
 from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment, variables_to_withhold
+from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.store import Store
 
 __all__ = ["Handover", "gateway_environment", "run_command"]
@@ -84,6 +86,7 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
     handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
+        environment.update(_settings_of(run, root))
         status = _run(command, environment)
     if status:
         handover.tell(environment)
@@ -115,6 +118,15 @@ def gateway_environment(
         yield command_environment(
             os.environ, run.settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
         )
+
+
+def _settings_of(run: Run, root: Path) -> dict[str, str]:
+    """What a command has to know of this run that replays by itself, too: pytest with our plugin."""
+    made = {"CORTEX_REPLAY_MODE": str(run.mode)}
+    store = absolute_path(root)
+    if store != absolute_path(load_settings(Path(), os.environ).settings.store):  # it was named for this run
+        made["CORTEX_REPLAY_STORE"] = str(store)
+    return made
 
 
 def _write_report(report: Path, document: dict[str, Any]) -> bool:
@@ -221,9 +233,6 @@ def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
 
 def _summarise(run: Run, status: int) -> None:
     """A table in the summary of a GitHub job."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return
     ledger = run.ledger
     rows = {
         "mode": run.mode,
@@ -232,17 +241,7 @@ def _summarise(run: Run, status: int) -> None:
         "recorded": ledger.recorded,
         "live calls": ledger.live,
         "unused fixtures": len(ledger.unused(run.store)),
-        **{name: output.escape(text).replace("|", "\\|") for name, text in ledger.money_rows().items()},
+        **ledger.money_rows(),
         "command's status": status,
     }
-    lines = [
-        "### cortex-replay",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in rows.items()),
-    ]
-    for explanation in _explanations(ledger)[:_MOST_SHOWN]:
-        lines += ["", "```", output.escape_lines(explanation).replace("```", "'''"), "```"]
-    with contextlib.suppress(OSError):
-        append_to(Path(path), ("\n".join(lines) + "\n\n").encode())
+    write_step_summary(os.environ, "cortex-replay", rows, _explanations(ledger))

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from cortex_replay.engine.money import PriceList, Tally, Tokens
+from cortex_replay.engine.money import PriceList, Tally, Tokens, merge_tallies, read_tally
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Ledger", "Miss", "shorten"]
+__all__ = ["Ledger", "LedgerPart", "Miss", "shorten"]
 
 _MOST_REASONS: Final = 50
 _MOST_LISTED: Final = 1000
 """Further ones are only counted: anybody can cause as many as he likes."""
+_MOST_COUNTED: Final = 10**12
 _OTHERS: Final = "(others)"
 _LONGEST_TEXT: Final = 16 * 1024
 _LONGEST_END: Final = 4 * 1024
@@ -34,6 +36,53 @@ class Miss:
     what: str
     """The model and the start of the hash, or the method and path."""
     explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPart:
+    """What another process of a run has answered from the store, as it reports it."""
+
+    hits: int
+    saved: Tally
+    misses: Sequence[Miss]
+    used: frozenset[FixtureKey]
+    used_exchanges: frozenset[str]
+    bypassed: Mapping[str, int]
+
+    @classmethod
+    def parse(cls, document: object) -> LedgerPart:
+        """Read what a process sent.
+
+        Raises:
+            InvalidRequest: It is not such a part.
+        """
+        match document:
+            case {
+                "hits": int(hits),
+                "saved": saved,
+                "misses": [*misses],
+                "used": [*used],
+                "used_exchanges": [*exchanges],
+                "bypassed": {**bypassed},
+            } if 0 <= hits <= _MOST_COUNTED:
+                hosts = {str(host): int(count) for host, count in bypassed.items() if isinstance(count, int)}
+                return cls(
+                    hits,
+                    read_tally(saved),
+                    [Miss(*_texts(miss, "what", "explanation")) for miss in misses[:_MOST_LISTED]],
+                    frozenset(FixtureKey(*_texts(key, "model", "prompt_hash")) for key in used),
+                    frozenset(str(key) for key in exchanges),
+                    {host: count for host, count in hosts.items() if 0 < count <= _MOST_COUNTED},
+                )
+        raise InvalidRequest("ledger", "is not what a process reports of its calls")
+
+
+def _texts(value: object, *names: str) -> list[str]:
+    given = [value.get(name) for name in names] if isinstance(value, dict) else []
+    texts = [text for text in given if isinstance(text, str)]
+    if len(texts) != len(names):
+        raise InvalidRequest("ledger", f"expected the texts {' and '.join(names)}")
+    return texts
 
 
 def shorten(text: str) -> str:
@@ -192,11 +241,23 @@ class Ledger:
     def refuse(self, reason: str) -> None:
         self._note(reason, self.refused)
 
-    def bypass(self, host: str) -> None:
+    def bypass(self, host: str, count: int = 1) -> None:
         with self._noting():
             host = self._clean(host)
             is_listed = host in self.bypassed or len(self.bypassed) < _MOST_LISTED
-            self.bypassed[host if is_listed else _OTHERS] += 1
+            self.bypassed[host if is_listed else _OTHERS] += count
+
+    def merge(self, part: LedgerPart) -> None:
+        """Add what another process of this run has answered."""
+        with self._lock:
+            self.hits += part.hits
+            self.saved = merge_tallies([self.saved, part.saved])
+            self.used_keys |= part.used
+            self.used_exchanges |= part.used_exchanges
+        for miss in part.misses:
+            self.miss(miss.what, miss.explanation)
+        for host, count in part.bypassed.items():
+            self.bypass(host, count)
 
     def unused(self, store: Store) -> list[StoredFixture]:
         """The fixtures that no call of this run has used, in order."""

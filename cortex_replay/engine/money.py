@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Final
 
 from cortex_replay.config import Price
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.printable import escape_controls
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Amount", "PriceList", "Tally", "Tokens", "merge_tallies"]
+__all__ = ["Amount", "PriceList", "Tally", "Tokens", "merge_tallies", "read_tally"]
 
 _MILLION: Final = Decimal(1_000_000)
 _LEAST: Final = Decimal("0.0001")
 """What is shown of an amount."""
 _MOST_NAMED: Final = 5
+_MOST_MODELS: Final = 10_000
+_MOST_COUNTED: Final = 10**15
 _LONGEST_NAME: Final = 64
 
 
@@ -57,17 +60,40 @@ class Tokens:
         return (whole + self.completion * price.output) / _MILLION
 
 
+_COUNTS: Final = frozenset(field.name for field in fields(Tokens))
+
 Tally = dict[str, Tokens]
 """By model."""
 
 
-def merge_tallies(tallies: Iterable[Mapping[str, Mapping[str, int]]]) -> Tally:
-    """One tally of several that came from other processes as plain values."""
+def merge_tallies(tallies: Iterable[Tally]) -> Tally:
+    """One tally of several."""
     whole: Tally = {}
     for tally in tallies:
-        for model, counts in tally.items():
-            whole.setdefault(model, Tokens()).merge(Tokens(**counts))
+        for model, tokens in tally.items():
+            whole.setdefault(model, Tokens()).merge(tokens)
     return whole
+
+
+def read_tally(document: object) -> Tally:
+    """A tally that another process sent, as plain values.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    if not isinstance(document, dict) or len(document) > _MOST_MODELS:
+        raise InvalidRequest("tally", "expected tokens by model")
+    return {str(model): _read_tokens(counts) for model, counts in document.items()}
+
+
+def _read_tokens(counts: object) -> Tokens:
+    if isinstance(counts, dict) and counts.keys() <= _COUNTS and all(map(_is_count, counts.values())):
+        return Tokens(**counts)
+    raise InvalidRequest("tally", "expected numbers of tokens")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_COUNTED
 
 
 @dataclass(frozen=True, slots=True)

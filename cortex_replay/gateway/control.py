@@ -1,4 +1,4 @@
-"""What a test can ask of the gateway itself, below ``/-/``."""
+"""What a test can ask of the gateway itself, below ``/-/``, and what a process behind it can report."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import orjson
 
 from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.http.call import HttpReply
+from cortex_replay.engine.ledger import LedgerPart
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 
@@ -27,6 +28,8 @@ def control(path: str, method: str, body: bytes, run: RunCore, faults: Faults) -
                 faults.set(())
             return _json(200, {"faults": faults.spellings(), "struck": dict(faults.struck)})
         if path == "/-/ledger":
+            if method == "POST":
+                run.ledger.merge(LedgerPart.parse(_read(body)))
             return _json(200, run.ledger.to_dict(run.store))
     except InvalidRequest as error:
         return _json(400, {"error": {"message": f"cortex-replay: {error}", "field": error.field}})
@@ -35,11 +38,7 @@ def control(path: str, method: str, body: bytes, run: RunCore, faults: Faults) -
 
 def _set(body: bytes, faults: Faults) -> None:
     """Take ``{"faults": [...], "scope": "..."}``; without a scope they are for all."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise InvalidRequest("body", "is not JSON") from None
-    match document:
+    match _read(body):
         case {"faults": [*texts], **rest} if all(isinstance(text, str) for text in texts) and rest.keys() <= {
             "scope"
         }:
@@ -48,6 +47,13 @@ def _set(body: bytes, faults: Faults) -> None:
                 faults.set([Fault.parse(text) for text in texts], scope)
                 return
     raise InvalidRequest("body", 'expected {"faults": ["429@2", ...], "scope": "..."}')
+
+
+def _read(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InvalidRequest("body", "is not JSON") from None
 
 
 def _json(status: int, value: object) -> HttpReply:

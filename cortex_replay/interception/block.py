@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cortex_replay.config import load_settings
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import install
-from cortex_replay.modes import AnyMode
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run import Run
 from cortex_replay.store import Store
 
 __all__ = ["intercept", "refusal_of"]
 
 
-def refusal_of(host: str) -> str:
-    """What is said to whoever goes around us."""
-    return (
-        f"cortex-replay: a live call to {host} was refused. This client does not use the transport of httpx "
-        "or httpx2, so its calls are not replayed here; docs/pytest.md says what to do."
+def refusal_of(host: str, *, is_provider: bool) -> str:
+    """What is said to whoever goes around us.
+
+    Args:
+        host: Who was to be asked.
+        is_provider: Whether it is a configured provider, and so never an application under test.
+    """
+    message = (
+        f"cortex-replay: a live call to {host} was refused. It looks like a call to a model, and its client "
+        "does not use the transport of httpx or httpx2, so it can be neither recorded nor replayed here. "
+        "Point the client at a gateway (docs/pytest.md)"
     )
+    if is_provider:
+        return f"{message}."
+    return f"{message}; or, if {host} is the application under test, say allow_hosts=[{host!r}]."
 
 
 @contextlib.contextmanager
@@ -33,6 +42,7 @@ def intercept(
     *,
     scope: str = "",
     guard: bool = True,
+    allow_hosts: Iterable[str] = (),
     keep_failed: bool = False,
 ) -> Iterator[Interception]:
     """Answer the model calls of this process from a store, or record them there.
@@ -41,7 +51,8 @@ def intercept(
         store: An open store, or the root of one, which is made if something is recorded and it is not there.
         mode: ``replay``, ``once``, ``record`` or ``live``; by default what the configuration says.
         scope: Whose answers are counted together.
-        guard: Whether, in replay, a client that is not intercepted may not reach a model's host.
+        guard: Whether a client that is not intercepted may not ask a model.
+        allow_hosts: Hosts that are left alone though calls to them look like calls to a model.
         keep_failed: Whether what was recorded is kept if the block raises.
 
     Raises:
@@ -50,13 +61,16 @@ def intercept(
     settings = load_settings(Path(), os.environ, {} if mode is None else {"mode": mode}).settings
     run = Run.open(settings, store=store, how_to_record="use the mode once")
     own = run.open_scope(scope, is_branch=True)
-    interception = Interception(run.engine(), own)
+    interception = Interception(run.engine(), own, allow_hosts=allow_hosts)
+
+    def refuse(host: str) -> LiveCallRefused:
+        run.ledger.bypass(host)
+        return LiveCallRefused(refusal_of(host, is_provider=host in interception.hosts))
+
     try:
         with contextlib.ExitStack() as stack:
-            if guard and not run.mode.asks:
-                stack.enter_context(
-                    guarding(interception.hosts, lambda host: LiveCallRefused(refusal_of(host)))
-                )
+            if guard and run.mode is not Mode.LIVE:
+                stack.enter_context(guarding(interception.hosts, refuse, interception.is_allowed))
             stack.enter_context(install(interception))
             yield interception
     except BaseException:

@@ -1,9 +1,12 @@
-"""A guard against calls that nobody intercepts: while we replay, no client reaches a model's host.
+"""A guard against calls that nobody intercepts: no client asks a model around us.
 
-A client names the host that it wants in one of four places, whatever is between the two: it looks the name
-up, it connects to an address, it begins TLS with a server's name, or it writes an HTTP request that says
-``Host``, ``CONNECT`` or a whole URL. All four are watched, so no proxy, no address and no loop with a
-resolver of its own (uvloop) leads around the guard. Nothing stays watched behind the last one.
+In replay no client reaches the host of a provider. It names that host in one of four places, whatever is
+between the two: it looks the name up, it connects to an address, it begins TLS with a server's name, or it
+writes an HTTP request that says ``Host``, ``CONNECT`` or a whole URL. All four are watched, so no proxy, no
+address and no loop with a resolver of its own (uvloop) leads around the guard.
+
+Any other host may be a model's, too. So each request that is written is looked at: whether it asks what
+models are asked (:mod:`cortex_replay.engine.http.model_calls`). Nothing stays watched behind the last guard.
 """
 
 from __future__ import annotations
@@ -18,15 +21,17 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from cortex_replay.engine.bypass import is_bypassed
+from cortex_replay.engine.http.model_calls import ModelCall, model_call
 from cortex_replay.hosts import host_of, normal_host
 
 __all__ = ["LiveCallRefused", "guarding"]
 
-_HEAD: Final = re.compile(rb"[A-Za-z]{3,16}+ (?:[a-zA-Z][a-zA-Z0-9+.-]*+://)?([^/\s]*+)[^\r\n]*? HTTP/1")
-_HOST: Final = re.compile(rb"\r\nhost:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_MOST_HEAD_BYTES: Final = 65536
+_HEAD: Final = re.compile(rb"([A-Za-z]{3,16}+) (?:[a-zA-Z][a-zA-Z0-9+.-]*+://)?([^/\s]*+)([^\r\n]*?) HTTP/1")
+_LONGEST_FIELD: Final = 64
+"""Of a field's name and what stands around it, where a body comes in pieces."""
 _KEYWORD_ONLY: Final = 99
 _MISSING: Final = object()
 
@@ -38,17 +43,40 @@ class LiveCallRefused(OSError):
 class _Guard(NamedTuple):
     hosts: frozenset[str]
     refuse: Callable[[str], BaseException]
+    is_allowed: Callable[[str], bool]
+
+
+class _Pending(NamedTuple):
+    """A request whose head is written, and whose body must tell what it is."""
+
+    authority: str
+    looks_like: ModelCall
+    fields: frozenset[str] = frozenset()
+    """Those that it was seen to have."""
+    tail: bytes = b""
+    """The last bytes that came of it."""
 
 
 _LOCK: Final = threading.RLock()
+_PENDING: Final[WeakKeyDictionary[Any, _Pending]] = WeakKeyDictionary()
 _ACTIVE: Final[list[_Guard]] = []
 _REPLACED: Final[list[tuple[Any, str, Any]]] = []
 
 
 @contextlib.contextmanager
-def guarding(hosts: Collection[str], refuse: Callable[[str], BaseException]) -> Iterator[None]:
-    """Raise what ``refuse`` makes of its name when somebody wants to reach one of these hosts."""
-    guard = _Guard(frozenset(map(normal_host, hosts)), refuse)
+def guarding(
+    hosts: Collection[str],
+    refuse: Callable[[str], BaseException],
+    is_allowed: Callable[[str], bool] = lambda _: False,
+) -> Iterator[None]:
+    """Let nobody ask a model around us.
+
+    Args:
+        hosts: Nobody may reach these, whatever for.
+        refuse: Makes what is raised, of the host's name; other hosts have their port behind it.
+        is_allowed: Whether another host, with its port, may be asked what models are asked.
+    """
+    guard = _Guard(frozenset(map(normal_host, hosts)), refuse, is_allowed)
     with _LOCK:
         if not _ACTIVE:
             _replace()
@@ -60,6 +88,7 @@ def guarding(hosts: Collection[str], refuse: Callable[[str], BaseException]) -> 
             _ACTIVE.remove(guard)
             if not _ACTIVE:
                 _restore()
+                _PENDING.clear()
 
 
 def _check(host: object) -> None:
@@ -77,28 +106,64 @@ def _check_address(address: object) -> None:
         _check(address[0])
 
 
-def _check_request(data: Any) -> None:
-    """Refuse a request whose head names a host that is guarded."""
+def _check_request(connection: Any, data: Any) -> None:
+    """Refuse a request whose head names a host that is guarded, or that asks what models are asked."""
     try:
-        first = bytes(memoryview(data)[:1])
-        if not first.isalpha():
+        pending = _PENDING.get(connection) if _PENDING else None
+        if pending is None and not bytes(memoryview(data)[:1]).isalpha():
             return
-        written = bytes(memoryview(data)[:_MOST_HEAD_BYTES])
+        written = bytes(data)
     except (TypeError, ValueError, NotImplementedError):  # it is for the socket to say what is wrong with it
         return
     head = _HEAD.match(written)
-    if head is None:
+    if head is not None:
+        _check_head(connection, head, written)
+    elif pending is not None:
+        _check_body(connection, pending, written)
+
+
+def _check_head(connection: Any, head: re.Match[bytes], written: bytes) -> None:
+    lines, _, body = written.partition(b"\r\n\r\n")
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, colon, value in (line.partition(":") for line in lines.decode("latin-1").split("\r\n")[1:])
+        if colon
+    }
+    target, host = head[2].decode("latin-1"), headers.get("host", "")
+    for authority in filter(None, (target, host)):
+        _check(host_of(authority))
+    path = head[3].decode("latin-1").partition("?")[0]
+    looks_like = model_call(head[1].decode(), path, lambda name: headers.get(name, ""))
+    with _LOCK:
+        _PENDING.pop(connection, None)
+    if looks_like is not None:
+        _check_body(connection, _Pending(target or host, looks_like), body)
+
+
+def _check_body(connection: Any, pending: _Pending, data: bytes) -> None:
+    """Refuse a body that asks a model, as soon as it can be told; until then, remember it."""
+    if is_bypassed():
         return
-    if head[1]:
-        _check(host_of(head[1].decode("latin-1")))
-    named = _HOST.search(written.partition(b"\r\n\r\n")[0])
-    if named is not None:
-        _check(host_of(named[1].decode("latin-1")))
+    seen = pending.tail + data
+    fields = pending.fields | pending.looks_like.fields_in(seen)
+    is_whole = pending.looks_like.fits_fields(fields)
+    with _LOCK:
+        _PENDING.pop(connection, None)
+        if not is_whole:
+            _PENDING[connection] = pending._replace(fields=fields, tail=seen[-_LONGEST_FIELD:])
+            return
+    for guard in reversed(_ACTIVE):
+        if not guard.is_allowed(pending.authority):
+            transport = getattr(connection, "transport", connection)
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()  # else its reader would wait for an answer
+            raise guard.refuse(pending.authority)
 
 
-def _check_buffers(buffers: Any) -> None:
+def _check_buffers(connection: Any, buffers: Any) -> None:
     if isinstance(buffers, list | tuple):
-        _check_request(b"".join(bytes(memoryview(buffer)[:_MOST_HEAD_BYTES]) for buffer in buffers[:64]))
+        with contextlib.suppress(TypeError):  # it is for the socket to say what is wrong with it
+            _check_request(connection, b"".join(buffers))
 
 
 def _replace() -> None:
@@ -108,10 +173,10 @@ def _replace() -> None:
     for name in ("connect", "connect_ex"):
         _put_before(socket.socket, name, _check_address, 1)
     for name in ("send", "sendall", "sendto"):
-        _put_before(socket.socket, name, _check_request, 1)
-    _put_before(socket.socket, "sendmsg", _check_buffers, 1)
+        _put_before_write(socket.socket, name, _check_request)
+    _put_before_write(socket.socket, "sendmsg", _check_buffers)
     for kind, name in ((ssl.SSLSocket, "send"), (ssl.SSLSocket, "write"), (ssl.SSLObject, "write")):
-        _put_before(kind, name, _check_request, 1)
+        _put_before_write(kind, name, _check_request)
     _put_before(ssl.SSLContext, "wrap_socket", _check, 5, "server_hostname")
     _put_before(ssl.SSLContext, "wrap_bio", _check, 4, "server_hostname")
     _replace_in_loops()
@@ -124,6 +189,7 @@ def _replace_in_loops() -> None:
     with contextlib.suppress(ImportError):  # not there on Windows
         loops.append(importlib.import_module("uvloop").Loop)
     for loop in loops:
+        _put_before(loop, "create_connection", _replace_in_aiohttp, 0)
         _put_before(loop, "getaddrinfo", _check, 1, "host")
         _put_before(loop, "create_connection", _check, 2, "host")
         _put_before(loop, "create_connection", _check, _KEYWORD_ONLY, "server_hostname")
@@ -134,7 +200,20 @@ def _replace_in_loops() -> None:
     ):
         transport = getattr(sys.modules.get(module), kind, None)
         if transport is not None:
-            _put_before(transport, "write", _check_request, 1, "data")
+            _put_before_write(transport, "write", _check_request)
+            _put_before_write(transport, "writelines", _check_buffers)
+
+
+def _replace_in_aiohttp(_: object = None) -> None:
+    """The same for aiohttp, whose plain HTTP on uvloop is written by no class of Python's. It may be imported
+    long after the first guard began."""
+    writer = getattr(sys.modules.get("aiohttp.http_writer"), "StreamWriter", None)
+    with _LOCK:
+        if writer is None or not _ACTIVE or any(owner is writer for owner, _, _ in _REPLACED):
+            return
+        for name, check in (("_write", _check_request), ("_writelines", _check_buffers)):
+            if hasattr(writer, name):
+                _put_before_write(writer, name, check)
 
 
 def _put_before(
@@ -150,6 +229,23 @@ def _put_before(
             check(options[keyword])
         return original(*arguments, **options)
 
+    _install(owner, name, replacement)
+
+
+def _put_before_write(owner: Any, name: str, check: Callable[[Any, Any], None]) -> None:
+    """Let a check look at what a method of a connection is to write."""
+    original = getattr(owner, name)
+
+    def replacement(connection: Any, *arguments: Any, **options: Any) -> Any:
+        written = arguments[:1] or tuple(options.values())[:1]  # each has one that can be named, its data
+        for data in written:
+            check(connection, data)
+        return original(connection, *arguments, **options)
+
+    _install(owner, name, replacement)
+
+
+def _install(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
     _REPLACED.append((owner, name, owner.__dict__.get(name, _MISSING)))
     setattr(owner, name, replacement)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.engine import Engine
+from cortex_replay.engine.http.model_calls import ModelCall, model_call
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.engine.scope import Scope
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
 
-__all__ = ["Interception"]
+__all__ = ["Interception", "Target"]
 
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -27,48 +28,98 @@ class _Origin(NamedTuple):
     port: int
 
 
+class Target(NamedTuple):
+    """Who a request may be for."""
+
+    found: list[tuple[UpstreamServer, str]]
+    """The configured providers at its URL, with the path below each."""
+    model_call: ModelCall | None = None
+    """What it looks like, where none is."""
+
+
 class Interception:
-    """The calls of one process to its model providers, answered by an engine.
+    """The calls of one process to models, answered by an engine.
 
     Args:
         engine: Who answers.
         scope: Whose turns they are; a test's.
         faults: What is to go wrong.
+        allow_hosts: Hosts, with or without a port, that are left alone though calls to them look like calls
+            to a model: the application under test. A configured provider is never left alone.
+        outer_scope: The name under which calls are counted by a gateway that they are passed on to.
     """
 
-    def __init__(self, engine: Engine, scope: Scope, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        scope: Scope,
+        faults: Faults | None = None,
+        *,
+        allow_hosts: Iterable[str] = (),
+        outer_scope: str = "",
+    ) -> None:
         self.engine = engine
         self.faults = faults or Faults()
         self.scope = scope
         self.calls = 0
         """How many were intercepted."""
+        self.strangers: set[str] = set()
+        """The hosts that were asked as models are, and are none of the configured providers."""
+        self._outer_scope = outer_scope
         self._servers = _servers(engine.upstreams)
+        self._allowed = {_authority(host) for host in allow_hosts}
 
-    def call(
-        self,
-        found: list[tuple[UpstreamServer, str]],
-        method: str,
-        url: Any,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
-    ) -> Call:
-        """The call that a request is, to one of the providers that :meth:`upstreams_at` found."""
-        shown = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
-        upstream, path = _fitting(found, dict(shown))
-        route = Route.to(upstream.name, upstream.kind, method, path or "/")
+    def allow(self, host: str) -> None:
+        """Leave a further host alone."""
+        self._allowed.add(_authority(host))
+
+    def target(self, request: Any) -> Target | None:
+        """Who a request of httpx may be for; ``None`` for all other traffic."""
+        url = request.url
+        found = self.upstreams_at(url)
+        if found:
+            return Target(found)
+        looks_like = model_call(request.method, _path_of(url), lambda name: request.headers.get(name, ""))
+        if looks_like is None or self.is_allowed(url.netloc.decode("ascii")):
+            return None
+        return Target([], looks_like)
+
+    def call(self, target: Target, request: Any, body: bytes) -> Call | None:
+        """The call that a request is; ``None`` if its body asks no model."""
+        url, method = request.url, request.method
+        headers = [
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in request.headers.raw
+        ]
         query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
-        return Call(method, route, query, shown, body)
+        looks_like = target.model_call
+        if looks_like is None:
+            upstream, path = _fitting(target.found, dict(headers))
+            route = Route.to(upstream.name, upstream.kind, method, path or "/")
+            return Call(method, route, query, headers, body, outer_scope=self._outer_scope)
+        if not looks_like.fits(body):
+            return None
+        authority = url.netloc.decode("ascii")
+        server = looks_like.server(url.scheme, authority)
+        self.strangers.add(authority)
+        route = Route(server.name, _path_of(url), looks_like.protocol)
+        return Call(method, route, query, headers, body, server)
 
     @property
     def hosts(self) -> set[str]:
-        """The names of the machines that nobody may reach around us; this one is not among them."""
-        return {origin.host for origin, _, _ in self._servers} - LOCAL
+        """The names of the machines that nobody may reach around us, not even to look a name up; this one is
+        not among them. While something is recorded we reach them ourselves."""
+        return set() if self.scope.mode.asks else {origin.host for origin, _, _ in self._servers} - LOCAL
+
+    def is_allowed(self, authority: str) -> bool:
+        """Whether calls to a host are left alone, by its name or by its name and port."""
+        host, port = _authority(authority)
+        return (host, port) in self._allowed or (host, None) in self._allowed
 
     def upstreams_at(self, url: Any) -> list[tuple[UpstreamServer, str]]:
         """The providers at a URL, with the path below each: one server may stand for several, and most for
         none."""
         host, port = normal_host(url.host), url.port or _PORTS.get(url.scheme, 0)
-        path = url.raw_path.partition(b"?")[0].decode("ascii")  # as it goes out, its escapes not undone
+        path = _path_of(url)
         return [
             (upstream, path[len(base) :])
             for origin, base, upstream in self._servers
@@ -76,6 +127,21 @@ class Interception:
             and _same_host(origin.host, host)
             and (path == base or path.startswith(base + "/") or not base)
         ]
+
+
+def _path_of(url: Any) -> str:
+    """A path as it goes out, its escapes not undone."""
+    path: str = url.raw_path.partition(b"?")[0].decode("ascii")
+    return path
+
+
+def _authority(text: str) -> tuple[str, str | None]:
+    """A host in its one form, all names of this machine being one, and the port that stands behind it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or (":" in host and not host.endswith("]")):
+        host, port = text, ""
+    name = normal_host(host)
+    return ("localhost" if name in LOCAL else name), port or None
 
 
 def _fitting(

@@ -15,13 +15,12 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from cortex_replay.engine.bypass import is_bypassed
+from cortex_replay.engine.bypass import bypassing, is_bypassed
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.question import Question
-from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
-from cortex_replay.interception.interception import Interception
+from cortex_replay.interception.interception import Interception, Target
 from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
 
 __all__ = ["install"]
@@ -70,22 +69,26 @@ def _restore() -> None:
         setattr(transport, method, original)
 
 
-def _interception_of(request: Any) -> tuple[Interception, list[tuple[UpstreamServer, str]]] | None:
-    """Who answers a request, and as which provider; ``None`` for all other traffic."""
+def _target_of(request: Any) -> tuple[Interception, Target] | None:
+    """Who answers a request, and as whom; ``None`` for all other traffic."""
     if is_bypassed() or request.extensions.get("cortex_replay") or not _ACTIVE:
         return None
     active = _ACTIVE[-1]
-    found = active.upstreams_at(request.url)
-    return (active, found) if found else None
+    target = active.target(request)
+    return None if target is None else (active, target)
 
 
 def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
     def handle_request(transport: Any, request: Any) -> Any:
-        answered_by = _interception_of(request)
+        answered_by = _target_of(request)
         if answered_by is None:
             return original(transport, request)
-        interception, found = answered_by
-        call, fault, question, reply = _begin(library, interception, found, request, request.read())
+        interception, target = answered_by
+        call = interception.call(target, request, request.read())
+        if call is None:
+            with bypassing():
+                return original(transport, request)
+        fault, question, reply = _begin(library, interception, call)
         if reply is None:
             answer = SyncAnswer(interception.engine, interception.scope, call, question)
             reply = answer.reply
@@ -98,11 +101,15 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
 
 def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
     async def handle_async_request(transport: Any, request: Any) -> Any:
-        answered_by = _interception_of(request)
+        answered_by = _target_of(request)
         if answered_by is None:
             return await original(transport, request)
-        interception, found = answered_by
-        call, fault, question, reply = _begin(library, interception, found, request, await request.aread())
+        interception, target = answered_by
+        call = interception.call(target, request, await request.aread())
+        if call is None:
+            with bypassing():
+                return await original(transport, request)
+        fault, question, reply = _begin(library, interception, call)
         if reply is None:
             answer = AsyncAnswer(interception.engine, interception.scope, call, question)
             reply = await answer.head()
@@ -114,25 +121,20 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
 
 
 def _begin(
-    library: ModuleType,
-    interception: Interception,
-    found: list[tuple[UpstreamServer, str]],
-    request: Any,
-    body: bytes,
-) -> tuple[Call, Fault | None, Question | None, HttpReply | None]:
-    """The call that a request is, with the fault that its answer is to have, and what it asks; and its answer
-    where nothing has to be waited for. What would take a client's patience fails at once."""
-    call = interception.call(found, request.method, request.url, request.headers.raw, body)
+    library: ModuleType, interception: Interception, call: Call
+) -> tuple[Fault | None, Question | None, HttpReply | None]:
+    """The fault that the answer to a call is to have, what it asks, and its answer where nothing has to be
+    waited for. What would take a client's patience fails at once."""
     interception.calls += 1
     fault = interception.faults.next() if interception.faults.are_any else None
     if fault is None or not answers_alone(fault):
-        return call, fault, *interception.engine.begin(interception.scope, call)
+        return fault, *interception.engine.begin(interception.scope, call)
     interception.faults.note(fault)
     if fault.kind == "timeout":
         raise library.ReadTimeout("timed out (on demand)")
     if fault.kind == "reset":
         raise library.ReadError("connection reset (on demand)")
-    return call, None, None, refusal(fault, call.route.protocol)
+    return None, None, refusal(fault, call.route.protocol)
 
 
 def _respond(

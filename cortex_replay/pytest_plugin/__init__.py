@@ -9,7 +9,7 @@ import os
 import secrets
 from argparse import Namespace
 from collections.abc import Generator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +80,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("llm_replay", "Whether every test is marked llm_replay.", type="bool", default=False)
     parser.addini("llm_mode", "The mode where neither an option nor the environment names one.", default="")
+    parser.addini(
+        "llm_allow_hosts",
+        "Hosts of applications under test, which may be asked as models are.",
+        type="args",
+        default=[],
+    )
     parser.addini("llm_store", "Root of the store, relative to this file.", default="")
 
 
@@ -102,9 +108,10 @@ def _dummy_keys(config: pytest.Config, options: Namespace) -> DummyKeys | None:
         if is_used(config, options):
             from cortex_replay.pytest_plugin.settings import load  # noqa: PLC0415 - for those who use it
 
-            settings = load(config, options).settings
-            if settings.mode in WITHOUT_KEYS:
-                keys = DummyKeys(one.key_env for one in settings.providers.values())
+            with suppress(pytest.UsageError):  # the first marked test says what is wrong
+                settings = load(config, options).settings
+                if settings.mode in WITHOUT_KEYS:
+                    keys = DummyKeys(one.key_env for one in settings.providers.values())
         config.stash[_KEYS] = keys
     return config.stash[_KEYS]
 
@@ -143,8 +150,8 @@ def pytest_collection_modifyitems(config: pytest.Config) -> Generator[None, obje
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "llm_replay(enabled=True, mode=None, guard=True, allow_no_calls=False, normalisers=()): record and "
-        "replay the model calls of this test.",
+        "llm_replay(enabled=True, mode=None, guard=True, allow_hosts=(), allow_no_calls=False, "
+        "normalisers=()): record and replay the model calls of this test.",
     )
     config.addinivalue_line(
         "markers",
@@ -206,7 +213,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
     if _is_marked(item):
-        _session(item.config).of(item).refuse_silence()
+        _session(item.config).of(item).check_calls()
     return result
 
 
@@ -238,7 +245,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if output is not None:
             output[_OUTPUT] = llm.report()
     if output is None and (_SESSION in config.stash or config.stash[_WORKERS]):
-        from cortex_replay.pytest_plugin.summary import finish  # noqa: PLC0415
+        from cortex_replay.pytest_plugin.finish import finish  # noqa: PLC0415
 
         llm = _session(config)
         config.stash[_SUMMARY] = finish(session, llm, config.stash[_WORKERS], config.stash[_DESELECTED])
@@ -253,7 +260,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if _SUMMARY in config.stash:
-        from cortex_replay.pytest_plugin.summary import print_summary  # noqa: PLC0415
+        from cortex_replay.pytest_plugin.summary_text import print_summary  # noqa: PLC0415
 
         print_summary(terminalreporter, config.stash[_SUMMARY])
 

@@ -23,6 +23,11 @@ class ScopedGateway:
         self._gateway = gateway
         self._scope = scope
 
+    @property
+    def authority(self) -> str:
+        """Its host and port."""
+        return f"{self._gateway.host}:{self._gateway.port}"
+
     def url(self, upstream: str = "") -> str:
         """The base URL for clients of a provider, such as ``anthropic``."""
         return self._gateway.url(upstream, self._scope)

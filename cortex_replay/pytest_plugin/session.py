@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings
+from cortex_replay.config.files import shown_path
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import ConfigError, LlmError
@@ -23,11 +25,14 @@ from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
+from cortex_replay.pytest_plugin.outer_run import OuterRun
 from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.settings import load
+from cortex_replay.pytest_plugin.summary_text import HOW_TO_RECORD
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.run import Run
 from cortex_replay.store import Store
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 
 if TYPE_CHECKING:
     from cortex_replay.pytest_plugin.gateways import Gateways, ScopedGateway
@@ -44,7 +49,13 @@ class LlmSession:
         self.config = config
         self.root = settings.store
         self.warnings = notes
-        self.run = Run(settings, how_to_record="pytest --llm-mode once", origin="pytest")
+        self.outer = OuterRun.find(os.environ)
+        self.is_relayed = self.outer is not None and settings.mode.writes
+        """Whether the gateway of a command around these tests records, and not we."""
+        servers = self.outer.servers if self.outer is not None and self.is_relayed else None
+        self.run = Run(settings, how_to_record=HOW_TO_RECORD, origin="pytest", servers=servers)
+        self.problem = ""
+        """Why there is no store, and what to do; said once, at the end of the run."""
         self.dummy_keys = DummyKeys(one.key_env for one in settings.providers.values())
         self._gateways: Gateways | None = None
         self.ran: dict[str, bool] = {}
@@ -66,11 +77,16 @@ class LlmSession:
 
     @property
     def store(self) -> Store:
-        """The one store of all tests, opened with the first of them."""
+        """The one store of all tests, opened with the first of them.
+
+        Raises:
+            Failed: There is none that can be used.
+        """
         try:
             return self.run.store
         except LlmError as error:
-            pytest.fail(shown(f"cortex-replay: {self.root}: {error}"), pytrace=False)
+            self.problem = shown(_problem_with(self.root, error))
+        pytest.fail("cortex-replay: there is no store to replay from; see the end of this run", pytrace=False)
 
     def begin(self, item: pytest.Item) -> None:
         """A test begins, perhaps not for the first time: each attempt counts from the start."""
@@ -90,9 +106,15 @@ class LlmSession:
         run = item.stash[_RUN]
         run.has_failed = run.has_failed or report.failed
         if call.when == "call" or report.failed:
-            for explanation in run.new_misses():
+            for refusal in run.refusals if report.failed else ():
+                if refusal not in str(report.longrepr):  # a client may have made another error of it
+                    report.sections.append(("cortex-replay", refusal))
+            misses = run.new_misses()
+            for explanation in misses:
                 report.sections.append(("cortex-replay", shown(explanation)))
                 self.misses.append((self.clean(item.nodeid), explanation))
+            for host in sorted(run.interception.strangers) if misses else ():
+                report.sections.append(("cortex-replay", shown(_advice_on(host))))
 
     def end(self, item: pytest.Item) -> None:
         if _RUN in item.stash:
@@ -130,6 +152,7 @@ class LlmSession:
             "misses": [list(miss) for miss in self.misses],
             "missed": len(ledger.misses),
             "not_recorded": list(ledger.refused),
+            "bypassed": dict(ledger.bypassed),
             "prompt_tokens": ledger.prompt_tokens,
             "completion_tokens": ledger.completion_tokens,
             "replayed_tokens": ledger.replayed_tokens,
@@ -162,24 +185,32 @@ class TestRun:
         _ = session.store  # a test without one fails, with the reason
         self.scope = session.run.open_scope(
             f"{item.nodeid} {attempt}",
-            mode=options.get("mode"),
+            mode=_mode_of(options.get("mode"), session),
             is_branch=True,
             normalisers=options.get("normalisers"),
             observer=self.recording.observe,
-            how_to_record=f"pytest --llm-mode once {item.nodeid!r}",
+            how_to_record=f"{HOW_TO_RECORD} {item.nodeid!r}",
             meta={"tests": [self.name]},
             environment=dict(os.environ),  # as it is now: a test may change it
         )
         self.mode = self.scope.mode
         self.store = self.scope.store
         self._misses_seen = len(session.run.ledger.misses)
-        self.interception = Interception(session.run.engine(), self.scope, self.faults)
+        self.interception = Interception(
+            session.run.engine(),
+            self.scope,
+            self.faults,
+            allow_hosts=_allowed_hosts(item, options),
+            outer_scope=item.nodeid if session.is_relayed else "",
+        )
+        self.refusals: list[str] = []
+        """What was said to clients that went around us."""
         self._active = ExitStack()
         if self.mode in WITHOUT_KEYS:
             self._active.enter_context(session.dummy_keys.give())
-        is_guarded = bool(options.get("guard", True)) and not self.mode.asks
-        if is_guarded:
-            self._active.enter_context(guarding(self.interception.hosts, _refuse))
+        if options.get("guard", True) and self.mode is not Mode.LIVE:
+            guard = guarding(self.interception.hosts, self._refuse, self.interception.is_allowed)
+            self._active.enter_context(guard)
         self._active.enter_context(install(self.interception))
 
     def adapter(self) -> LlmAdapter:
@@ -200,16 +231,29 @@ class TestRun:
 
     def gateway(self, monkeypatch: pytest.MonkeyPatch) -> ScopedGateway:
         """The gateway of this worker, for this test."""
-        return self._session.gateways.for_scope(self._session.run, self.scope.name, self.faults, monkeypatch)
+        gateways, run = self._session.gateways, self._session.run
+        scoped = gateways.for_scope(run, self.scope.name, self.faults, monkeypatch)
+        self.interception.allow(scoped.authority)
+        return scoped
 
-    def refuse_silence(self) -> None:
-        """Fail a test that was to be replayed and has asked nobody: it may go around us."""
+    def _refuse(self, host: str) -> BaseException:
+        """Not an Exception: no client is to catch it and try again."""
+        self._session.run.ledger.bypass(host)
+        message = shown(refusal_of(host, is_provider=host in self.interception.hosts))
+        self.refusals.append(message)
+        return pytest.fail.Exception(message, pytrace=False)
+
+    def check_calls(self) -> None:
+        """Fail a test one of whose calls was refused, in whatever thread; and one that was to be replayed and
+        has asked nobody: it may go around us."""
+        if self.refusals:
+            pytest.fail(self.refusals[0], pytrace=False)
         has_asked = self.recording.calls or self.interception.calls or self.faults.struck
         if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
-                "Does its client use another transport than httpx or httpx2, or ask a server that is none "
-                "of the configured providers (docs/configuration.md)? If it makes none, say "
+                "Does its client use another transport than httpx or httpx2, or ask in a way that is not "
+                "known (docs/pytest.md)? If it makes none, say "
                 "@pytest.mark.llm_replay(allow_no_calls=True).",
                 pytrace=False,
             )
@@ -236,6 +280,33 @@ def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:
     return bool(options.get("allow_no_calls", options.get("may_call_nobody", False)))
 
 
-def _refuse(host: str) -> BaseException:
-    """Not an Exception: no client is to catch it and try again."""
-    return pytest.fail.Exception(refusal_of(host), pytrace=False)
+def _mode_of(wanted: Any, session: LlmSession) -> Mode | None:
+    """What a test does with its calls: what its marker says, unless the gateway around us records them."""
+    mode = session.run.mode if wanted is None else Mode.of(wanted)
+    return Mode.LIVE if session.is_relayed and mode.writes else mode
+
+
+def _problem_with(root: Path, error: LlmError) -> str:
+    """Why a store cannot be opened; the first of all runs finds none."""
+    where = shown_path(root)
+    if (root / INDEX_NAME).exists() or (root / NESTED_FOLDER).exists():
+        return f"{where}: {error}"
+    return (
+        f"nothing is recorded yet: there is no store at {where}\n"
+        f"Record it once, with the keys of your providers in the environment: {HOW_TO_RECORD}\n"
+        "Commit what that writes; from then on pytest replays it without a key.\n"
+        "If the store is elsewhere, name it: --llm-store DIR, or llm_store in the ini."
+    )
+
+
+def _allowed_hosts(item: pytest.Item, options: Mapping[str, Any]) -> list[str]:
+    """The applications under test, by the marker and the ini."""
+    given = options.get("allow_hosts", ())
+    return [*([given] if isinstance(given, str) else given), *item.config.getini("llm_allow_hosts")]
+
+
+def _advice_on(host: str) -> str:
+    return (
+        f"{host} is none of the configured providers, and was asked as a model is. If it is the application "
+        f"under test, leave it alone: @pytest.mark.llm_replay(allow_hosts=[{host!r}])"
+    )

@@ -10,7 +10,9 @@ from cortex_replay.adapters import LlmAdapter
 from cortex_replay.config import Kind, ProviderSettings, Settings, key_for
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.keys import refuse_outside
+from cortex_replay.config.servers import server_of
 from cortex_replay.errors import ConfigError
+from cortex_replay.providers import DUMMY_KEY
 
 __all__ = ["adapter_for"]
 
@@ -61,6 +63,9 @@ def _claude(provider: ProviderSettings, shared: Mapping[str, Any]) -> LlmAdapter
     from cortex_replay.adapters.claude import ClaudeAdapter  # noqa: PLC0415
 
     key = key_for(provider, os.environ)
+    server = server_of(provider.base_url or "")
+    if key is None and server is not None and server.is_loopback:
+        key = DUMMY_KEY  # a server of the user's own, or our gateway, which has the key
     if key is None:
         variables = " or ".join(provider.key_variables) or "key_env for this server"
         raise ConfigError("api_key", f"there is none; set {variables}")

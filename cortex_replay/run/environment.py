@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from cortex_replay.config import Settings
+from cortex_replay.engine.http.relay import GATEWAY_VARIABLE
 from cortex_replay.providers import DUMMY_KEY, PROVIDERS, upstream_name
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.values import has_secret
@@ -64,7 +65,7 @@ def command_environment(
     made |= {name: environment[name] for name in passed if name in environment}
     for own_name, row in PROVIDERS.items():
         made |= {name: url(upstream_name(own_name)) + behind for name, behind in row.url_variables.items()}
-    made["CORTEX_REPLAY_GATEWAY"] = url("")
+    made[GATEWAY_VARIABLE] = url("")
     made["CORTEX_REPLAY_CONTROL"] = url("-")
     if guard is not None:
         for name in _PROXIES:

@@ -10,7 +10,7 @@ import pytest
 from cortex_replay import TokenUsage
 from cortex_replay.config import Price, Settings
 from cortex_replay.engine.ledger import Ledger
-from cortex_replay.engine.money import PriceList, Tokens, merge_tallies
+from cortex_replay.engine.money import PriceList, Tokens, merge_tallies, read_tally
 from cortex_replay.faults import Faults
 from cortex_replay.gateway.control import control
 from cortex_replay.redact.redactor import Redactor
@@ -85,7 +85,7 @@ def test_the_tallies_of_several_processes_are_one() -> None:
     one = {"m": asdict(tokens(TokenUsage(1, 2, 1), None)), "n": asdict(tokens(TokenUsage(5, 5)))}
     other = {"m": asdict(tokens(TokenUsage(10, 20)))}
 
-    assert merge_tallies([one, other]) == {
+    assert merge_tallies(map(read_tally, [one, other])) == {
         "m": Tokens(prompt=11, completion=22, cached=1, uncounted=1),
         "n": Tokens(prompt=5, completion=5),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cortex_replay.engine.http.routes import Route
+from cortex_replay.engine.http.upstreams import UpstreamServer
 
 __all__ = ["Call", "Event", "Headers", "HttpReply"]
 
@@ -25,6 +26,11 @@ class Call:
     headers: Headers = ()
     """Names in lower case."""
     body: bytes = b""
+    server: UpstreamServer | None = None
+    """Who is asked, if a client in this process named a server that is none of the configured."""
+
+    outer_scope: str = ""
+    """The name under which the gateway of a command around us counts it."""
 
     def header(self, name: str) -> str:
         """The first header of a name, or nothing."""

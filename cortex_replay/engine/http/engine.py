@@ -15,7 +15,7 @@ from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
 from cortex_replay.engine.http.relay import Relay
 from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
-from cortex_replay.engine.http.upstreams import Upstreams
+from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
@@ -116,7 +116,7 @@ class Engine:
 
     def _origin_of(self, call: Call, question: Question) -> dict[str, JsonValue]:
         """What a recording of a call says of where it comes from."""
-        server = self.upstreams[call.route.upstream]
+        server = call.server or self.upstreams[call.route.upstream]
         return {"adapter": self._origin, "wire": question.protocol, **server.origin}
 
     @asynccontextmanager
@@ -163,7 +163,7 @@ def _protocol_like(call: Call) -> str | None:
     """The protocol whose errors a client of an upstream understands."""
     if call.route.protocol is not None:
         return call.route.protocol
-    row = provider_of(call.route.upstream)
+    row = provider_of(service_of(call.route.upstream))
     return None if row is None else row.error_protocol
 
 

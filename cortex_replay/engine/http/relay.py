@@ -6,9 +6,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, unquote_plus, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bypass import bypassing
 from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayClient, RelayReply
     from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["Relay", "client_headers", "client_keys_in", "recordable_headers"]
+__all__ = ["GATEWAY_VARIABLE", "Relay", "client_headers", "client_keys_in", "recordable_headers"]
+
+GATEWAY_VARIABLE: Final = "CORTEX_REPLAY_GATEWAY"
+"""Holds the URL of the gateway that a command runs behind."""
 
 _HOP_BY_HOP: Final = frozenset(["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"])
 _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
@@ -147,7 +151,7 @@ class Relay:
         self._upstreams = upstreams
         self._redactor_for = redactor_for
         self._timeout_ms = timeout_ms
-        self._clients: dict[tuple[str, str | None], tuple[RelayClient, bool]] = {}
+        self._clients: dict[tuple[str, str, str | None], tuple[RelayClient, bool]] = {}
 
     @asynccontextmanager
     async def send(self, call: Call, environment: Mapping[str, str]) -> AsyncIterator[RelayReply]:
@@ -169,7 +173,7 @@ class Relay:
         if (problem := path_problem(call.route.path)) is not None:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
         self._learn(client_keys_in(call.headers, call.query))
-        upstream = self._upstreams[call.route.upstream]
+        upstream = call.server or self._upstreams[call.route.upstream]
         http, has_key = self._client(upstream, environment)
         query = call.query
         dropped = _NOT_SENT | _hop_headers(call.headers)
@@ -186,8 +190,11 @@ class Relay:
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
             upstream.refuse_key_of_client(environment)
+        if call.outer_scope and upstream.base_url.startswith(f"{environment.get(GATEWAY_VARIABLE)}/"):
+            headers.append(("x-cortex-replay-scope", quote(call.outer_scope)))
         target = f"{call.route.path}?{query}" if query else call.route.path
-        relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
+        with bypassing():
+            relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
         async with relayed.body:
             yield relayed
 
@@ -229,7 +236,7 @@ class Relay:
 
         value = upstream.key(environment)
         # Another key, which a test may have set meanwhile, is another client.
-        place = upstream.name, None if value is None else blake3_hex(value.encode())
+        place = upstream.base_url, upstream.name, None if value is None else blake3_hex(value.encode())
         if place not in self._clients:
             key = None if value is None else read_key(value)
             if isinstance(key, InvalidRequest):

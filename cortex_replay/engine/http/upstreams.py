@@ -25,7 +25,7 @@ from cortex_replay.providers import (
     upstream_name,
 )
 
-__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk"]
+__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "service_of"]
 
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _MOST_ROUTES_KEPT: Final = 4096
@@ -48,7 +48,7 @@ class UpstreamServer:
     @property
     def own_name(self) -> str:
         """What a configuration calls it."""
-        return provider_name(self.name)
+        return provider_name(service_of(self.name))
 
     @property
     def origin(self) -> dict[str, JsonValue]:
@@ -96,6 +96,11 @@ class UpstreamServer:
         if not is_service or key_variable(variables, environment):
             return ()
         return tuple(name for name in variables if not name.startswith("CORTEX_")) or variables
+
+
+def service_of(name: str) -> str:
+    """Whose protocol an upstream speaks: what stands before the host that a client chose itself."""
+    return name.partition("@")[0]
 
 
 class Upstreams:

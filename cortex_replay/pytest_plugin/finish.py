@@ -1,0 +1,177 @@
+"""The end of a run: one commit, a verdict, and a report of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from cortex_replay.config.files import shown_path
+from cortex_replay.disk import write_file
+from cortex_replay.engine.money import merge_tallies, read_tally
+from cortex_replay.errors import LlmError
+from cortex_replay.pytest_plugin.session import LlmSession
+from cortex_replay.pytest_plugin.summary import Summary
+from cortex_replay.pytest_plugin.summary_text import group_misses, without_test
+from cortex_replay.pytest_plugin.terminal import shown
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.run.step_summary import write_step_summary
+from cortex_replay.store import Store, StoredFixture
+
+__all__ = ["finish"]
+
+_COUNTS: Final = (
+    "hits",
+    "recorded",
+    "live",
+    "failed",
+    "missed",
+    "prompt_tokens",
+    "completion_tokens",
+    "replayed_tokens",
+)
+
+
+def finish(
+    session: pytest.Session, llm: LlmSession, workers: list[dict[str, Any]], deselected: list[str]
+) -> Summary:
+    """Commit what was kept, judge what is unused, and write the reports that were asked for."""
+    config = session.config
+    reports = workers or [llm.report()]
+    summary = Summary(
+        llm.run.mode,
+        {name: sum(int(one[name]) for one in reports) for name in _COUNTS},
+        [(str(test), str(text)) for one in reports for test, text in one["misses"]],
+        [str(reason) for one in reports for reason in one["not_recorded"]],
+        sum((Counter(one["bypassed"]) for one in reports), Counter()),
+        is_inner=llm.outer is not None,
+        is_relayed=llm.is_relayed,
+        warnings=llm.warnings,
+        paid=merge_tallies(read_tally(one["paid"]) for one in reports),
+        saved=merge_tallies(read_tally(one["saved"]) for one in reports),
+        prices=llm.run.ledger.prices,
+    )
+    used = {(str(model), str(prompt_hash)) for one in reports for model, prompt_hash in one["used"]}
+    ran: dict[str, bool] = {name: passed for one in reports for name, passed in one["ran"].items()}
+    try:
+        store = llm.store
+        # Each test that was to record left its answers to this moment. Replay takes over nothing.
+        if any(one["left_answers"] for one in reports) and store.abandoned().sessions:
+            store.adopt_abandoned()
+            store.commit()
+        summary.fixtures = len(store)
+        is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop
+        is_whole = is_whole and config.args_source != pytest.Config.ArgsSource.ARGS
+        if not llm.is_relayed:
+            summary.unused, summary.unjudged = _find_unused(store, used, ran, is_whole=is_whole)
+    except (LlmError, pytest.fail.Exception) as error:
+        summary.errors.append(llm.problem or shown(str(error)))
+    if config.getoption("llm_fail_unused") and summary.unused:
+        summary.errors.append(_reason_of_unused(config, summary, llm.root))
+    if report := config.getoption("llm_report"):
+        try:
+            _write(Path(str(report)), summary, used, llm.run.redactor)
+        except OSError as error:
+            summary.errors.append(f"the report cannot be written: {error}")
+    if llm.outer is None:
+        _write_step_summary(summary, session)
+    else:
+        exchanges = sorted({str(key) for one in reports for key in one["used_exchanges"]})
+        problem = llm.outer.report(_part_for_outer_run(summary, used, exchanges))
+        if problem is not None:
+            summary.warnings.append(f"the command around these tests could not be told of them: {problem}")
+    if summary.errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return summary
+
+
+def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> str:
+    count = len(summary.unused)
+    what = "1 fixture is unused" if count == 1 else f"{count} fixtures are unused"
+    report = str(config.getoption("llm_report") or "used.json")
+    first = "" if config.getoption("llm_report") else "pytest --llm-report used.json; "
+    prune = shlex.join(["cortex-replay", "prune", "--store", shown_path(root), "--unused-from", report])
+    return (
+        f"{what}: no test asks for what they hold, and --llm-fail-unused says that this is a failure.\n"
+        f"To remove them: {first}{prune}\n"
+        "To keep them, leave out --llm-fail-unused."
+    )
+
+
+def _find_unused(
+    store: Store, used: set[tuple[str, str]], ran: Mapping[str, bool], *, is_whole: bool
+) -> tuple[list[StoredFixture], int]:
+    """The fixtures that no test asks for any more, and the number of those that nobody can tell.
+
+    A fixture says which tests recorded it. If they all ran well and none asked for it, it is unused. If one
+    of them did not run, only a run of everything can tell.
+    """
+    unused: list[StoredFixture] = []
+    unjudged = 0
+    for item in store.list():
+        if (item.model, item.prompt_hash) in used:
+            continue
+        tests = (store.get(item.model, item.prompt_hash).meta or {}).get("tests")
+        known = tests if isinstance(tests, list) and tests else None
+        if is_whole or (known is not None and all(ran.get(str(test)) for test in known)):
+            unused.append(item)
+        else:
+            unjudged += 1
+    return unused, unjudged
+
+
+def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redactor: Redactor) -> None:
+    document: dict[str, Any] = {
+        "mode": summary.mode,
+        **summary.counts,
+        "misses": [{"test": test, "explanation": text} for test, text in summary.misses],
+        "not_recorded": summary.not_recorded,
+        "bypassed": dict(summary.bypassed),
+        "used": [{"model": model, "prompt_hash": prompt_hash} for model, prompt_hash in sorted(used)],
+        "unused": [item._asdict() for item in summary.unused],
+        "unjudged": summary.unjudged,
+        "errors": summary.errors,
+    }
+    if money := summary.prices.to_dict(summary.paid, summary.saved):
+        document["money"] = money
+    clean, _ = redactor.json(document)
+    text = json.dumps(clean, indent=2).replace("\x7f", "\\u007f") + "\n"
+    write_file(path, text.encode(), make_folder=True)
+
+
+def _write_step_summary(summary: Summary, session: pytest.Session) -> None:
+    """A table in the summary of a GitHub job; a command around these tests writes its own."""
+    rows = {
+        "mode": summary.mode,
+        "hits": summary.counts["hits"],
+        "misses": summary.counts["missed"],
+        "recorded": summary.counts["recorded"],
+        "live calls": summary.counts["live"],
+        "refused calls": sum(summary.bypassed.values()),
+        "unused fixtures": len(summary.unused),
+        **summary.prices.rows(summary.paid, summary.saved),
+        "failed tests": session.testsfailed,
+    }
+    misses = (f"{tests}\n{text}" for tests, text in group_misses(summary.misses))
+    write_step_summary(os.environ, "cortex-replay (pytest)", rows, [*summary.errors, *misses])
+
+
+def _part_for_outer_run(
+    summary: Summary, used: Iterable[tuple[str, str]], exchanges: list[str]
+) -> dict[str, Any]:
+    """What the gateway has not seen. Calls that were passed on to it, it has counted itself."""
+    return {
+        "hits": summary.counts["hits"],
+        "saved": {model: asdict(tokens) for model, tokens in summary.saved.items()},
+        "misses": [{"what": test, "explanation": without_test(text, test)} for test, text in summary.misses],
+        "used": [{"model": model, "prompt_hash": prompt_hash} for model, prompt_hash in sorted(used)],
+        "used_exchanges": exchanges,
+        "bypassed": dict(summary.bypassed),
+    }

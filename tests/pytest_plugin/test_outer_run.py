@@ -1,0 +1,156 @@
+"""Tests that run behind the gateway of a command: the plugin and the gateway know each other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.config import Settings
+from cortex_replay.gateway import Gateway
+from cortex_replay.modes import AnyMode
+from cortex_replay.run import Run
+from cortex_replay.run.environment import command_environment
+from tests.gateway.upstream import REAL_KEY, model_server
+from tests.pytest_plugin.conftest import VARIABLES, record, run_in_process
+
+TESTS = """
+import openai, pytest
+pytestmark = pytest.mark.llm_replay
+
+def ask(text):
+    with openai.OpenAI(max_retries=0) as client:
+        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+    return answer.choices[0].message.content
+
+@pytest.mark.parametrize("text", ["one", "two", "one"])
+def test_ask(text, llm_recording):
+    assert ask(text) == f"You said: {text}"
+    assert len(llm_recording.calls) == 1
+
+@pytest.mark.llm_replay(False)
+def test_not_marked():
+    assert ask("one") == "You said: one"
+"""
+
+
+@contextmanager
+def command(
+    project: pytest.Pytester, mode: AnyMode, monkeypatch: pytest.MonkeyPatch, **servers: str
+) -> Iterator[Run]:
+    """A command that runs a project's tests behind its gateway, as far as its environment tells."""
+    ours = {"OPENAI_API_KEY": REAL_KEY, "ANTHROPIC_API_KEY": REAL_KEY}
+    run = Run.open(Settings(), mode, project.path / "llm", environment=ours, servers=servers)
+    with Gateway(run).running() as gateway, monkeypatch.context() as patch:
+        for name, value in command_environment({}, run.settings, gateway.url).items():
+            patch.setenv(name, value)
+        patch.setenv("CORTEX_REPLAY_MODE", run.mode)
+        yield run
+
+
+def test_what_the_plugin_answers_is_in_the_summary_of_the_command(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project.path / "llm", "one", "two", "three")
+    project.makepyfile(
+        TESTS.replace('"four", None, 9', '"one", None, None').replace("said: four", "said: one")
+    )
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    with command(project, "replay", monkeypatch) as run:
+        result = run_in_process(project)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["3 hits, 0 misses*"])
+
+    assert (run.ledger.hits, run.ledger.misses, run.ledger.live) == (4, [], 0), (
+        "one came to the gateway itself"
+    )
+    assert len(run.ledger.unused(run.store)) == 1
+    assert run.ledger.replayed_tokens == 12
+    assert not (project.path / "summary.md").exists(), "the command writes its own"
+
+
+def test_misses_and_refusals_are_told_to_the_command(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makepyfile(
+        TESTS
+        + """
+def test_around():
+    import requests
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1/chat/completions"
+        requests.post(url, json={"model": "m", "messages": []})
+""".replace("import requests", "import requests, socket")
+    )
+    with command(project, "replay", monkeypatch) as run:
+        run_in_process(project, "-k", "test_ask or test_around")
+    assert [miss.what.rpartition("::")[2] for miss in run.ledger.misses] == [
+        "test_ask[one0]",
+        "test_ask[two]",
+        "test_ask[one1]",
+    ]
+    assert list(run.ledger.bypassed.values()) == [1]
+    assert len({miss.explanation for miss in run.ledger.misses}) == 2, "equal ones can be told once"
+
+
+ADAPTER = """
+def test_adapter(llm):
+    from cortex_replay import LlmRequest
+    assert llm.sync.complete(LlmRequest("m", "", "four", None, 9)).text == "You said: four"
+"""
+
+
+def test_the_gateway_alone_records(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the keys. Each test counts for itself there, too."""
+    project.makepyfile(TESTS + ADAPTER)
+    project.makefile(".toml", **{"cortex-replay": 'provider = "claude"\n'})
+    with model_server() as server:
+        servers = {"openai": f"{server.url}/v1", "anthropic": server.url}
+        with command(project, "once", monkeypatch, **servers) as run:
+            result = run_in_process(project)
+            result.assert_outcomes(passed=5)
+            result.stdout.fnmatch_lines(["0 hits, 0 misses, 4 through the gateway*"])
+            run.commit()
+        keys = {call.headers.get(name) for call in server.received for name in ("authorization", "x-api-key")}
+    assert keys <= {f"Bearer {REAL_KEY}", REAL_KEY, None}
+    assert run.ledger.recorded == run.ledger.live == len(server.received) == 3
+    assert len(Store.open(project.path / "llm")) == 3
+    run_in_process(project, "-k", "not not_marked").assert_outcomes(passed=4, deselected=1)
+
+
+def test_a_command_that_cannot_be_told_is_named(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(project.path / "llm", "one", "two")
+    project.makepyfile(TESTS)
+    monkeypatch.setenv("CORTEX_REPLAY_CONTROL", "http://127.0.0.1:9/t-x/-")
+    result = run_in_process(project, "-k", "test_ask")
+    result.assert_outcomes(passed=3, deselected=1)
+    result.stdout.fnmatch_lines(["warning: the command around these tests could not be told of them: *"])
+
+
+def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
+    """As at a shell; its store is the one that was named there."""
+    record(project.path / "elsewhere", "one", "two")
+    project.makepyfile(TESTS)
+    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    ours = [sys.executable, "-m", "cortex_replay", "replay", "--store", "elsewhere", "--fail-on", "miss"]
+    theirs = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_ask"]
+    done = subprocess.run(
+        [*ours, "--", *theirs],
+        cwd=project.path,
+        env=variables | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert "cortex-replay: 3 hits, 0 misses, 0 recorded, 0 live" in done.stderr

@@ -1,0 +1,125 @@
+"""The end of a run: what it says, how often, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.pytest_plugin.summary_text import group_misses
+from tests.pytest_plugin.conftest import record, run_in_process
+
+TESTS = """
+import openai, pytest
+pytestmark = pytest.mark.llm_replay
+
+@pytest.mark.parametrize("n", range(3))
+def test_ask(n):
+    with openai.OpenAI(max_retries=0) as client:
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "one"}])
+"""
+
+
+@pytest.mark.parametrize("has_other_tests", [False, True])
+def test_the_first_run_of_all_says_once_what_to_do(project: pytest.Pytester, has_other_tests: bool) -> None:
+    shutil.rmtree(project.path / "llm")
+    (project.path / "llm").mkdir()
+    project.makepyfile(TESTS + ("\n@pytest.mark.llm_replay(False)\ndef test_other(): pass" * has_other_tests))
+    result = run_in_process(project)
+
+    result.assert_outcomes(errors=3, passed=int(has_other_tests))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    said = result.stdout.str()
+    assert said.count("there is no store at llm") == 1
+    assert said.count("pytest --llm-mode once") == 1
+    assert "INDEX.toml" not in said
+
+
+def test_a_store_that_cannot_be_trusted_is_told_once(project: pytest.Pytester) -> None:
+    """It is not taken for one that is not there, and nobody is told to record over it."""
+    (project.path / "llm/INDEX.toml").write_text("nonsense")
+    project.makepyfile(TESTS)
+    result = run_in_process(project)
+
+    result.assert_outcomes(errors=3)
+    said = result.stdout.str()
+    assert said.count("INDEX.toml") == 1
+    assert "--llm-mode once" not in said
+
+
+def test_unused_fixtures_fail_with_a_reason_that_can_be_followed(project: pytest.Pytester) -> None:
+    record(project.path / "llm", "one", "two", "three")
+    project.makepyfile(TESTS)
+    result = run_in_process(project, "--llm-fail-unused", "--llm-report", "used.json")
+
+    result.assert_outcomes(passed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "unused: fixtures/m/*",
+            "unused: fixtures/m/*",
+            "error: 2 fixtures are unused:*--llm-fail-unused*",
+            "*cortex-replay prune --store llm --unused-from used.json",
+            "*leave out --llm-fail-unused*",
+        ]
+    )
+    assert "2 fixtures" in json.loads((project.path / "used.json").read_text())["errors"][0]
+    assert run_in_process(project).ret == pytest.ExitCode.OK
+    without = run_in_process(project, "--llm-fail-unused")
+    without.stdout.fnmatch_lines(["*pytest --llm-report used.json; cortex-replay prune --store llm*"])
+
+
+def test_equal_misses_are_told_once(project: pytest.Pytester) -> None:
+    project.makepyfile(TESTS)
+    result = run_in_process(project, "--tb=no", "--show-capture=no")
+
+    result.assert_outcomes(failed=3)
+    said = result.stdout.str().partition("model calls")[2]
+    assert said.count("nothing is recorded for m") == 1
+    assert "3 misses" in said
+    assert "test_ask[0] and 2 more tests" in said
+    assert "To record it: pytest --llm-mode once\n" in said
+
+
+def test_misses_are_grouped_by_what_they_say() -> None:
+    told = [
+        ("a", "nothing for x. pytest --llm-mode once 'a'"),
+        ("b", "nothing for x. pytest --llm-mode once 'b'"),
+        ("c", "nothing for y. pytest --llm-mode once 'c'"),
+        ("b", "nothing for x. pytest --llm-mode once 'b'"),
+    ]
+    assert group_misses(told) == [
+        ("a and 1 more test", "nothing for x. pytest --llm-mode once"),
+        ("c", "nothing for y. pytest --llm-mode once 'c'"),
+    ]
+
+
+def test_a_github_job_gets_a_table(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = project.path / "summary.md"
+    file.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(file))
+    record(project.path / "llm", "two")
+    project.makepyfile(TESTS)
+    run_in_process(project, "--llm-fail-unused", "-p", "no:terminal")
+
+    text = file.read_text()
+    assert text.startswith("before\n### cortex-replay (pytest)\n")
+    assert "| misses | 3 |" in text
+    assert "| failed tests | 3 |" in text
+    assert text.count("nothing is recorded for m") == 1
+    assert text.count("### ") == 1
+
+
+def test_a_summary_never_follows_a_link(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = project.path / "target.md"
+    target.write_text("")
+    (project.path / "summary.md").symlink_to(target)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    record(project.path / "llm", "one")
+    project.makepyfile(TESTS)
+    run_in_process(project).assert_outcomes(passed=3)
+
+    assert target.read_text() == ""
+    assert len(Store.open(project.path / "llm")) == 1
