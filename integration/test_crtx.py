@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import FixtureIntegrityFailed, LlmRequest, ReplayAdapter, Store
+from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.store import Verify
@@ -115,6 +117,26 @@ def test_a_store_that_has_lived_opens_there(crtx: Crtx, tmp_path: Path, fixtures
     store.add(fixtures[299])
 
     assert_same_answers(crtx, root, list(newer.values()))
+
+
+def test_exchanges_between_the_rows_do_not_matter_there(
+    crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]
+) -> None:
+    """In the grid the rows of both tables are mixed, as their keys say."""
+    root = written_here(tmp_path / "store", fixtures[:50])
+    store = Store.open(root)
+    for number in range(50):
+        document = {
+            "request": {"upstream": "x", "method": "GET", "path": f"/{number}", "query": [], "body": None},
+            "wire": {"status": 200, "headers": [], "stream": False, "body": ""},
+        }
+        store.add_exchange(parse_exchange(json.dumps(document).encode()))
+    store.commit()
+    tables = re.findall(r"^\[\[(.+)\]\]$", (root / "INDEX.toml").read_text(), re.MULTILINE)
+    assert tables != sorted(tables)
+    assert tables != sorted(tables, reverse=True)
+
+    assert_same_answers(crtx, root, fixtures[:50])
 
 
 def test_an_exported_store_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:

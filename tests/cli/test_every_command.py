@@ -61,3 +61,49 @@ def test_help_shows_the_sections_with_whole_sentences() -> None:
 
     assert [title for title in SECTIONS if f"\n{title}:\n" not in shown] == []
     assert [name for name, text in SUMMARIES.items() if f"{name} {text}" not in words] == []
+
+
+WRONG = [
+    "batch bad.jsonl --provider scripted",
+    "batch good.jsonl",
+    "batch good.jsonl --provider nobody",
+    "import bad.yaml",
+    "import nothing.yaml",
+    "record --provider scripted --prompt hi",
+    "record --provider nobody --model m --prompt hi",
+    "record --provider scripted --script nothing --model m --prompt hi",
+    "record --provider scripted --model m --prompt hi -- true",
+    "record --fault nonsense -- true",
+    "record --upstream nonsense -- true",
+    "record --mode never -- true",
+    "record --",
+    "record -- /nothing/there",
+    "refresh --provider scripted",
+    "serve --mode record --fault nonsense",
+    "serve --mode record --host 192.0.2.1",
+    "serve --mode record --upstream nonsense",
+    "sweep --fault nonsense -- true",
+    "init --framework nose",
+    "init --driver-only",
+    "index --adopt-staged --discard-staged",
+    "resolve --ours",
+    "prune --older-than never",
+    "export --crtx out",
+]
+
+
+@pytest.mark.parametrize("line", [*(f"{command} --no-such-option" for command in COMMANDS), *WRONG])
+def test_wrong_usage_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """No store, no folder, no file: a mistake leaves nothing to clean up."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "bad.jsonl": "nonsense\n",
+        "good.jsonl": '{"model": "m", "messages": "hi"}\n',
+        "bad.yaml": "x: 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = run(*line.split())
+
+    assert done.exit_code != 0, done.output
+    assert {path.name for path in tmp_path.iterdir()} == set(files)

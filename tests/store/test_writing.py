@@ -41,11 +41,11 @@ def fixture(question: str, *texts: str) -> Fixture:
 
 
 def files(root: Path) -> set[str]:
-    """Everything below the root but the writer's own state."""
+    """Everything below the root but the writer's own state and what git is told."""
     return {
         path.relative_to(root).as_posix()
         for path in root.rglob("*")
-        if path.is_file() and ".cortex-replay" not in path.parts
+        if path.is_file() and path.name != ".gitattributes" and ".cortex-replay" not in path.parts
     }
 
 
