@@ -33,6 +33,7 @@ from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 __all__ = ["init_command"]
 
 _IGNORED = (f"{STATE_FOLDER}/",)
+_EXAMPLE_NAME = "test_llm_example.py"
 _HOOKS = ".pre-commit-config.yaml"
 _MAX_BYTES = 2**20
 _TOLD = "told git, in this clone, how to merge the index"
@@ -156,7 +157,7 @@ def init_command(
     if as_json:
         output.print_json(made)
     else:
-        _print(steps, problem)
+        _print(steps, framework, problem)
 
 
 def _plan(root: Path, top: Path, framework: str, *, is_new: bool, is_named: bool) -> list[Step]:
@@ -173,21 +174,21 @@ def _plan(root: Path, top: Path, framework: str, *, is_new: bool, is_named: bool
         steps.append(wire_pytest(home, _below(root, home), after=steps[-1]))
     steps.append(wire_hooks(top / _HOOKS, _below(root, top)))
     if is_new:
-        steps.append(new_file(root / "test_llm_example.py", _example(framework)))
+        steps.append(new_file(root / _EXAMPLE_NAME, _example(framework)))
     return steps
 
 
-def _print(steps: list[Step], problem: str | None) -> None:
+def _print(steps: list[Step], framework: str, problem: str | None) -> None:
     for step in steps:
         output.echo(f"{step.outcome} {output.escape(shown_path(step.path))}")
         if step.note:
             output.talk("\n".join(f"  {line}" for line in output.escape_lines(step.note).split("\n")))
     output.talk(_TOLD if problem is None else output.escape(problem))
     output.talk("for the hook: pip install pre-commit && pre-commit install")
-    for step in steps:
-        if step.path.suffix == ".py" and step.writes:
-            run = "pytest" if b"tmp_path" in step.data else "python -m unittest"
-            output.talk(f"try: {run} {output.escape(shown_path(step.path))}")
+    example = steps[-1]
+    if example.path.name == _EXAMPLE_NAME and example.writes:
+        run = "pytest" if framework == "pytest" else "python -m unittest"
+        output.talk(f"try: {run} {output.escape(shown_path(example.path))}")
 
 
 def _top_of(root: Path) -> Path:

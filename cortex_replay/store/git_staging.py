@@ -141,7 +141,7 @@ class _GitStaging:
     def _obstacle_at(self, path: str) -> Finding | None:
         """What is staged in the place of a plain file."""
         if path in self._unmerged:
-            return Finding("not-a-file", escape(path), "has an unresolved merge conflict")
+            return Finding("not-a-file", escape(path), "has an unresolved merge conflict", hints.CONFLICT)
         if not self._entries[path][0].startswith(_FILE_MODE):
             return Finding("not-a-file", escape(path), "is a link or a submodule")
         return None

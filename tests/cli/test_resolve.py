@@ -35,6 +35,8 @@ def test_two_answers_to_one_question(branches: Branches) -> None:
     """Ours is kept, with all that both sides recorded; until `git add` one can choose again."""
     conflict(branches)
     assert branches.store().codes() == ["index-malformed"]
+    for command in (["verify"], ["verify", "--staged"], ["list"], ["index"]):
+        assert "run: cortex-replay resolve" in run(*command, "--store", branches.root).output
 
     first = resolve(branches)
     assert first.exit_code == 0, first.output
