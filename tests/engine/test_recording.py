@@ -76,7 +76,7 @@ def test_what_the_caller_receives_is_not_delayed(tmp_path: Path) -> None:
             await chunks.aclose()  # type: ignore[attr-defined]
 
     run(main())
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
 
 
 def test_the_caller_may_stop_at_the_last_chunk(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_call_that_does_not_end_well_records_nothing(how: str, tmp_path: Path)
 
     run(main())
     assert inner.is_closed
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
 
 
 def test_the_nth_call_is_answer_n(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_live_and_replay_do_what_they_say(tmp_path: Path) -> None:
         async with RecordingAdapter(inner, tmp_path, "live") as recorder:
             await recorder.complete(DIE)
             await read(recorder)
-        assert len(Store.open(tmp_path)) == 0
+        assert len(Store.open_or_create(tmp_path)) == 0
         async with RecordingAdapter(inner, tmp_path, "replay") as recorder:
             with pytest.raises(NoFixture):
                 await recorder.complete(DIE)

@@ -93,7 +93,7 @@ def test_a_secret_that_cannot_be_cut_out_refuses_the_recording(tmp_path: Path) -
             assert SECRET not in str(caught.value)
 
     run(main())
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
 
 
 def test_a_failure_that_repeats_a_secret_is_redacted(tmp_path: Path) -> None:

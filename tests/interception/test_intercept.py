@@ -89,7 +89,7 @@ def test_what_a_block_recorded_is_kept_if_it_went_well(provider: FakeProvider, t
 
     with pytest.raises(ZeroDivisionError), cortex_replay.intercept(tmp_path, "once"):
         ask_and_fail()
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
     with pytest.raises(ZeroDivisionError), cortex_replay.intercept(tmp_path, "once", keep_failed=True):
         ask_and_fail()
     assert len(Store.open(tmp_path)) == 1

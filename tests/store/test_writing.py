@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import multiprocessing
 import os
 import threading
@@ -446,8 +447,10 @@ def test_readers_during_writes_see_one_set_or_the_other(store: Store) -> None:
     for process in writers:
         process.start()
     try:
-        seen = set()
-        for i in range(150):
+        seen: set[str] = set()
+        for i in itertools.count():
+            if i >= 150 and len(seen) > 1:  # on a busy machine the writers start late
+                break
             reader = Store.open(store.root, verify="full" if i % 2 else "on-read")
             assert len(reader) in (20, 22)
             if len(reader) == 22 and i % 2:
@@ -459,7 +462,6 @@ def test_readers_during_writes_see_one_set_or_the_other(store: Store) -> None:
         for process in writers:
             process.join(30)
 
-    assert len(seen) > 1
     assert StoreBuilder(store.root).findings() == []
 
 

@@ -70,7 +70,7 @@ def test_live_asks_every_time_and_records_nothing(
 
     assert [one.status for one in got] == [200, 200]
     assert len(provider.received) == 2
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
 
 
 def test_record_overwrites_as_much_as_is_asked(tmp_path: Path) -> None:
