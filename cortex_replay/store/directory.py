@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from cortex_replay.disk import Folder, absolute_path, anchor_of
-from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.store import hints
 from cortex_replay.store.journal import JOURNAL_NAME, MAX_JOURNAL_BYTES, STATE_FOLDER
 from cortex_replay.store.paths import escape, is_fixture_name
 from cortex_replay.store.source import Listing
@@ -39,6 +40,7 @@ class DirectorySource:
             is_new: Whether there is no store yet, and the first change makes it.
 
         Raises:
+            FixtureIntegrityFailed: It is something else.
             StoreIo: There is no such folder.
         """
         self.is_new = is_new
@@ -49,7 +51,9 @@ class DirectorySource:
         except (OSError, RuntimeError, ValueError) as error:
             raise StoreIo(f"the store {root} cannot be opened: {_reason(error)}") from None
         if not self.root.is_dir() and not (is_new and not os.path.lexists(self.root)):
-            raise StoreIo(f"the store {root} is not a folder")
+            reason = "is no folder; a store is a folder with an INDEX.toml in it"
+            finding = Finding("index-unreadable", escape(str(root)), reason, hints.NO_INDEX)
+            raise FixtureIntegrityFailed([finding])
         self.anchor = anchor_of(root)
 
     def has_folder(self, name: str) -> bool:

@@ -55,14 +55,15 @@ class Store(StoreReader):
         A run that ends before it records anything leaves nothing behind.
 
         Raises:
-            FixtureIntegrityFailed: The store is not what its index says.
+            FixtureIntegrityFailed: The store is not what its index says, or the path is a file.
             StoreIo: No store could be made there.
         """
         root = Path(path)
         if os.path.lexists(absolute_path(root) / INDEX_NAME):
             return cls.open(path, verify=verify)
+        source = DirectorySource(root, is_new=True)
         check_place(root)
-        return cls(DirectorySource(root, is_new=True), CheckReport())
+        return cls(source, CheckReport())
 
     def with_normalisers(self, further: Further) -> Store:
         """This very store, seen with further normalisers, as for one test.

@@ -54,6 +54,33 @@ def test_a_store_that_is_not_there(command: list[str], tmp_path: Path) -> None:
     assert "--store PATH" in empty.output
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify"],
+        ["list", "--json"],
+        ["index"],
+        ["scan"],
+        ["replay", "--", "true"],
+        ["record", "--provider", "echo", "--model", "m", "--prompt", "Hi."],
+        ["record", "--", "true"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("name", ["notes.txt", "INDEX.toml"])
+def test_a_file_that_is_opened_as_a_store(command: list[str], name: str, tmp_path: Path) -> None:
+    """It is no store, whatever stands in it; nothing is put in its place."""
+    file = tmp_path / name
+    file.write_text("mine\n")
+    first, *rest = command
+    result = run(first, "--store", file, *rest)
+
+    assert result.exit_code == 5
+    assert "is no folder; a store is a folder with an INDEX.toml in it" in result.stderr
+    assert "--store PATH" in result.stderr
+    assert file.read_text() == "mine\n"
+
+
 def test_the_group_s_help_has_examples_and_the_table_of_statuses() -> None:
     """And without a command, help is what is shown."""
     for arguments in (["--help"], []):

@@ -426,14 +426,15 @@ def test_an_unknown_version(builder: StoreBuilder, header: str) -> None:
 
 
 def test_no_index_and_no_folder(tmp_path: Path) -> None:
-    """A folder without an index is not a store; no folder at all is another error."""
+    """A folder without an index is not a store, nor is a file; nothing at all is another error."""
     with pytest.raises(FixtureIntegrityFailed, match=r"INDEX\.toml"):
         Store.open(tmp_path)
     with pytest.raises(StoreIo, match="No such file"):
         Store.open(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    with pytest.raises(StoreIo, match="not a folder"):
-        Store.open(tmp_path / "file")
+    for opened in (Store.open, Store.open_or_create):
+        with pytest.raises(FixtureIntegrityFailed, match="file: is no folder"):
+            opened(tmp_path / "file")
     with pytest.raises(ValueError, match="on-read"):
         Store.open(tmp_path, verify="never")  # type: ignore[arg-type]
 
