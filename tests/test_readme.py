@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
@@ -147,3 +149,65 @@ def test_the_check_sees_a_model_that_is_gone() -> None:
     planted = "claude-sonnet-4-5, gpt-4o-mini; gpt-5, `gpt-6-luna` claude-haiku-5-5. 'claude-*' gpt-7-moon"
 
     assert models_that_do_not_live_on(planted) == {"claude-sonnet-4-5", "gpt-4o-mini", "gpt-5", "gpt-7-moon"}
+
+
+_NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|jsonl|rs))`|\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+_FOLDER_NAMED = re.compile(r"`((?:cortex_replay|tests|docs|benchmarks|integration|examples)(?:/[\w.-]+)*/?)`")
+
+
+def files_that_are_not_there(document: str, text: str, files: Collection[str]) -> list[str]:
+    """What a document names as a file or a folder of this repository, and is none.
+
+    The design speaks of areas, so its paths may begin at the package; a bare name stands for any file of that
+    name.
+    """
+    folder = document.rpartition("/")[0]
+    is_design = document == "docs/design.md" or folder == "docs/adr"
+    bases = ["", "cortex_replay/"] if is_design else [""]
+    names = {name.rpartition("/")[2] for name in files}
+    folders = {name[:end] for name in files for end, letter in enumerate(name) if letter == "/"}
+    missing = []
+    for named, linked in _NAMED_FILE.findall(text):
+        if linked:
+            is_there = os.path.normpath(f"{folder}/{linked}").lstrip("/") in {*files, *folders}
+        else:
+            is_there = any(base + named in files for base in bases) or ("/" not in named and named in names)
+        missing += [] if is_there else [named or linked]
+    missing += [name for name in _FOLDER_NAMED.findall(text) if name.rstrip("/") not in {*files, *folders}]
+    return sorted(set(missing) - _OF_A_USER)
+
+
+_OF_A_USER = {"tests/llm"}
+"""Of a user's project."""
+
+
+def test_every_file_that_a_document_names_is_there() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = set(listed.stdout.splitlines())
+    documents = [name for name in files if name == "README.md" or re.fullmatch(r"docs/.*\.md", name)]
+    missing = {name: files_that_are_not_there(name, (ROOT / name).read_text(), files) for name in documents}
+
+    assert len(documents) > 20
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_the_check_sees_a_file_that_is_not_there() -> None:
+    files = {
+        "README.md",
+        "docs/key.md",
+        "docs/adr/0001-a.md",
+        "cortex_replay/wire/body.py",
+        "tests/test_a.py",
+    }
+    text = """
+`wire/body.py` `cortex_replay/wire/body.py` `test_a.py` `test_b.py` `tests/` `tests/gone/` `tests/llm`
+[a](key.md) [b](gone.md#c) [c](https://example.com/x.md) [d](adr/0001-a.md)
+"""
+
+    assert files_that_are_not_there("docs/wires.md", text, files) == [
+        "gone.md",
+        "test_b.py",
+        "tests/gone/",
+        "wire/body.py",
+    ]
+    assert files_that_are_not_there("docs/design.md", "`wire/body.py`", files) == []
