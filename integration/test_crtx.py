@@ -146,8 +146,11 @@ def test_an_exported_store_opens_there(crtx: Crtx, tmp_path: Path, fixtures: lis
     root = written_here(tmp_path / "store", fixtures)
     flat = tmp_path / "flat"
 
-    subprocess.run([*command, "--crtx", flat, "--store", root], capture_output=True, check=True)
+    written = [*command, "--crtx", str(flat), "--store", str(root), "--json"]
+    report = json.loads(subprocess.run(written, capture_output=True, check=True).stdout)
 
+    unseen = {omission["kind"] for omission in report["left_out"]}
+    assert not unseen & {"request", "normalised", "failure", "exchange"}, "it asked for each of them"
     assert_same_answers(crtx, flat, fixtures)
     assert len(list(flat.glob("*.json"))) == COUNT
     assert not [path for path in flat.iterdir() if path.is_dir()]

@@ -21,6 +21,7 @@ __all__ = ["export_command"]
     epilog="""Examples:
 
   cortex-replay export --crtx build/crtx-fixtures
+  cortex-replay export --crtx build/crtx-fixtures --json | jq '.left_out'
 
 Exit status:
   0  written
@@ -41,13 +42,18 @@ Exit status:
 @json_option
 @click.pass_context
 def export_command(ctx: click.Context, store: Path | None, target: Path, as_json: bool) -> None:
-    """Write a copy of the store for another program."""
+    """Write a copy of the store for another program.
+
+    Says what that program will not see of it, and why; with --json by kind.
+    """
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), progress=progress)
     exported = export_crtx(opened, target)
     if as_json:
         output.print_json({"folder": str(target), **asdict(exported)})
         return
-    output.talk(f"wrote {exported.fixtures} fixtures to {output.escape(str(target))}")
-    if exported.with_more_answers:
-        output.talk(f"of {exported.with_more_answers} of them crtx-llm gives the first answer only")
+    output.talk(f"wrote {output.count(exported.fixtures, 'fixture')} to {output.escape(str(target))}")
+    if exported.left_out:
+        output.talk("crtx-llm will not see:")
+    for omission in exported.left_out:
+        output.talk(f"  {omission.what}: {omission.count} ({omission.why})")

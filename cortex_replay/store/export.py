@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import tomli_w
 
 from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.changes import fixture_path
-from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.store import Store
 from cortex_replay.store.trust import Layout
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
-__all__ = ["ExportSummary", "export_crtx"]
+__all__ = ["ExportSummary", "Omission", "export_crtx"]
+
+_OMISSIONS: Final = {
+    "failure": ("recorded errors", "it has answers only; their files are left out"),
+    "exchange": ("calls that are no completions", "it makes none; their files are left out"),
+    "answer": ("further answers", "it gives the first one to every call"),
+    "request": (
+        "recordings that it cannot ask for",
+        "they have tools, images or settings that it does not know, or no temperature or limit",
+    ),
+    "normalised": ("recordings that were normalised", "it normalises nothing, and asks by another key"),
+    "tool_calls": ("tool calls", "it gives the text of an answer only"),
+    "reasoning": ("reasoning", "it gives the text of an answer only"),
+    "stream": ("streams", "it gives the text of an answer at once"),
+    "finish_reason": ("answers that ended early", "it says of every answer that it came to its end"),
+}
+"""What ``crtx-llm`` does not see, by kind: what it is called, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Something that is recorded here and that ``crtx-llm`` will not give."""
+
+    kind: str
+    count: int
+    what: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +56,7 @@ class ExportSummary:
     fixtures: int
     with_more_answers: int
     """Fixtures of which it gives the first answer only."""
+    left_out: tuple[Omission, ...]
 
 
 def export_crtx(store: Store, target: Path) -> ExportSummary:
@@ -54,6 +85,7 @@ def export_crtx(store: Store, target: Path) -> ExportSummary:
 def _write(store: Store, folder: Folder) -> ExportSummary:
     blocks: list[str] = []
     several = 0
+    unseen = Counter(failure=store.count_failures(), exchange=len(store.exchange_keys()))
     written: list[str] = []
     try:
         for item in store.list():
@@ -63,7 +95,9 @@ def _write(store: Store, folder: Folder) -> ExportSummary:
             written.append(name)
             rows = tomli_w.dumps({"path": name, "blake3": item.blake3})
             blocks.append(f"[[fixture]]\n{rows}")
-            several += len(store.get(*key).answers) > 1
+            fixture = store.get(*key)
+            several += len(fixture.answers) > 1
+            unseen.update(_unseen(fixture))
         # Last: a folder without an index is refused, so half an export is never taken for a whole one.
         folder.create(INDEX_NAME, "\n".join(blocks).encode())
     except OSError:
@@ -71,4 +105,40 @@ def _write(store: Store, folder: Folder) -> ExportSummary:
             for name in written:
                 folder.unlink(name)
         raise
-    return ExportSummary(len(blocks), several)
+    left_out = [Omission(kind, unseen[kind], *words) for kind, words in _OMISSIONS.items() if unseen[kind]]
+    return ExportSummary(len(blocks), several, tuple(left_out))
+
+
+def _unseen(fixture: Fixture) -> Iterator[str]:
+    """What ``crtx-llm`` does not see of a fixture, by kind."""
+    yield from ("answer" for _ in fixture.answers[1:])
+    if (fixture.meta or {}).get("normalisers"):
+        yield "normalised"
+    elif fixture.request is not None and not _is_askable(fixture.request):
+        yield "request"
+    first = fixture.answers[0]
+    if first.tool_calls:
+        yield "tool_calls"
+    if first.reasoning:
+        yield "reasoning"
+    if first.stream:
+        yield "stream"
+    if first.finish_reason not in (None, "stop", "tool_calls"):
+        yield "finish_reason"
+
+
+def _is_askable(request: LlmRequest) -> bool:
+    """Whether ``crtx-llm`` has all that a request says, and so can come to its key."""
+    if request.temperature is None or request.max_tokens is None:
+        return False
+    if any(message.role is LlmRole.SYSTEM for message in request.messages):
+        return False
+    plain = LlmRequest(
+        request.model,
+        request.system,
+        [LlmMessage(message.role, message.content) for message in request.messages],
+        request.temperature,
+        request.max_tokens,
+        request.json_schema,
+    )
+    return plain.canonical_bytes() == request.canonical_bytes()

@@ -210,6 +210,10 @@ class StoreReader:
             return self.failures(model, prompt_hash)
         return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
 
+    def count_failures(self) -> int:
+        """How many answers were failures, of all keys."""
+        return sum(map(len, self._failures.values()))
+
     def exchange(self, key: str) -> Exchange | None:
         """The trusted opaque exchange of a key, if there is one.
 
