@@ -80,6 +80,7 @@ def refresh_command(
         record_failures=False,
         makes_store=False,
         servers=overrides_in(upstreams),
+        is_check=check,
     )
     plan = plan_refresh(run, flags["provider"], "*" if pattern is None else pattern)
     items = plan.items

@@ -60,6 +60,7 @@ def open_recording(
     record_failures: bool,
     makes_store: bool,
     servers: Mapping[str, str] | None = None,
+    is_check: bool = False,
 ) -> Run:
     """Load the settings, open the run, and take over what a run that died left behind.
 
@@ -69,6 +70,7 @@ def open_recording(
         record_failures: Whether errors of providers are answers to be recorded.
         makes_store: Whether the store is made if it is not there.
         servers: Of some providers. Where they are given, those in the environment of SDKs hold as well.
+        is_check: Whether nothing is written, so that CI is no wrong place for it.
 
     Raises:
         InvalidRequest: A setting cannot be.
@@ -77,7 +79,7 @@ def open_recording(
     mode = flags.get("mode")
     settings = _load({**flags, "mode": None, "store": root}).settings
     chosen = Mode(str(mode)) if mode else settings.mode if settings.mode.writes else Mode.ONCE
-    if os.environ.get("CI"):
+    if os.environ.get("CI") and not is_check:
         output.talk(f"warning: recording (mode {chosen}) in CI, where only replay is expected")
     if servers is not None:
         from cortex_replay.run.targets import with_sdk_servers  # noqa: PLC0415 - for those alone

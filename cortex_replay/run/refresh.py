@@ -16,9 +16,10 @@ from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.http.wire_client import WireClient
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.tape import Tape, answer_from
-from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Hit
+from cortex_replay.redact.sensitivity import Sensitivity, refuse_above
 from cortex_replay.run.run import Run
 from cortex_replay.run.targets import Target, Targets
 from cortex_replay.store import Answer, Fixture
@@ -92,15 +93,29 @@ def plan_refresh(run: Run, provider: str | None, pattern: str) -> Plan:
     plan = Plan([], [], sorted(run.store.exchange_keys().values()))
     for stored in run.store.list():
         if fnmatchcase(stored.model, pattern):
-            fixture = run.store.get(stored.model, stored.prompt_hash)
-            found = _problem_with_request(fixture) or targets.find(fixture)
+            found = _plan_one(run, stored, targets)
             if isinstance(found, str):
                 plan.skipped.append((stored, found))
             else:
-                request = fixture.request or LlmRequest(stored.model)
-                timed = replace(request, timeout_ms=run.settings.timeout_ms)
-                plan.items.append(Refresh(stored, fixture, timed, found))
+                plan.items.append(found)
     return plan
+
+
+def _plan_one(run: Run, stored: StoredFixture, targets: Targets) -> Refresh | str:
+    """One recording to be asked again, or why it cannot be."""
+    fixture = run.store.get(stored.model, stored.prompt_hash)
+    target = _problem_with_request(fixture) or targets.find(fixture)
+    if isinstance(target, str):
+        return target
+    request = replace(fixture.request or LlmRequest(stored.model), timeout_ms=run.settings.timeout_ms)
+    item = Refresh(stored, fixture, request, target)
+    try:
+        refuse_above(request, Sensitivity.of(run.settings.max_sensitivity))
+        if item.protocol is not None:
+            WIRES[item.protocol].lower(request)
+    except InvalidRequest as error:
+        return f"its request cannot be sent: {error}"
+    return item
 
 
 def _problem_with_request(fixture: Fixture) -> str | None:

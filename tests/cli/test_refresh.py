@@ -167,6 +167,15 @@ def test_one_that_is_refused_does_not_keep_the_others_from_being_written(
     assert store.abandoned().answers == 0
 
 
+def test_a_check_is_at_home_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It records nothing; a refresh does."""
+    record_answers((ask("q"), "q"), adapter="echo")
+    monkeypatch.setenv("CI", "true")
+
+    assert refresh("--check").stderr == ""
+    assert "warning: recording" in refresh().stderr
+
+
 def test_only_some_models_are_asked() -> None:
     record_answers((ask("q", model="a-1"), "q"), (ask("q", model="b-1"), "q"), adapter="echo")
 

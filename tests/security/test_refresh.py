@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from cortex_replay import Fixture, Store
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli.main import main
-from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
+from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread, whole
 from tests.builder import ask
 
 KEY = "sk-proj-4f6b1c9d2e8a7053b1c9"
@@ -99,3 +99,51 @@ def test_what_a_recording_says_does_nothing_to_a_terminal(upstream: str) -> None
     assert not any(line.startswith("::") for line in result.output.splitlines())
     assert "touch planted" not in result.output
     assert len(report["not_asked"]) == 1
+
+
+async def _echo_key(exchange: Exchange) -> None:
+    """Repeat the key that came: in an error, or as an answer."""
+    key = exchange.received.headers["authorization"]
+    if "error" in exchange.received.body.decode():
+        await exchange.whole(json.dumps({"error": {"message": f"no: {key}"}}).encode(), 400)
+    else:
+        message = {"role": "assistant", "content": f"Your key is {key}."}
+        await exchange.whole(
+            json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+        )
+
+
+def test_a_server_that_repeats_the_key_does_not_get_it_shown_or_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving_in_thread(_echo_key) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        store = Store.create(".")
+        for question in ("an error, please", "an answer, please"):
+            meta: dict[str, JsonValue] = {"provider": "openai", "upstream": f"{server.url}/v1"}
+            store.add(Fixture.of(ask(question), "then", meta={**meta, "wire": "openai-chat"}))
+        store.commit()
+
+        shown = [refresh(), refresh("--json"), CliRunner().invoke(main, ["refresh"])]
+
+    assert len(server.received) == 6
+    assert all(KEY in str(one.headers) for one in server.received)
+    assert all(result.exit_code == 1 and KEY not in result.output for result in shown)
+    assert (
+        "Your key is" in Store.open(".").get(*Store.open(".").key(ask("an answer, please"))).answers[0].text
+    )
+    assert KEY not in "".join(path.read_text() for path in Path().rglob("*.json"))
+
+
+def test_a_text_that_must_not_leave_is_not_sent(thief: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{thief.url}/v1")
+    store = Store.create(".")
+    meta: dict[str, JsonValue] = {"provider": "openai", "wire": "openai-chat", "upstream": f"{thief.url}/v1"}
+    store.add(Fixture.of(ask("[SENSITIVITY:high] mine"), "a", meta=meta))
+    store.commit()
+
+    result = refresh()
+
+    assert result.exit_code == 1
+    assert "its request cannot be sent" in result.stderr
+    assert thief.received == []
