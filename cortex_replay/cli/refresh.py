@@ -82,7 +82,7 @@ def refresh_command(
         servers=overrides_in(upstreams),
         is_check=check,
     )
-    plan = plan_refresh(run, flags["provider"], "*" if pattern is None else pattern)
+    plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"])
     items = plan.items
     asyncio.run(_ask(run, items))
     if not as_json:

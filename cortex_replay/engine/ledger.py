@@ -95,6 +95,12 @@ def shorten(text: str) -> str:
 _ANOTHER_MISS: Final = Miss("(not listed)", "cortex-replay: there were too many misses to list")
 
 
+def _count(tally: Tally, model: str, usage: TokenUsage | None) -> None:
+    if model not in tally:
+        tally[model] = Tokens()
+    tally[model].add(usage)
+
+
 @dataclass
 class Ledger:
     """Counts, safe for many threads. Its texts are redacted when they come, and again whenever a key is
@@ -195,7 +201,7 @@ class Ledger:
             self.hits += 1
             self._use(key)
             if isinstance(key, FixtureKey):
-                self.saved.setdefault(key.model, Tokens()).add(usage)
+                _count(self.saved, key.model, usage)
 
     def repeat(self) -> None:
         """A question came again, and gets its first answer; it is a hit, too."""
@@ -236,7 +242,7 @@ class Ledger:
         """Tokens that somebody pays for."""
         if model:
             with self._lock:
-                self.paid.setdefault(model, Tokens()).add(usage)
+                _count(self.paid, model, usage)
 
     def refuse(self, reason: str) -> None:
         self._note(reason, self.refused)

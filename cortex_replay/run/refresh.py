@@ -32,6 +32,8 @@ __all__ = ["Plan", "Refresh", "ask_all", "plan_refresh", "write"]
 
 _OF_ONE_ANSWER: Final = frozenset(["recorded_at", "version", "redactions", "normalisers", "usage"])
 """What ``meta`` says of an answer that another takes the place of."""
+_SDK_TIMEOUT_MS: Final = 600_000
+"""What SDKs give a call by themselves."""
 _ADAPTERS: Final = frozenset(["claude", "ollama", "openai-compat", "scripted", "echo"])
 """Those that have asked themselves, and do it again: they know a model by the digest of its bytes, say."""
 
@@ -81,19 +83,20 @@ class Plan:
     """The files of calls that are recorded as they are, such as embeddings; those are never asked again."""
 
 
-def plan_refresh(run: Run, provider: str | None, pattern: str) -> Plan:
+def plan_refresh(run: Run, provider: str | None, pattern: str | None, timeout_ms: int | None) -> Plan:
     """The fixtures that can be asked again, and those that cannot.
 
     Args:
         run: Whose store and settings hold.
         provider: Who is asked for all of them; by default who answered each.
-        pattern: Of the models.
+        pattern: Of the models; ``None`` for all, and for the exchanges, which have none.
+        timeout_ms: What a call may take, if not what the settings or an SDK say.
     """
     targets = Targets(run.settings, run.engine().upstreams, os.environ, provider)
-    plan = Plan([], [], sorted(run.store.exchange_keys().values()))
+    plan = Plan([], [], sorted(run.store.exchange_keys().values()) if pattern is None else [])
     for stored in run.store.list():
-        if fnmatchcase(stored.model, pattern):
-            found = _plan_one(run, stored, targets)
+        if pattern is None or fnmatchcase(stored.model, pattern):
+            found = _plan_one(run, stored, targets, timeout_ms or _SDK_TIMEOUT_MS)
             if isinstance(found, str):
                 plan.skipped.append((stored, found))
             else:
@@ -101,7 +104,7 @@ def plan_refresh(run: Run, provider: str | None, pattern: str) -> Plan:
     return plan
 
 
-def _plan_one(run: Run, stored: StoredFixture, targets: Targets) -> Refresh | str:
+def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int) -> Refresh | str:
     """One recording to be asked again, or why it cannot be."""
     fixture = run.store.get(stored.model, stored.prompt_hash)
     target = _problem_with_request(fixture) or targets.find(fixture)
@@ -113,6 +116,7 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets) -> Refresh | st
         refuse_above(request, Sensitivity.of(run.settings.max_sensitivity))
         if item.protocol is not None:
             WIRES[item.protocol].lower(request)
+            item.request = replace(request, timeout_ms=timeout_ms)
     except InvalidRequest as error:
         return f"its request cannot be sent: {error}"
     return item

@@ -37,6 +37,7 @@ _WIRES_OF_KIND: Final = {
     "claude": ("anthropic-messages",),
     "openai-compat": ("openai-chat", "openai-responses"),
     "openai-responses": ("openai-chat", "openai-responses"),
+    "gemini": (),
     "scripted": (),
     "echo": (),
 }
