@@ -102,8 +102,8 @@ def refresh_command(
         output.print_json(_as_json(plan) | {"money": run.ledger.money()})
     else:
         _print(run, plan, is_written=not check)
-        if not items:
-            output.talk(f"error: {_why_nothing(run, plan, pattern)}")
+    if not items:
+        output.talk(f"error: {_why_nothing(run, plan, pattern)}")
     ctx.exit(status)
 
 
