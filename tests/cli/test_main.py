@@ -63,7 +63,7 @@ def test_a_store_that_is_not_there(command: list[str], tmp_path: Path) -> None:
         ["scan"],
         ["replay", "--", "true"],
         ["record", "--provider", "echo", "--model", "m", "--prompt", "Hi."],
-        ["record", "--", "true"],
+        ["record", "--no-key", "--", "true"],
     ],
     ids=" ".join,
 )

@@ -151,7 +151,7 @@ def test_a_question_shows_no_secret_and_steers_no_terminal(
     """Not even half of a secret, where a long line is cut; in JSON neither."""
     project.record(ask("base"))
     project.commit()
-    project.record(ask("x" * 95 + " canary-9d8c7b6a5"))
+    project.record(ask("x" * 88 + " canary-9d8c7b6a5"))
     project.record(ask("\x1b[31m::error::red"))
     monkeypatch.setenv("SOME_API_KEY", "canary-9d8c7b6a5")
 
