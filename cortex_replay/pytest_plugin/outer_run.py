@@ -36,6 +36,11 @@ class OuterRun:
         }
         """Where the gateway stands for each provider."""
 
+    @property
+    def authority(self) -> str:
+        """The gateway's host and port."""
+        return urlsplit(self._control).netloc
+
     @classmethod
     def find(cls, environment: Mapping[str, str]) -> OuterRun | None:
         """The command around these tests, if there is one."""

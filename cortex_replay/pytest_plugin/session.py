@@ -86,7 +86,7 @@ class LlmSession:
             return self.run.store
         except LlmError as error:
             self.problem = shown(_problem_with(self.root, error))
-        pytest.fail("cortex-replay: there is no store to replay from; see the end of this run", pytrace=False)
+        pytest.fail("cortex-replay: there is no store to use; see the end of this run", pytrace=False)
 
     def begin(self, item: pytest.Item) -> None:
         """A test begins, perhaps not for the first time: each attempt counts from the start."""
@@ -200,7 +200,7 @@ class TestRun:
             session.run.engine(),
             self.scope,
             self.faults,
-            allow_hosts=_allowed_hosts(item, options),
+            allow_hosts=_allowed_hosts(item, options, session.outer),
             outer_scope=item.nodeid if session.is_relayed else "",
         )
         self.refusals: list[str] = []
@@ -299,10 +299,11 @@ def _problem_with(root: Path, error: LlmError) -> str:
     )
 
 
-def _allowed_hosts(item: pytest.Item, options: Mapping[str, Any]) -> list[str]:
-    """The applications under test, by the marker and the ini."""
+def _allowed_hosts(item: pytest.Item, options: Mapping[str, Any], outer: OuterRun | None) -> list[str]:
+    """The applications under test, by the marker and the ini; and the gateway that we run behind."""
     given = options.get("allow_hosts", ())
-    return [*([given] if isinstance(given, str) else given), *item.config.getini("llm_allow_hosts")]
+    ours = [] if outer is None else [outer.authority]
+    return [*([given] if isinstance(given, str) else given), *item.config.getini("llm_allow_hosts"), *ours]
 
 
 def _advice_on(host: str) -> str:

@@ -21,7 +21,8 @@ from tests.gateway.upstream import REAL_KEY, model_server
 from tests.pytest_plugin.conftest import VARIABLES, record, run_in_process
 
 TESTS = """
-import openai, pytest
+import os
+import openai, pytest, requests
 pytestmark = pytest.mark.llm_replay
 
 def ask(text):
@@ -33,6 +34,13 @@ def ask(text):
 def test_ask(text, llm_recording):
     assert ask(text) == f"You said: {text}"
     assert len(llm_recording.calls) == 1
+
+@pytest.mark.llm_replay(allow_no_calls=True)
+def test_with_requests():
+    asked = {"model": "m", "messages": [{"role": "user", "content": "one"}]}
+    url = os.environ.get("OPENAI_BASE_URL")
+    answer = requests.post(url + "/chat/completions", json=asked).json() if url else {}
+    assert answer == {} or answer["choices"][0]["message"]["content"] == "You said: one"
 
 @pytest.mark.llm_replay(False)
 def test_not_marked():
@@ -64,14 +72,13 @@ def test_what_the_plugin_answers_is_in_the_summary_of_the_command(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
     with command(project, "replay", monkeypatch) as run:
         result = run_in_process(project)
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(["3 hits, 0 misses*"])
 
-    assert (run.ledger.hits, run.ledger.misses, run.ledger.live) == (4, [], 0), (
-        "one came to the gateway itself"
-    )
+    # Two of them came to the gateway itself.
+    assert (run.ledger.hits, run.ledger.misses, run.ledger.live) == (5, [], 0)
     assert len(run.ledger.unused(run.store)) == 1
-    assert run.ledger.replayed_tokens == 12
+    assert run.ledger.replayed_tokens == 15
     assert not (project.path / "summary.md").exists(), "the command writes its own"
 
 
@@ -113,15 +120,15 @@ def test_the_gateway_alone_records(project: pytest.Pytester, monkeypatch: pytest
     with model_server() as server:
         servers = {"openai": f"{server.url}/v1", "anthropic": server.url}
         with command(project, "once", monkeypatch, **servers) as run:
-            result = run_in_process(project)
-            result.assert_outcomes(passed=5)
+            result = run_in_process(project, "-k", "not requests")
+            result.assert_outcomes(passed=5, deselected=1)
             result.stdout.fnmatch_lines(["0 hits, 0 misses, 4 through the gateway*"])
             run.commit()
         keys = {call.headers.get(name) for call in server.received for name in ("authorization", "x-api-key")}
     assert keys <= {f"Bearer {REAL_KEY}", REAL_KEY, None}
     assert run.ledger.recorded == run.ledger.live == len(server.received) == 3
     assert len(Store.open(project.path / "llm")) == 3
-    run_in_process(project, "-k", "not not_marked").assert_outcomes(passed=4, deselected=1)
+    run_in_process(project, "-k", "not not_marked").assert_outcomes(passed=5, deselected=1)
 
 
 def test_a_command_that_cannot_be_told_is_named(
@@ -131,7 +138,7 @@ def test_a_command_that_cannot_be_told_is_named(
     project.makepyfile(TESTS)
     monkeypatch.setenv("CORTEX_REPLAY_CONTROL", "http://127.0.0.1:9/t-x/-")
     result = run_in_process(project, "-k", "test_ask")
-    result.assert_outcomes(passed=3, deselected=1)
+    result.assert_outcomes(passed=3, deselected=2)
     result.stdout.fnmatch_lines(["warning: the command around these tests could not be told of them: *"])
 
 
