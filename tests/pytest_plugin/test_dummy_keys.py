@@ -7,6 +7,8 @@ import os
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.config import Settings, key_for
+from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import DUMMY_KEY, PROVIDERS
 from cortex_replay.pytest_plugin.dummy_keys import DummyKeys
 from tests.gateway.upstream import model_server
@@ -38,6 +40,16 @@ def test_what_a_test_sets_itself_is_not_taken_back() -> None:
             environment["OPENAI_API_KEY"] = "set meanwhile"
         assert environment["OPENAI_API_KEY"] == "set meanwhile"
     assert environment == {"OPENAI_API_KEY": "set meanwhile"}
+
+
+def test_a_dummy_is_taken_for_no_key() -> None:
+    """Neither by a provider's own server nor by one that a variable names."""
+    environment = {"OPENAI_API_KEY": DUMMY_KEY, "CORTEX_OPENAI_API_KEY": f" {DUMMY_KEY} "}
+    assert key_for(Settings().providers["openai"], environment) is None
+    for server in ({}, {"OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}):
+        upstream = Upstreams(Settings(), environment | server)["openai"]
+        assert upstream.key(environment | server) is None
+    assert key_for(Settings().providers["openai"], {**environment, "OPENAI_API_KEY": "mine"}) == "mine"
 
 
 def test_marked_tests_and_clients_made_while_tests_are_collected_find_dummies(
