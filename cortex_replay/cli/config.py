@@ -51,7 +51,7 @@ Exit status:
 def config_command(ctx: click.Context, /, store: Path | None, as_json: bool, **flags: Any) -> None:
     """Show every setting, its value, and where that comes from.
 
-    Settings come from [tool.cortex-replay] in pyproject.toml or from cortex-replay.toml, then from the
+    Settings come from cortex-replay.toml or from [tool.cortex-replay] in pyproject.toml, then from the
     environment (CORTEX_REPLAY_MODE and so on), then from flags; the last one wins. Keys are never
     shown, only whether there is one.
     """
