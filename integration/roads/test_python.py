@@ -75,10 +75,10 @@ def recording(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Recordin
 
         step = newcomer.run("pytest --llm-mode once", variables=live(first))
         step.says("3 passed", "3 recorded")
-    newcomer.run("cortex-replay verify --strict")
+    newcomer.run("cortex-replay verify tests/llm --strict")
     newcomer.refuse_secrets()
     newcomer.commit("Record what the tests ask")
-    newcomer.run("cortex-replay verify --staged")
+    newcomer.run("cortex-replay verify tests/llm --staged")
     return Recording(newcomer, (first, second))
 
 
