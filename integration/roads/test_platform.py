@@ -199,7 +199,7 @@ def test_the_models_are_asked_again(clone: Newcomer, tmp_path: Path) -> None:
     """All of them, at the server that the SDKs' own variables name; a difference has an exit status."""
     _record(clone, "dice", "dice", DICE, tmp_path / "first", SIX)
     check = "cortex-replay refresh --store tests/llm --model tiny --check"
-    for name, seed, status, words in (("same", SIX, 0, "0 differ"), ("other", FIVE, 4, "1 differs")):
+    for name, seed, status, words in (("same", SIX, 0, "0 differ"), ("other", FIVE, 4, "1 differ")):
         (tmp_path / name).mkdir()
         with start_llamacpp(tmp_path / name, KEY, seed=seed) as url:
             clone.run(check, status, live(url)).says("3 asked again", words)
