@@ -186,7 +186,7 @@ def test_one_question_with_two_answers_is_resolved_by_one_command(clone: Newcome
     assert "cortex-replay resolve" in (clone.folder / "tests/llm/INDEX.toml").read_text()
     clone.run("cortex-replay verify tests/llm", status=5).says("cortex-replay resolve")
 
-    clone.run("cortex-replay resolve --store tests/llm").says("--theirs")
+    clone.run("cortex-replay resolve --store tests/llm").says("two answers", "--take")
     clone.run("cortex-replay verify tests/llm --strict")
     clone.run("pytest").says("0 misses")
     clone.commit("Merge the dice")
