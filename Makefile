@@ -42,7 +42,7 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security
 
-integration: $(VENV)/.dev ## Against crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
+integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
 	$(BIN)/pytest integration
 
 bench: $(VENV)/.dev ## Speed, as ratios against peers in the same run
