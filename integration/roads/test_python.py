@@ -136,7 +136,7 @@ def test_a_changed_prompt(clone: Newcomer) -> None:
     )
 
     step = clone.run("pytest --tb=no", status=1)
-    step.says("2 failed, 2 passed", "{+afternoon+}", "pytest --llm-mode once", "2 misses")
+    step.says("2 failed, 2 passed", "Good afternoon!", "pytest --llm-mode once", "2 misses")
     step.says_once("nothing is recorded for")
 
 
