@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.questions import question_of, shorten
 from cortex_replay.store.review import Addition, Change, Recording, Review
 
 __all__ = ["print_review", "review_as_json"]
@@ -53,21 +54,22 @@ def _change_lines(change: Change) -> Iterator[str]:
 def _describe(recording: Recording) -> str:
     """The model, the question, and a hash that ``show`` takes; its file where nobody could read it."""
     row = recording.row
-    if not recording.question:
+    question = _question_of(recording)
+    if not question:
         return output.escape(" ".join(filter(None, [recording.model, row.path])))
     model = f"{output.escape(recording.model)}  " if recording.model else ""
     key = row.prompt_hash or ""
     short = click.style(f"  ({key[:_HASH_SHOWN]})", dim=True) if key else ""
-    return f"{model}{_quote(recording.question)}{short}"
+    return f"{model}{_quote(question)}{short}"
+
+
+def _question_of(recording: Recording) -> str:
+    return question_of(recording.request) or recording.exchange
 
 
 def _quote(text: str) -> str:
     # Secrets first: half of one would not be known for one.
-    return f'"{output.escape(_shorten(output.redact(text)))}"'
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+    return f'"{output.escape(shorten(output.redact(text), _LONGEST))}"'
 
 
 def review_as_json(review: Review) -> dict[str, object]:
@@ -93,9 +95,9 @@ def review_as_json(review: Review) -> dict[str, object]:
 
 
 def _as_json(recording: Recording) -> dict[str, object]:
-    said = {"question": recording.question, "answer": recording.answer}
+    said = {"question": _question_of(recording), "answer": recording.answer}
     return {
         **recording.row._asdict(),
         "model": recording.model,
-        **{name: _shorten(output.redact(text)) or None for name, text in said.items()},
+        **{name: shorten(output.redact(text), _LONGEST) or None for name, text in said.items()},
     }

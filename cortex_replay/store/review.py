@@ -15,7 +15,7 @@ from cortex_replay.store.merge import compare_indexes
 from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
 from cortex_replay.types import LlmRequest, LlmRole
 
-__all__ = ["Addition", "Change", "Contents", "Recording", "Review", "question_of", "review_changes"]
+__all__ = ["Addition", "Change", "Contents", "Recording", "Review", "review_changes"]
 
 Contents = Iterable[tuple[str, object]]
 """Files by path, and their bytes where they could be read."""
@@ -33,8 +33,9 @@ class Recording:
 
     row: Row
     model: str | None
-    question: str = ""
-    """The first line of what was asked."""
+    request: LlmRequest | None = None
+    exchange: str = ""
+    """What an exchange is about, which has no request of ours."""
     answer: str = ""
     """The first line of the answer."""
     asked: str = ""
@@ -43,6 +44,11 @@ class Recording:
     """The tests that recorded it."""
     essence: Essence | None = None
     """What it says, whatever its file looks like."""
+
+    @property
+    def turns(self) -> int:
+        """How far its conversation had come."""
+        return 0 if self.request is None else len(self.request.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +127,14 @@ def _of_fixture(row: Row, fixture: Fixture) -> Recording:
     calls = ", ".join(f"calls {call.name}" for call in first.tool_calls)
     several = f" (and {len(fixture.answers) - 1} more)" if len(fixture.answers) > 1 else ""
     tests = (fixture.meta or {}).get("tests")
-    asked = "" if fixture.request is None else _last_user_text(fixture.request)[0]
     return Recording(
         row,
         fixture.key.model,
-        "" if fixture.request is None else question_of(fixture.request),
-        (_first_line(first.text) or calls) + several,
-        asked[:_LONGEST],
-        frozenset(map(str, tests)) if isinstance(tests, list) else frozenset(),
-        essence_of(fixture),
+        fixture.request,
+        answer=(_first_line(first.text) or calls) + several,
+        asked=_last_user_text(fixture.request)[:_LONGEST],
+        tests=frozenset(map(str, tests)) if isinstance(tests, list) else frozenset(),
+        essence=essence_of(fixture),
     )
 
 
@@ -142,26 +147,18 @@ def _of_exchange(row: Row, exchange: Exchange) -> Recording:
     return Recording(
         row,
         row.model,
-        question[:_LONGEST],
-        status,
-        question[:_LONGEST],
+        exchange=question[:_LONGEST],
+        answer=status,
+        asked=question[:_LONGEST],
         essence=essence_of_exchange(exchange),
     )
 
 
-def question_of(request: LlmRequest) -> str:
-    """The first line of what the user asked last, for a list; what came behind it is counted."""
-    text, later = _last_user_text(request)
-    line = _first_line(text) or _first_line(request.system)
-    return f"{line} (and {later} later message{'s' * (later != 1)})" if later else line
-
-
-def _last_user_text(request: LlmRequest) -> tuple[str, int]:
-    """The last message of the user that has text, and how many messages follow it."""
-    for later, message in enumerate(reversed(request.messages)):
-        if message.role is LlmRole.USER and message.content.strip():
-            return message.content, later
-    return "", 0
+def _last_user_text(request: LlmRequest | None) -> str:
+    """The last message of the user that has text."""
+    messages = () if request is None else reversed(request.messages)
+    spoken = (message.content for message in messages if message.role is LlmRole.USER)
+    return next((text for text in spoken if text.strip()), "")
 
 
 def _first_line(text: str) -> str:
@@ -199,7 +196,7 @@ def _likely_pairs(
 
 def _likeness(new: Recording, old: Recording) -> tuple[float, str] | None:
     if new.asked == old.asked and new.model == old.model:
-        return (4 if new.question == old.question else 3.5), "the same question, asked otherwise"
+        return (4 if new.turns == old.turns else 3.5), "the same question, asked otherwise"
     if new.asked == old.asked:
         return 3, f"the same question to {old.model}"
     shared = 1 if new.tests & old.tests else 0

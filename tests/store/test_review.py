@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.cli.main import main
-from cortex_replay.store.review import question_of
 from tests.builder import ask
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -160,13 +159,3 @@ def test_a_question_shows_no_secret_and_steers_no_terminal(
     assert "canary" not in shown
     assert "\x1b" not in shown
     assert "…" in shown
-
-
-def test_the_question_of_a_conversation() -> None:
-    """The last that the user said; what came behind it is counted, since each turn is a recording."""
-    user, tool = {"role": "user", "content": "\n\nWeather?\nIn Paris."}, {"role": "tool", "content": "18"}
-    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": "f", "arguments": {}}]}
-    turn = ask("", messages=[{"role": "user", "content": "Hi."}, user, call, {**tool, "tool_call_id": "1"}])
-
-    assert question_of(turn) == "Weather? (and 2 later messages)"
-    assert question_of(ask("", system="Only this.")) == "Only this."
