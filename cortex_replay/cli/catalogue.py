@@ -21,7 +21,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "sweep": "Run a recorded command once for every call and fault, and tell which it survives.",
     },
     "Look": {
-        "list": "List the recordings: model, question, prompt hash.",
+        "list": "List the recordings: prompt hash, model, question.",
         "show": "Show one recording: prompt, answers, usage, where it came from.",
         "explain": "Explain a recorded prompt: its parts, their sizes, what each provider would cache.",
     },

@@ -54,7 +54,7 @@ Exit status:
 @json_option
 @click.pass_context
 def list_command(ctx: click.Context, store: Path | None, model: str | None, as_json: bool) -> None:
-    """List the recordings: model, question, prompt hash.
+    """List the recordings: prompt hash, model, question.
 
     The question is the first line of what the user said last. At a terminal it is shortened to fit. With
     --json each recording has its whole hash and its file as well.
