@@ -19,6 +19,7 @@ from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.clearance import places_above
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
+from cortex_replay.redact.sensitivity import may_hold_label
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
@@ -106,7 +107,8 @@ class RedactingStager:
     def _clean_fixture(self, fixture: Fixture) -> RenderedFixture:
         rendered = RenderedFixture.of(fixture)
         document = read_document(rendered.data)
-        self._refuse_labels(document)
+        if may_hold_label(rendered.data):
+            self._refuse_labels(document)
         key = document.pop(_KEY)
         self._refuse({_KEY: key})
         clean, hits = self._redactor.document(document)

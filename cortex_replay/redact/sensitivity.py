@@ -19,7 +19,14 @@ from cortex_replay.config.settings import SensitivityLevel
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmRequest
 
-__all__ = ["Sensitivity", "SensitivityLevel", "is_above", "refuse_above", "refuse_value_above"]
+__all__ = [
+    "Sensitivity",
+    "SensitivityLevel",
+    "is_above",
+    "may_hold_label",
+    "refuse_above",
+    "refuse_value_above",
+]
 
 # Linear: a scan for the end of a label ends at the next bracket, where the next scan begins.
 _LABEL: Final = re.compile(r"\[\s*sens(?:itivity)?\s*:([^\[\]]*)\]", re.IGNORECASE)
@@ -63,7 +70,7 @@ def refuse_above(request: LlmRequest, most: Sensitivity, gate: str = _GATE) -> N
         InvalidRequest: A label is above; the message says where it stands and not what stands there.
     """
     has_data = any(message.parts for message in request.messages)
-    if not has_data and not _HINT_OF_ONE.search(request.canonical_bytes()):
+    if not has_data and not may_hold_label(request.canonical_bytes()):
         return  # nearly always
     for field, value in _places(request):
         refuse_value_above(value, most, field, gate)
@@ -77,6 +84,11 @@ def refuse_value_above(value: JsonValue, most: Sensitivity, field: str, gate: st
     """
     if any(is_above(text, most) for text in _texts(value)):
         raise InvalidRequest(field, f"holds text labelled above {gate} ({most}); nothing was sent")
+
+
+def may_hold_label(written: bytes) -> bool:
+    """Whether it is worth looking for labels in a JSON document: nearly never, and this takes no time."""
+    return _HINT_OF_ONE.search(written) is not None
 
 
 def is_above(text: str, most: Sensitivity) -> bool:
