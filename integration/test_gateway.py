@@ -187,3 +187,4 @@ def test_what_a_stream_did_not_count_is_not_lost(llamacpp: str, tmp_path: Path) 
 
     assert_all_from_the_store(again)
     assert again.said == live.said
+    assert int(live.said.split()[-1]) > 0

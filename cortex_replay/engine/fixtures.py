@@ -19,7 +19,7 @@ from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
-__all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "meta_of"]
+__all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
 _WITHOUT_SCOPE: Final = "without_scope"
@@ -117,6 +117,11 @@ def answers_in(store: Store, key: FixtureKey) -> tuple[Answer, ...]:
 def is_first_for_all(meta: Mapping[str, JsonValue] | None) -> bool:
     """Whether those who name no scope get the first of several answers."""
     return meta is not None and meta.get(_WITHOUT_SCOPE) == _FIRST
+
+
+def is_same_answer(one: Answer, other: Answer | Exchange | None) -> bool:
+    """Whether two answers say the same, in whatever way they came."""
+    return isinstance(other, Answer) and essence_of_answer(one) == essence_of_answer(other)
 
 
 def meta_of(

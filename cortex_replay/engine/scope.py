@@ -17,7 +17,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.exchanges import Exchanges
-from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all
+from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all, is_same_answer
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
@@ -191,6 +191,8 @@ class _KeyState:
     committed: tuple[Answer, ...]
     turns: Turns = field(default_factory=Turns)
     successes: list[Answer] = field(default_factory=list)
+    is_count_tried: bool = False
+    """Whether a repeat was asked to be counted; once is enough, whatever came of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -210,6 +212,8 @@ class Turn:
     """Whether another scope asked, and this one is to stage it too."""
     is_repeat: bool = False
     """Whether it would be asked once more, and gets the first answer of this run instead."""
+    is_counted: bool = False
+    """Of a repeat that was asked all the same, to be counted: whether the answer was the first one again."""
 
     def serve(self) -> None:
         """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
@@ -217,6 +221,17 @@ class Turn:
         if self.is_repeat:
             self.scope.run.ledger.repeat()
         self.scope.serve(self.request, self.key, self.outcome)
+
+    def tries_count(self) -> bool:
+        """Whether to ask a repeat all the same, once: its first answer was a stream that nobody counted."""
+        first = self.outcome
+        if not self.is_repeat or self.state is None or not isinstance(first, Answer):
+            return False
+        is_stream = first.wire is not None and first.wire.get("stream") is True
+        if not is_stream or first.usage is not None or self.state.is_count_tried:
+            return False
+        self.state.is_count_tried = True
+        return True
 
     def end(self) -> None:
         """The caller has had what is recorded."""
@@ -263,7 +278,8 @@ class Turn:
         """
         ledger, model = self.scope.run.ledger, self.key.model
         self.scope.observe(self.request, answer)
-        if self.state is None:
+        is_other = self.is_repeat and not is_same_answer(answer, self.outcome)
+        if self.state is None or is_other:
             ledger.spend(usage, model)
             return
         try:
@@ -278,12 +294,15 @@ class Turn:
             raise
         if self.claim is not None:
             self.claim.settle(kept)
+        if self.is_repeat:
+            self.is_counted = True
+            self.state.successes[0] = kept if isinstance(kept, Answer) else self.state.successes[0]
         self._advance(kept)
         ledger.keep(self.key, usage, model)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
         """Record an error of the provider as the answer of this turn, if that is wanted; whether it is."""
-        if self.state is None or not self.scope.run.record_failures:
+        if self.state is None or self.is_repeat or not self.scope.run.record_failures:
             return False
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:

@@ -101,11 +101,14 @@ class Engine:
                 yield error_reply(question.protocol, MISS_STATUS, explanation, "no_fixture")
                 return
             outcome = turn.outcome
-            if outcome is None:
+            if outcome is None or (not question.facts.stream and turn.tries_count()):
                 environment = scope.environment or self._environment
                 asked = ask_provider(self._relay.send(call, environment), call, question, turn, self._most)
-                yield await stack.enter_async_context(_or_refusal(call, asked))
-            elif not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
+                reply = await stack.enter_async_context(_or_refusal(call, asked))
+                if outcome is None or turn.is_counted:
+                    yield reply
+                    return
+            if not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
                 explained = scope.clean(explain_other_way(key, scope.how_to_record))
                 scope.count_miss(key.short, explained, question.ask)
                 yield error_reply(question.protocol, MISS_STATUS, explained, "no_fixture")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import Exchange, Script, hang_up, serving_in_thread, stream, whole
 from tests.engine.http.harness import Got, answer, ask, body_of, open_call, request_for, run_over
 
-CLAUDE = DIALECTS[0]
+CLAUDE, CHAT = DIALECTS[:2]
+COMPLETIONS = "/openai/v1/chat/completions"
 HELLO = request_for("Say hello.")
 MESSAGES = "/anthropic/v1/messages"
 ASKED = body_of("anthropic-messages", HELLO)
@@ -165,6 +167,33 @@ def test_answers_of_scopes_are_not_for_those_without_one(tmp_path: Path) -> None
             assert texts_of(ask_often(run, 3, scope="c")) == ["six", "two", "five"]
             assert texts_of(ask_often(run, 4)) == ["six"] * 4
             assert run.ledger.live == 0
+
+
+@pytest.mark.parametrize(
+    ("second", "is_counted"),
+    [(whole(CHAT.answer("six")), True), (whole(CHAT.answer("two")), False), (whole(BUSY, 529), False)],
+    ids=["the same", "another", "none"],
+)
+def test_what_a_stream_did_not_count_is_asked_for_once(
+    tmp_path: Path, second: Script, is_counted: bool
+) -> None:
+    """An answer that says something else is not given: there is one answer."""
+    asked, streamed = (body_of("openai-chat", HELLO, stream=is_stream) for is_stream in (False, True))
+    streamed["stream_options"] = {"include_usage": False}
+    uncounted = re.split(rb"(?<=\n\n)", b"".join(CHAT.events("six")))
+    with (
+        serving_in_thread(stream([one for one in uncounted if b'"usage"' not in one]), second) as provider,
+        run_over(tmp_path, "once", provider.url) as run,
+    ):
+        ask(run, "POST", COMPLETIONS, streamed)
+        live = [ask(run, "POST", COMPLETIONS, asked) for _ in range(3)]
+        assert len(provider.received) == 2
+    with run_over(tmp_path) as run:
+        replayed = [ask(run, "POST", COMPLETIONS, asked) for _ in range(3)]
+
+    for got in (*live, *replayed):
+        assert got.json["choices"][0]["message"]["content"] == "six"
+        assert (got.json["usage"]["completion_tokens"] > 0) is is_counted
 
 
 def test_an_answer_that_is_given_again_costs_nothing(tmp_path: Path) -> None:
