@@ -28,9 +28,13 @@ def test_a_server_records_until_it_is_stopped(
         recorded = httpx.post(f"{facts['url']}/ollama/api/chat", json=body).content
         assert httpx.post(f"http://127.0.0.1:{facts['port']}/api/chat", json=body).status_code == 401
     assert process.returncode == 0
+    (tmp_path / "cortex-replay.toml").write_text(
+        'currency = "EUR"\nprices.m = { input = 1000, output = 0 }\n'
+    )
     with served(shell) as (facts, _):
         assert facts["mode"] == "replay"
         assert httpx.post(f"{facts['url']}/api/chat", json=body).content == recorded
+    assert "0.0110 EUR saved" in facts["talk"]
 
 
 def test_in_ci_only_what_is_said_records(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
