@@ -66,9 +66,9 @@ def test_a_folder_is_not_its_neighbour() -> None:
     assert "b/a.json" not in left_out
 
 
-def test_a_listed_file_counts_all_the_same(builder: StoreBuilder) -> None:
+def test_a_listed_file_counts_all_the_same(builder: StoreBuilder, stranger: str) -> None:
     """A hostile repository hides no change by it."""
-    ignore(builder, "fixtures/\n")
+    ignore(builder, f"fixtures/\n{stranger}\n")
     path = next(builder.root.glob("fixtures/*/*.json"))
     path.write_bytes(path.read_bytes().replace(b"One.", b"Uno.").replace(b"Two.", b"Due."))
     assert builder.codes() == ["mismatch"]
