@@ -65,7 +65,8 @@ class Step:
 
     path: Path
     outcome: Outcome
-    data: bytes = b""
+    data: bytes | None = None
+    """What is to stand there; none where nothing changes, or where another hand writes it."""
     mode: int = 0o644
     note: str = ""
     """For what was left alone: what the user may do."""
@@ -76,7 +77,7 @@ class Step:
 
     def write(self) -> None:
         """Put it in its place; in a folder that is there by now."""
-        if self.writes:
+        if self.writes and self.data is not None:
             disk.write_file(self.path, self.data, mode=self.mode)
 
 
@@ -204,7 +205,7 @@ def _wire_toml(
     if not os.path.lexists(path):
         return Step(path, "wrote", f"{header}{line}".encode())
     text, mode = _read_text(path)
-    if after is not None and after.path == path and after.writes:
+    if after is not None and after.path == path and after.data is not None:
         text = after.data.decode()
     before = _parse_toml(text) if text is not None else None
     if text is None or before is None:

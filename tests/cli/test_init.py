@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from cortex_replay.store.grid import render_index
+from cortex_replay.store.index import Index
 from tests.builder import StoreBuilder
 from tests.cli.commands import (
     run,
@@ -37,6 +39,7 @@ def test_init(tmp_path: Path, framework: str, place: str) -> None:
 
     assert result.exit_code == 0, result.output
     assert StoreBuilder(root).findings() == []
+    assert (root / "INDEX.toml").read_text() == render_index(Index())
     assert "INDEX.toml -text merge=cortex-replay" in (root / ".gitattributes").read_text()
     assert (root / ".gitignore").read_text() == ".cortex-replay/\n"
     assert f"--store {place}" in (tmp_path / ".pre-commit-config.yaml").read_text()

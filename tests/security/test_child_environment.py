@@ -57,7 +57,7 @@ INNOCENT_VALUES = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    Store.open_or_create(tmp_path / "llm")
+    Store.create(tmp_path / "llm")
     return tmp_path
 
 

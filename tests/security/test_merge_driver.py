@@ -109,7 +109,7 @@ def test_an_environment_of_its_own_is_started_without_any_path_file(
 
     assert f"{own}/bin/python -I -S {own}/{SITE}/cortex_replay/__main__.py" in project.driver()
     assert not marker.exists()
-    assert answers(project.root) == {"Hello!", "ours", "theirs"}
+    assert answers(project.root) == {"ours", "theirs"}
 
 
 def test_an_environment_in_the_work_tree_merges(inside: Project, tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_an_environment_in_the_work_tree_merges(inside: Project, tmp_path: Path)
     assert inside.install().returncode == 0
     git(inside.root, "worktree", "add", "-q", str(tmp_path / "other"), "theirs")
     git(tmp_path / "other", "merge", "-q", "main")
-    assert answers(tmp_path / "other") == {"Hello!", "ours", "theirs"}
+    assert answers(tmp_path / "other") == {"ours", "theirs"}
 
     git(inside.root, "merge", "-q", "-m", "merge", "theirs~0")
-    assert answers(inside.root) == {"Hello!", "ours", "theirs"}
+    assert answers(inside.root) == {"ours", "theirs"}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_another_worktree_tells_git_of_the_same_environment(
     git(inside.root, "worktree", "add", "-q", str(tmp_path / "other"), "theirs")
     assert inside.install(tmp_path / "other").returncode == 0
     git(tmp_path / "other", "merge", "-q", "main")
-    assert answers(tmp_path / "other") == {"Hello!", "ours", "theirs"}
+    assert answers(tmp_path / "other") == {"ours", "theirs"}
 
     git(inside.root, "checkout", "-q", "-b", "hostile", "theirs~1")
     plant(inside.environment / "bin/python", marker, is_program=True)
@@ -233,7 +233,7 @@ def test_letters_and_signs_in_the_path_of_python(environment: Path, tmp_path: Pa
     git(project.root, "checkout", "-q", "theirs")
     git(project.root, "merge", "-q", "main")
 
-    assert answers(project.root) == {"Hello!", "ours", "theirs"}
+    assert answers(project.root) == {"ours", "theirs"}
 
 
 OLD = [
