@@ -10,6 +10,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
+from cortex_replay.config.files import shown_path
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
@@ -88,7 +89,7 @@ def _print(plan: Resolution | None, report: CheckReport | None, root: Path) -> N
         output.talk(f"{output.count(report.findings, 'finding')} left; mend them, then `git add` the store")
     elif plan is not None:
         rows = output.count(plan.index.rows, "recording")
-        add = output.escape(f"git add -A -- {shlex.quote(str(root))}")
+        add = output.escape(f"git add -A -- {shlex.quote(shown_path(root))}")
         output.talk(f"resolved: {rows}, verified. Next: {add}")
 
 

@@ -17,7 +17,8 @@ from tests.store.branches import Branches
 
 @pytest.fixture
 def branches(tmp_path: Path) -> Branches:
-    return Branches(tmp_path / "store", 4)
+    """In a folder of a larger repository, as most stores are."""
+    return Branches(tmp_path / "project/tests/llm", 4, top=tmp_path / "project")
 
 
 def resolve(branches: Branches, *options: str) -> Result:

@@ -14,11 +14,11 @@ IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "in
 class Branches:
     """A repository with a store of ``size`` answers on main, and nothing that says how to merge."""
 
-    def __init__(self, root: Path, size: int, seed: str = "") -> None:
+    def __init__(self, root: Path, size: int, seed: str = "", top: Path | None = None) -> None:
         self.root = root
         self._seed = seed
         root.mkdir(parents=True)
-        self.git("init", "-q")
+        self.git("init", "-q", str(top or root))
         (root / ".gitattributes").write_text("INDEX.toml -text merge=cortex-replay\nfixtures/** -text\n")
         self.recorded = {f"shared {i}": "as before" for i in range(size)}
         self._write(self.recorded)
