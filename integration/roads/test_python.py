@@ -5,6 +5,7 @@ The project is made and recorded once; every test then starts from a fresh clone
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from integration.roads.newcomer import KEY, Newcomer, listen, live, shell
 from tests.servers import tiny_model
 from tests.servers.llamacpp import start_llamacpp
 
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 PACKAGES = ("anthropic==2.8.0", "openai==3.49.0", "pytest==9.2.0", "pytest-xdist==3.8.0")
 # A client at the top of a module is made when pytest collects, before any test has begun.
 TESTS = f"""
@@ -145,6 +147,27 @@ def test_a_changed_prompt_to_another_server(clone: Newcomer) -> None:
     clone.edit("tests/test_models.py", "As #json, please.", "As #json, quickly.")
 
     clone.run("pytest", status=1).says("1 failed, 2 passed", "1 miss", "0 live", "quickly")
+
+
+def test_the_first_screen_of_the_readme(recording: Recording, tmp_path: Path) -> None:
+    """The marked test and the two commands, as they stand there; only the model says something else."""
+    screen = README.partition("\n## ")[0]
+    (test,) = re.findall(r"```python\n(.*?)```", screen, re.DOTALL)
+    commands = [
+        line.partition("#")[0].removeprefix("$ ").strip()
+        for line in screen.splitlines()
+        if "$ pytest" in line
+    ]
+    assert len(commands) == 2, commands
+    (tmp_path / "project").mkdir()
+    (tmp_path / "model").mkdir()
+    newcomer = recording.newcomer.at(tmp_path / "project")
+    newcomer.write("test_capital.py", test)
+    newcomer.edit("test_capital.py", '"Paris"', '"Hello from the tiny test model. All is well."')
+    with start_llamacpp(tmp_path / "model", KEY) as url:
+        newcomer.run(commands[0], variables=live(url)).says("1 passed", "1 recorded")
+    with listen(url):
+        newcomer.run(commands[1]).says("1 passed", "0 misses, 0 recorded, 0 live")
 
 
 def test_without_a_key_nothing_is_recorded(clone: Newcomer) -> None:
