@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import socket
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from integration.install import BENCH
@@ -155,19 +156,26 @@ def _programs() -> Iterator[str]:
 @contextmanager
 def listen(*urls: str) -> Iterator[None]:
     """Take the place of servers that are gone, and fail if anybody connects to one of them."""
+    calls: list[str] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in urls]
-        for listening, url in zip(sockets, urls, strict=True):
-            parts = urlsplit(url)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((parts.hostname, parts.port))
-            listening.listen()
-            listening.setblocking(False)
+        for url in urls:
+            server = stack.enter_context(_Listener(url, calls))
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            stack.callback(server.shutdown)
         yield
-        for listening, url in zip(sockets, urls, strict=True):
-            try:
-                connection, _ = listening.accept()
-            except BlockingIOError:
-                continue
-            connection.close()
-            raise AssertionError(f"a live call went to {url}")
+    assert not calls, f"a live call went to {calls[0]}"
+
+
+class _Listener(socketserver.TCPServer):
+    """Hangs up on whoever connects, so that nobody waits for an answer, and notes it."""
+
+    allow_reuse_address = True
+
+    def __init__(self, url: str, calls: list[str]) -> None:
+        parts = urlsplit(url)
+        super().__init__((parts.hostname or "", parts.port or 0), socketserver.BaseRequestHandler)
+        self._url, self._calls = url, calls
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._calls.append(self._url)
+        self.shutdown_request(request)

@@ -22,8 +22,12 @@ def test_a_live_call_is_found_out() -> None:
     url = f"http://127.0.0.1:{port}"
     with listen(url):
         pass
-    with pytest.raises(AssertionError, match=f"a live call went to {url}"), listen(url):
-        socket.create_connection(("127.0.0.1", port)).close()
+    with (
+        pytest.raises(AssertionError, match=f"a live call went to {url}"),
+        listen(url),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        assert connection.recv(1) == b"", "nobody waits for an answer"
 
 
 def test_a_step_that_ends_otherwise_names_its_command(newcomer: Newcomer) -> None:
