@@ -34,7 +34,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "rekey": "Compute keys anew from stored requests, without asking any model.",
     },
     "Set up": {
-        "init": "Make a store: index, git settings, a pre-commit hook, and a first test that passes.",
+        "init": "Set up a store: index, settings, git attributes, a pre-commit hook, and a first test.",
         "config": "Show every setting, its value, and where that comes from.",
         "trust": "Say which keys may go to which servers.",
         "completion": "Print a script that completes commands, options and fixtures in a shell.",

@@ -37,7 +37,9 @@ _EXAMPLE_NAME = "test_llm_example.py"
 _HOOKS = ".pre-commit-config.yaml"
 _MAX_BYTES = 2**20
 _TOLD = "told git, in this clone, how to merge the index"
-_CONFIGURED = ("pytest.toml", "pytest.ini", ".pytest.ini", PYPROJECT, "tox.ini", "setup.cfg", OWN_NAME)
+_PYTHON = ("pytest.toml", "pytest.ini", ".pytest.ini", PYPROJECT, "tox.ini", "setup.cfg")
+_CONFIGURED = (*_PYTHON, OWN_NAME)
+_JS = "js"
 """What stands where a project, or a part of one, keeps its settings."""
 _EXAMPLE = '''\
 """A first test on a recorded answer: no key, no network, the same bytes each time."""
@@ -99,8 +101,8 @@ Exit status:
 @store_option
 @click.option(
     "--framework",
-    type=click.Choice(["pytest", "unittest"]),
-    help="Whose example to write.  [default: pytest where the project uses it]",
+    type=click.Choice(["pytest", "unittest", _JS]),
+    help="Whose example to write; none for js.  [default: what the project uses]",
 )
 @click.option("--driver-only", is_flag=True, help="Only tell git, in this clone, how to merge an index.")
 @js_option
@@ -114,7 +116,7 @@ def init_command(
     js: str | None,
     as_json: bool,
 ) -> None:
-    """Set up a store: index, settings, git attributes, a pre-commit hook, and a first test that passes.
+    """Set up a store: index, settings, git attributes, a pre-commit hook, and a first test.
 
     Run it again, or on a store that is there, and it adds what is missing; it overwrites nothing. Git keeps
     its merge drivers in each clone, so everyone runs --driver-only once. Without it, git's own merge rarely
@@ -134,7 +136,7 @@ def init_command(
         return
     refuse_unsafe_store(root)
     top = _top_of(root)
-    framework = framework or ("pytest" if _uses_pytest(top) else "unittest")
+    framework = framework or _framework_of(top)
     is_new = not os.path.lexists(root / INDEX_NAME)
     # All are looked at before any is written.
     steps = _plan(root, top, framework, is_new=is_new, is_named=named)
@@ -173,7 +175,7 @@ def _plan(root: Path, top: Path, framework: str, *, is_new: bool, is_named: bool
     if framework == "pytest":
         steps.append(wire_pytest(home, _below(root, home), after=steps[-1]))
     steps.append(wire_hooks(top / _HOOKS, _below(root, top)))
-    if is_new:
+    if is_new and framework != _JS:
         steps.append(new_file(root / _EXAMPLE_NAME, _example(framework)))
     return steps
 
@@ -185,6 +187,8 @@ def _print(steps: list[Step], framework: str, problem: str | None) -> None:
             output.talk("\n".join(f"  {line}" for line in output.escape_lines(step.note).split("\n")))
     output.talk(_TOLD if problem is None else output.escape(problem))
     output.talk("for the hook: pip install pre-commit && pre-commit install")
+    if framework == _JS:
+        output.talk("for vitest or jest: cortex-replay init --js")
     example = steps[-1]
     if example.path.name == _EXAMPLE_NAME and example.writes:
         run = "pytest" if framework == "pytest" else "python -m unittest"
@@ -234,6 +238,18 @@ def _driver_problem(root: Path) -> str | None:
     except StoreIo as error:
         return f"git was not told how to merge the index: {error}"
     return None
+
+
+def _framework_of(top: Path) -> str:
+    """What a project's tests are written with."""
+    has_python = (
+        any(os.path.lexists(top / name) for name in _PYTHON)
+        or any(top.glob("*.py"))
+        or any(top.glob("test*/*.py"))
+    )
+    if os.path.lexists(top / "package.json") and not has_python:
+        return _JS
+    return "pytest" if _uses_pytest(top) else "unittest"
 
 
 def _uses_pytest(top: Path) -> bool:

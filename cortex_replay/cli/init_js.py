@@ -13,6 +13,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.init_files import new_file
 from cortex_replay.config.files import read_at_most
+from cortex_replay.errors import StoreIo
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["AUTO", "RUNNERS", "js_option", "render_setup", "write_setup"]
@@ -51,7 +52,10 @@ def write_setup(wanted: str, *, as_json: bool) -> None:
     path, text = folder / _NAMES[runner], render_setup(runner)
     is_there = path.is_file() and not path.is_symlink() and path.read_text("utf-8") == text
     if not is_there:
-        new_file(path, text).write()
+        step = new_file(path, text)
+        if not step.writes:
+            raise StoreIo(f"{output.escape(os.path.relpath(path))} is there already; nothing was written")
+        step.write()
     wiring = _WIRES[runner].format(name=path.name)
     shown = os.path.relpath(path)
     if as_json:

@@ -93,7 +93,8 @@ def _row(store: Store, stored: StoredFixture) -> _Row:
 
 
 def _lines(rows: Sequence[_Row], columns: int | None) -> Iterator[str]:
-    models = [shorten(output.escape(row.stored.model), _MODEL_SHOWN) for row in rows]
+    # Secrets first: half of one would not be known for one.
+    models = [shorten(output.escape(output.redact(row.stored.model)), _MODEL_SHOWN) for row in rows]
     width = max(map(len, models), default=0)
     room = None if columns is None else max(columns - _HASH_SHOWN - width - 4, _LEAST_SHOWN)
     for row, model in zip(rows, models, strict=True):

@@ -261,3 +261,17 @@ def test_init_for_programs(tmp_path: Path) -> None:
 def test_wrong_usage(tmp_path: Path) -> None:
     assert run("init", "--framework", "nose", "--store", tmp_path).exit_code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_project_in_javascript_gets_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("package.json").write_text("{}")
+    result = run("init", "--store", "llm")
+
+    assert result.exit_code == 0
+    assert "cortex-replay init --js" in result.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".py", ".ini")]
+    Path("tests").mkdir()
+    Path("tests/test_it.py").touch()
+    assert run("init", "--store", "other").exit_code == 0
+    assert Path("other/test_llm_example.py").exists()

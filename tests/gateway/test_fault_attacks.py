@@ -66,12 +66,19 @@ def test_what_is_recorded_is_not_spoiled_by_a_fault(opened: Opened) -> None:
     from tests.adapters.fake_provider import serving_in_thread  # noqa: PLC0415
 
     faults = Faults([Fault.parse("cut@1"), Fault.parse("malformed-json@2")])
+    scope = {"x-cortex-replay-scope": "a test"}
     with serving_in_thread(counted(9)()) as upstream, opened("once", upstream.url, faults=faults) as gateway:
         url = gateway.url("anthropic") + "/v1/messages"
-        assert [text(httpx.post(url, json=ASKED)) for _ in range(2)] == ["answer 1", "answer 2"]
+        assert [text(httpx.post(url, json=ASKED, headers=scope)) for _ in range(2)] == [
+            "answer 1",
+            "answer 2",
+        ]
     with opened() as gateway:
         url = gateway.url("anthropic") + "/v1/messages"
-        assert [text(httpx.post(url, json=ASKED)) for _ in range(2)] == ["answer 1", "answer 2"]
+        assert [text(httpx.post(url, json=ASKED, headers=scope)) for _ in range(2)] == [
+            "answer 1",
+            "answer 2",
+        ]
 
 
 @pytest.mark.parametrize("fault", ["cut", "chunks:byte", "malformed-json"])

@@ -145,7 +145,7 @@ def test_an_answer_over_http_reaches_the_client_and_not_the_store(is_branch: boo
     assert LABELLED.encode() in got[0].body
     assert all(piece.encode() in got[1].body for piece in pieces)
     assert (told["recorded"], stored(tmp_path)) == (0, 0)
-    assert len(Store.open(tmp_path)) == 0
+    assert len(Store.open_or_create(tmp_path)) == 0
 
 
 def test_an_answer_that_is_kept_as_it_comes_is_refused_too(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_an_answer_that_is_kept_as_it_comes_is_refused_too(tmp_path: Path) -> No
     ):
         assert LABELLED.encode() in ask(run, "POST", EMBEDDINGS, {"model": "m", "input": "x"}).body
 
-    assert Store.open(tmp_path).exchange_keys() == {}
+    assert Store.open_or_create(tmp_path).exchange_keys() == {}
 
 
 def test_the_command_line_says_what_to_do(tmp_path: Path) -> None:

@@ -266,7 +266,8 @@ def test_a_scope_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         gateway_over(tmp_path / "store", "once", provider.url) as gateway,
     ):
         for _ in range(2):  # two answers to one question, so that calls are counted
-            assert httpx.post(gateway.url("openai") + "/v1/chat/completions", json=ASKED).status_code == 200
+            url = gateway.url("openai", scope="s") + "/v1/chat/completions"
+            assert httpx.post(url, json=ASKED).status_code == 200
     with gateway_over(tmp_path / "store") as gateway:
         statuses = [
             httpx.post(gateway.url("openai", scope=f"s{n}") + "/v1/chat/completions", json=ASKED).status_code
