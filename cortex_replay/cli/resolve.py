@@ -77,7 +77,7 @@ def _print(plan: Resolution | None, report: CheckReport | None, root: Path) -> N
         output.talk("nothing to resolve: git knows of no conflict in INDEX.toml, or you have resolved it")
     else:
         for choice in plan.choices:
-            _print_choice(choice)
+            _print_choice(choice, root)
         for path in plan.restored:
             output.echo(f"restored  {output.escape(path)}")
         for path in plan.removed:
@@ -93,14 +93,14 @@ def _print(plan: Resolution | None, report: CheckReport | None, root: Path) -> N
         output.talk(f"resolved: {rows}, verified. Next: {add}")
 
 
-def _print_choice(choice: Choice) -> None:
+def _print_choice(choice: Choice, root: Path) -> None:
     row = choice.kept or choice.dropped
     key = f"{row.model} {(row.prompt_hash or '')[:16]}" if row and row.model else "a call"
     kept = choice.kept.path if choice.kept else "its removal"
     output.echo(output.escape(f"kept      {kept}  ({key} has two answers)"))
     if choice.dropped:
-        other = shlex.quote(choice.dropped.path)
-        output.echo(output.escape(f"          for the other: cortex-replay resolve --take {other}"))
+        other = shlex.join(["--store", shown_path(root), "--take", choice.dropped.path])
+        output.echo(output.escape(f"          for the other: cortex-replay resolve {other}"))
 
 
 def _as_json(plan: Resolution | None, report: CheckReport | None) -> dict[str, object]:

@@ -15,12 +15,13 @@ from cortex_replay.cli.abandoned import adopt_abandoned
 from cortex_replay.cli.missing_keys import refuse_without_key
 from cortex_replay.config import CallerSettings, Configuration, load_settings
 from cortex_replay.engine.ledger import Ledger
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import upstream_name
 from cortex_replay.run import Run
 from cortex_replay.store import Store
 from cortex_replay.store.git import is_tracked
+from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
@@ -134,6 +135,10 @@ def open_run(
     )
     if needs_key and run.mode.asks:
         refuse_without_key(run, root, os.environ)
+    if not run.mode.writes and not os.path.lexists(root / INDEX_NAME) and not root.is_file():
+        hint = f"record it once: {how_to_record}"
+        finding = Finding("index-unreadable", INDEX_NAME, "is not there: nothing is recorded yet", hint)
+        raise FixtureIntegrityFailed([finding])
     _ = run.store  # opened now, or made: whoever may not go on has made nothing
     if run.mode.writes:
         adopt_abandoned(run.store)

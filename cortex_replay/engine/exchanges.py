@@ -11,7 +11,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import Turns
-from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
@@ -58,15 +58,15 @@ class Exchanges:
             bill.pay(TokenUsage(0, 0))
             self._run.ledger.ask()
             attempt = ExchangeAttempt()
-            problem = ""
+            problem, is_sent = "", True
             try:
                 yield attempt
             except LlmError as error:
-                problem = f"{what}: {error}"
+                problem, is_sent = f"{what}: {error}", not isinstance(error, InvalidRequest)
                 raise
             finally:
                 if not attempt.is_good:
-                    self._run.ledger.fail(problem)
+                    self._run.ledger.fail(problem, is_sent=is_sent)
 
     def keep(self, exchange: Exchange, key: str, what: str, query: str, mode: Mode) -> None:
         """Stage an exchange, unless there is a secret in it that cannot be cut out."""

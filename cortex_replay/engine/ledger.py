@@ -114,6 +114,8 @@ class Ledger:
     """Calls that reached an upstream."""
     repeated: int = 0
     """Calls of a recording run that asked something again, and got its first answer."""
+    unsent: int = 0
+    """Calls that were refused before anything was sent."""
     failed: int = 0
     """Of these, those that brought no good answer."""
     misses: list[Miss] = field(default_factory=list)
@@ -178,7 +180,7 @@ class Ledger:
     @property
     def calls(self) -> int:
         """All calls that came."""
-        return self.hits + len(self.misses) + self.live + len(self.broken)
+        return self.hits + len(self.misses) + self.live + self.unsent + len(self.broken)
 
     @property
     def prompt_tokens(self) -> int:
@@ -220,11 +222,15 @@ class Ledger:
         with self._lock:
             self.live += 1
 
-    def fail(self, reason: str = "", *, is_recorded: bool = False) -> None:
-        """A live call brought no good answer."""
+    def fail(self, reason: str = "", *, is_recorded: bool = False, is_sent: bool = True) -> None:
+        """A live call brought no good answer; or none at all, since it could not be sent."""
         reasons = self.recorded_failures if is_recorded else self.failures
         with self._noting():
-            self.failed += 1
+            if is_sent:
+                self.failed += 1
+            else:
+                self.live -= 1
+                self.unsent += 1
             if reason and len(reasons) < _MOST_REASONS:
                 reasons.append(self._clean(reason))
 
@@ -291,6 +297,7 @@ class Ledger:
             "recorded": self.recorded,
             "live": self.live,
             "repeated": self.repeated,
+            "unsent": self.unsent,
             "failed": self.failed,
             "failures": list(self.failures),
             "recorded_failures": list(self.recorded_failures),

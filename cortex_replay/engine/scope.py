@@ -22,7 +22,14 @@ from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
 from cortex_replay.engine.turns import Turns
-from cortex_replay.errors import FixtureIntegrityFailed, LlmError, NoFixture, RecordingRefused, Upstream
+from cortex_replay.errors import (
+    FixtureIntegrityFailed,
+    InvalidRequest,
+    LlmError,
+    NoFixture,
+    RecordingRefused,
+    Upstream,
+)
 from cortex_replay.modes import Mode
 from cortex_replay.printable import defuse_commands, escape_controls
 from cortex_replay.redact.clearance import STORE_GATE
@@ -255,11 +262,11 @@ class Turn:
         async with self.scope.run.budget.call(request) as bill:
             self.scope.run.ledger.ask()
             attempt = Attempt(self, bill)
-            problem = ""
+            problem, is_sent = "", True
             try:
                 yield attempt
             except LlmError as error:
-                problem = str(error)
+                problem, is_sent = str(error), not isinstance(error, InvalidRequest)
                 if isinstance(error, Upstream) and not attempt.is_good:
                     attempt.fail(_wire_of(error))
                 raise
@@ -268,7 +275,7 @@ class Turn:
                     self.scope.observe(self.request, None)
                     reason = attempt.problem or problem
                     said = f"{self.key.short}: {reason}" if reason else ""
-                    self.scope.run.ledger.fail(said, is_recorded=attempt.is_recorded)
+                    self.scope.run.ledger.fail(said, is_recorded=attempt.is_recorded, is_sent=is_sent)
 
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.

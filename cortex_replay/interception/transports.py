@@ -49,8 +49,13 @@ def install(interception: Interception) -> Iterator[None]:
 
 
 @cache
+def _names() -> list[str]:
+    return [name for name in _LIBRARIES if importlib.util.find_spec(name)]
+
+
 def _libraries() -> list[ModuleType]:
-    return [importlib.import_module(name) for name in _LIBRARIES if importlib.util.find_spec(name)]
+    """Those that whoever imports them now gets: a test may have had them imported anew."""
+    return list(map(importlib.import_module, _names()))
 
 
 def _replace() -> None:

@@ -99,7 +99,7 @@ def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> st
     first = "" if config.getoption("llm_report") else "pytest --llm-report used.json; "
     prune = shlex.join(["cortex-replay", "prune", "--store", shown_path(root), "--unused-from", report])
     return (
-        f"{what}: no test asks for what they hold, and --llm-fail-unused says that this is a failure.\n"
+        f"{what}: no test asks for it, and --llm-fail-unused says that this is a failure.\n"
         f"To remove them: {first}{prune}\n"
         "To keep them, leave out --llm-fail-unused."
     )

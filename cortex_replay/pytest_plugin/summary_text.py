@@ -46,8 +46,8 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 def _facts(summary: Summary) -> Iterator[str]:
     counts = summary.counts
-    yield f"{counts['hits']} hits"
-    yield f"{counts['missed']} misses"
+    yield f"{counts['hits']} hit" + "s" * (counts["hits"] != 1)
+    yield f"{counts['missed']} miss" + "es" * (counts["missed"] != 1)
     if summary.is_relayed:
         yield f"{counts['live']} through the gateway, which records and counts them"
         return

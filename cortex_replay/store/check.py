@@ -26,6 +26,7 @@ __all__ = [
     "CheckReport",
     "Progress",
     "check_listing",
+    "check_place_of_new",
     "check_store",
     "confirm",
     "read_exchange",
@@ -131,6 +132,20 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
         return report
     report.layout = trust.layout_of(report.index, source.has_folder(NESTED_FOLDER))
     report.findings += trust.trust_rows(report.index, report.layout)
+    _compare_listing(source, report)
+    return report
+
+
+def check_place_of_new(source: Source) -> CheckReport:
+    """What stands where a new store is to be, and would have to be listed in it."""
+    report = CheckReport()
+    if source.has_folder(NESTED_FOLDER):
+        report.layout = trust.layout_of(report.index, has_nested_folder=True)
+        _compare_listing(source, report)
+    return report
+
+
+def _compare_listing(source: Source, report: CheckReport) -> None:
     listing = source.list_files(report.layout.folder)
     special = {finding.path for finding in listing.findings}
     report.findings += listing.findings
@@ -139,7 +154,6 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
         left_out = read_left_out(source)
         differences = [one for one in differences if one.code != "unlisted" or one.path not in left_out]
     report.findings += [finding for finding in differences if finding.path not in special]
-    return report
 
 
 def _look_at_everything(

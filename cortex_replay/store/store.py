@@ -10,10 +10,10 @@ from typing import Self
 
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
-from cortex_replay.errors import NoFixture
+from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
-from cortex_replay.store.check import CheckReport
+from cortex_replay.store.check import CheckReport, check_place_of_new
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
@@ -43,8 +43,10 @@ class Store(StoreReader):
         """Make an empty store, and the folders it needs; what is there already stays.
 
         Raises:
+            FixtureIntegrityFailed: There are files that would have to be listed in it, or the path is one.
             StoreIo: There is a store already, or it cannot be written.
         """
+        _refuse_strays(DirectorySource(Path(path), is_new=True))
         create_store(Path(path))
         return cls.open(path)
 
@@ -55,7 +57,8 @@ class Store(StoreReader):
         A run that ends before it records anything leaves nothing behind.
 
         Raises:
-            FixtureIntegrityFailed: The store is not what its index says, or the path is a file.
+            FixtureIntegrityFailed: The store is not what its index says, or the path is a file; or there is
+                no store, but files that would have to be listed in one.
             StoreIo: No store could be made there.
         """
         root = Path(path)
@@ -63,6 +66,7 @@ class Store(StoreReader):
             return cls.open(path, verify=verify)
         source = DirectorySource(root, is_new=True)
         check_place(root)
+        _refuse_strays(source)
         return cls(source, CheckReport())
 
     def with_normalisers(self, further: Further) -> Store:
@@ -211,3 +215,10 @@ class _NormalisedView(Store):
     @property
     def key_rules(self) -> KeyRules:
         return self._own_rules
+
+
+def _refuse_strays(source: DirectorySource) -> None:
+    """Refuse to begin a store among files that nobody could read it with."""
+    report = check_place_of_new(source)
+    if report.findings and not os.path.lexists(source.root / INDEX_NAME):  # else somebody was faster
+        raise FixtureIntegrityFailed(report.findings)

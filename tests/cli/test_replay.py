@@ -9,6 +9,7 @@ import pytest
 
 from cortex_replay import Store
 from tests.adapters.fake_provider import FakeProvider
+from tests.cli.commands import run
 from tests.cli.programs import ASK, TWICE, Shell
 
 
@@ -102,3 +103,13 @@ def test_wrong_usage(shell: Shell, tmp_path: Path, arguments: list[str], reason:
 
     assert result.status == 2, result.talk
     assert reason in result.talk
+
+
+def test_without_a_store_it_says_how_to_record_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("replay", "--store", "llm", "--", "npm", "test")
+
+    assert result.exit_code == 5
+    assert "nothing is recorded yet" in result.stderr
+    assert "record it once: cortex-replay record --store llm -- npm test" in result.stderr
+    assert list(tmp_path.iterdir()) == []

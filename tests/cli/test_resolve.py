@@ -43,7 +43,7 @@ def test_two_answers_to_one_question(branches: Branches) -> None:
     assert first.exit_code == 0, first.output
     questions = {**branches.recorded, "our own": "x", "their own": "x"}
     assert branches.questions() == questions | {"shared 1": "ours"}
-    other = first.stdout.partition("resolve --take ")[2].split()[0]
+    other = first.stdout.partition(" --take ")[2].split()[0]
     second = resolve(branches, "--take", other)
     assert (second.exit_code, branches.questions()["shared 1"]) == (0, "theirs"), second.output
     again = resolve(branches)
@@ -217,7 +217,7 @@ def test_a_file_that_somebody_changed_since_stays(branches: Branches) -> None:
     """It is reported instead."""
     conflict(branches)
     lines = resolve(branches, "--dry-run").stdout
-    other = branches.root / lines.partition("resolve --take ")[2].split()[0]
+    other = branches.root / lines.partition(" --take ")[2].split()[0]
     other.write_text('{"mine": 1}')
     done = resolve(branches)
 

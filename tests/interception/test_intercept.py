@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import subprocess
 import sys
@@ -205,3 +206,17 @@ def test_each_block_is_a_run_of_its_own_also_over_one_open_store(
             claude.messages.create(model="m", max_tokens=5, messages=QUESTION)
 
     assert len(provider.received) == 2
+
+
+def test_a_library_that_is_imported_anew_is_intercepted(tmp_path: Path) -> None:
+    """As by a test that forgets modules, pytester's among them."""
+    with cortex_replay.intercept(tmp_path, "once"):
+        first = sys.modules["httpx2"]
+    forgotten = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith("httpx2")}
+    try:
+        with cortex_replay.intercept(tmp_path, "once"):
+            again = importlib.import_module("httpx2")
+            assert again is not first
+            assert "cortex_replay" in again.HTTPTransport.handle_request.__module__
+    finally:
+        sys.modules.update(forgotten)

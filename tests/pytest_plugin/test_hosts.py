@@ -35,7 +35,7 @@ def test_a_second_client_asks_nobody_in_replay(project: pytest.Pytester) -> None
         result = run_in_process(project)
         result.assert_outcomes(passed=1)
         assert len(server.received) == 1
-    result.stdout.fnmatch_lines(["1 hits, 0 misses, 0 recorded, 0 live*"])
+    result.stdout.fnmatch_lines(["1 hit, 0 misses, 0 recorded, 0 live*"])
 
 
 def test_a_miss_says_how_to_leave_an_application_alone(project: pytest.Pytester) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cortex_replay import Answer, FixtureIntegrityFailed, Store
 from cortex_replay.store.left_out import LeftOut
-from tests.builder import StoreBuilder
+from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cli.commands import run
 
 
@@ -124,3 +126,22 @@ def test_in_a_flat_store(tmp_path: Path) -> None:
     assert builder.codes() == ["unlisted"]
     ignore(builder, "package.json")
     assert builder.codes() == []
+
+
+@pytest.mark.parametrize("make", [Store.create, Store.open_or_create])
+def test_no_store_is_begun_among_files_that_it_would_have_to_list(
+    tmp_path: Path, make: Callable[[Path], Store]
+) -> None:
+    """Else the first recording would be paid for, and then refused."""
+    (tmp_path / "fixtures").mkdir()
+    (tmp_path / "fixtures/users.json").write_text("[]")
+    with pytest.raises(FixtureIntegrityFailed, match=r"users\.json") as error:
+        make(tmp_path)
+
+    assert ".cortex-replay-ignore" in (error.value.issues[0].hint or "")
+    assert not (tmp_path / "INDEX.toml").exists()
+    (tmp_path / ".cortex-replay-ignore").write_text("fixtures/users.json\n")
+    store = make(tmp_path)
+    store.add(fixture_of(ask("Hi."), Answer("Hello.")))
+    store.commit()
+    assert len(Store.open(tmp_path)) == 1

@@ -134,8 +134,8 @@ def _brings_key(headers: Headers, query: str) -> bool:
 def _refuse_without_key(upstream: UpstreamServer, environment: Mapping[str, str]) -> None:
     """Spare a client the provider's own refusal, which would name the dummy key or none."""
     if variables := upstream.missing_key(environment):
-        reason = f"there is none for {upstream.name}, and this call is not recorded"
-        raise ConfigError("key", f"{reason}; set {' or '.join(variables)}. Nothing was sent")
+        reason = f"is not set, this call is not recorded, and {upstream.name} answers nobody without a key"
+        raise ConfigError(" or ".join(variables), f"{reason}. Nothing was sent")
 
 
 class Relay:
