@@ -128,7 +128,7 @@ def test_the_store_must_be_sound_before_anything_runs(
     shell: Shell, provider: FakeProvider, tmp_path: Path
 ) -> None:
     ran = f"open({str(tmp_path / 'ran')!r}, 'w')"
-    assert shell.replay(ran).status == 1, "there is none"
+    assert shell.replay(ran).status == 5, "there is none"
     shell.record(TWICE, provider.url)
     index = tmp_path / "llm/INDEX.toml"
     index.write_text(index.read_text() + "nonsense\n")
