@@ -40,7 +40,7 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(BIN)/ruff format --quiet .
 
 torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
-	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security
+	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security tests/store/test_bitflips.py
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
 	$(BIN)/pytest integration

@@ -1,7 +1,11 @@
-"""Every single-bit change of the shipped store, through the real reading path."""
+"""Every single-bit change of the shipped store, through the real reading path.
+
+In short here, every seventh: each byte has its turn with another bit. ``make torture`` takes them all.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from tests.sample_store import sample_files
 
 FILES = sample_files()
 FIXTURES = [path for path in FILES if path != "INDEX.toml"]
+STRIDE = 1 if os.environ.get("CORTEX_REPLAY_TORTURE") else 7
 
 
 def write_store(root: Path, paths: list[str]) -> bytes:
@@ -38,9 +43,8 @@ def served(root: Path) -> list[Fixture] | None:
 
 
 def flipped(data: bytes) -> list[bytes]:
-    return [
-        data[:i] + bytes([data[i] ^ (1 << bit)]) + data[i + 1 :] for i in range(len(data)) for bit in range(8)
-    ]
+    places = (divmod(place, 8) for place in range(0, 8 * len(data), STRIDE))
+    return [data[:i] + bytes([data[i] ^ (1 << bit)]) + data[i + 1 :] for i, bit in places]
 
 
 def test_the_shipped_index_is_the_one_these_tests_use() -> None:
