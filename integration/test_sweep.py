@@ -71,7 +71,7 @@ def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(
         "1     FAILED   FAILED   FAILED",
         "2     FAILED   FAILED   -",
     ]
-    assert "cortex-replay replay --fault 500@1" in talk
+    assert " --fault 500@1 -- " in talk
 
     status, text, talk = sweep(tmp_path, "steady_agent", "--json", *some)
     assert status == 0, talk

@@ -242,17 +242,17 @@ def test_the_summary_speaks_of_money(clone: Newcomer, tmp_path: Path) -> None:
 
 
 def test_other_fixtures_beside_a_store(clone: Newcomer, tmp_path: Path) -> None:
-    """They stop it, and the message says how to go on."""
+    """They stop the first recording before anybody is asked, and the message says how to go on."""
     engineer = clone.at(tmp_path / "other")
     engineer.write("fixtures/users.json", '[{"name": "Ada"}]\n')
     engineer.run("git init -q")
     record = "cortex-replay record --provider scripted --model demo --prompt Hello"
-    engineer.run(record)
-    said = engineer.run("cortex-replay verify", status=5).text
+    said = engineer.run(record, status=5).text
     line = said.partition("add the line ")[2].partition(" to .cortex-replay-ignore")[0]
     assert line == "fixtures/users.json", said
 
     engineer.write(".cortex-replay-ignore", f"{line}\n")
+    engineer.run(record)
     engineer.run("cortex-replay verify --strict")
     assert shlex.split(engineer.run("git check-attr merge INDEX.toml").out)[-1] == "cortex-replay"
     assert json.loads((engineer.folder / "fixtures/users.json").read_text()) == [{"name": "Ada"}]
