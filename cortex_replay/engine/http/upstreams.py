@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -50,8 +51,8 @@ class UpstreamServer:
         """What a configuration calls it."""
         return provider_name(service_of(self.name))
 
-    @property
-    def origin(self) -> dict[str, JsonValue]:
+    @cached_property
+    def origin(self) -> Mapping[str, JsonValue]:
         """What a recording says of who answered."""
         return {"provider": self.own_name, "upstream": shown_url(self.url or self.base_url)}
 
