@@ -189,6 +189,20 @@ def stream(pieces: Iterable[bytes], content_type: str = "text/event-stream", *, 
     return script
 
 
+def held_back(first: bytes, rest: Iterable[bytes], may_end: threading.Event) -> Script:
+    """A stream whose first piece comes at once, and the others when they may."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.start_stream()
+        await exchange.piece(first)
+        await asyncio.to_thread(may_end.wait)
+        for piece in rest:
+            await exchange.piece(piece)
+        await exchange.end_stream()
+
+    return script
+
+
 async def silence(exchange: Exchange) -> None:
     """Never answer."""
     await exchange.until_closed()

@@ -19,7 +19,7 @@ import pytest
 from cortex_replay import Store, intercept
 from cortex_replay.interception import LiveCallRefused, bypassing
 from tests.adapters.dialects import DIALECTS
-from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread, whole
+from tests.adapters.fake_provider import Exchange, FakeProvider, held_back, serving_in_thread, whole
 from tests.gateway.upstream import REAL_KEY
 from tests.interception.conftest import point_at
 from tests.waiting import wait_until
@@ -164,15 +164,7 @@ def test_the_first_piece_is_there_before_the_last_is_sent(
     may_end = threading.Event()
     pieces: list[bytes] = []
 
-    async def slow(exchange: Exchange) -> None:
-        await exchange.start_stream()
-        await exchange.piece(first)
-        await asyncio.to_thread(may_end.wait)
-        for piece in rest:
-            await exchange.piece(piece)
-        await exchange.end_stream()
-
-    with serving_in_thread(slow) as provider:
+    with serving_in_thread(held_back(first, rest, may_end)) as provider:
         point_at(provider.url, monkeypatch)
         with intercept(tmp_path, "once"):
             asking = threading.Thread(

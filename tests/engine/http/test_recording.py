@@ -14,7 +14,14 @@ from cortex_replay import Store, Transport
 from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
-from tests.adapters.fake_provider import Exchange, FakeProvider, Script, serving_in_thread, stream, whole
+from tests.adapters.fake_provider import (
+    FakeProvider,
+    Script,
+    held_back,
+    serving_in_thread,
+    stream,
+    whole,
+)
 from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, open_call, request_for, run_over
 from tests.gateway.upstream import REAL_KEY, model_server
 
@@ -276,14 +283,6 @@ def test_the_first_bytes_are_there_before_the_last_are_sent(tmp_path: Path) -> N
     first, *rest = CLAUDE.events("Hel", "lo")
     may_end = threading.Event()
 
-    async def slow(exchange: Exchange) -> None:
-        await exchange.start_stream()
-        await exchange.piece(first)
-        await asyncio.to_thread(may_end.wait)
-        for piece in rest:
-            await exchange.piece(piece)
-        await exchange.end_stream()
-
     async def read() -> bytes:
         async with open_call(run, "POST", MESSAGES, STREAMED) as reply:
             assert reply.live is not None
@@ -291,5 +290,8 @@ def test_the_first_bytes_are_there_before_the_last_are_sent(tmp_path: Path) -> N
             may_end.set()
             return got + b"".join([piece async for piece in reply.live])
 
-    with serving_in_thread(slow) as provider, run_over(tmp_path, "once", provider.url) as run:
+    with (
+        serving_in_thread(held_back(first, rest, may_end)) as provider,
+        run_over(tmp_path, "once", provider.url) as run,
+    ):
         assert asyncio.run(read()) == b"".join([first, *rest])
