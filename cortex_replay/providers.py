@@ -6,19 +6,27 @@ of :data:`KINDS`. Whoever needs a fact reads it here at that moment, so that a n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
 
 __all__ = [
     "ANTHROPIC_VERSION",
     "DUMMY_KEY",
+    "ENDPOINTS",
     "KINDS",
-    "PROTOCOLS",
     "PROVIDERS",
+    "Address",
+    "Endpoint",
     "Kind",
     "KindRow",
+    "Parameters",
     "Provider",
+    "address_at",
+    "endpoint_of",
     "provider_name",
     "provider_of",
     "upstream_name",
@@ -62,6 +70,60 @@ KINDS: Final[dict[Kind, KindRow]] = {
 }
 
 
+Parameters = tuple[tuple[str, str | bool], ...]
+"""What a path says of a request, by the names that a body would have for it."""
+
+
+class Address(NamedTuple):
+    """What a path is to those who post to it."""
+
+    protocol: str
+    parameters: Parameters = ()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the calls of a wire are posted."""
+
+    path: str
+    """``{model}`` stands for what a body of another wire would say; ``{*}`` for a segment that says nothing
+    of the request."""
+    protocol: str
+    parameters: Parameters = ()
+    """What the path says besides: that its answer is a stream, for instance."""
+
+    @cached_property
+    def _exact(self) -> re.Pattern[str]:
+        return re.compile(f"{_pattern_of(self.path)}/*")
+
+    @cached_property
+    def _tail(self) -> re.Pattern[str]:
+        return re.compile(f".*{_pattern_of(self.path.removeprefix('/v1'))}/*")
+
+    def match(self, path: str, *, is_tail: bool) -> Address | None:
+        """What a path says, if it is this one; or if it ends so, whatever server it is below."""
+        found = (self._tail if is_tail else self._exact).fullmatch(path)
+        if found is None:
+            return None
+        named = tuple((name, unquote(value)) for name, value in found.groupdict().items())
+        return Address(self.protocol, named + self.parameters)
+
+    def split(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The path and the body that a whole document is sent as."""
+        names = re.findall(r"\{(\w+)\}", self.path)
+        path = re.sub(r"\{(\w+)\}", lambda name: quote(str(body[name[1]]), safe=""), self.path)
+        apart = {*names, *dict(self.parameters)}
+        return path, {name: value for name, value in body.items() if name not in apart}
+
+
+def _pattern_of(path: str) -> str:
+    *pieces, last = re.split(r"\{(\*|\w+)\}", path)
+    named = ("[^/]+" if name == "*" else f"(?P<{name}>[^/]+)" for name in pieces[1::2])
+    return "".join(
+        re.escape(fixed) + name for fixed, name in zip(pieces[::2], named, strict=True)
+    ) + re.escape(last)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """A provider that is there without any configuration."""
@@ -78,8 +140,8 @@ class Provider:
     """What else its SDKs send from the environment; a command behind the gateway does not get it."""
     client_name: str | None = None
     """What clients of the gateway and recordings call it, if not by its name in a configuration."""
-    protocols: Mapping[str, str] = field(default_factory=dict)
-    """The wires that calls are lifted by, by the path that they are posted to."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """The calls that are lifted. Of several for one wire we ask the first ourselves."""
     own_paths: str = "(?!)"
     """A pattern of paths that are its own whatever a header says; all that are lifted are among them."""
     shared_paths: str = "(?!)"
@@ -115,7 +177,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         url_variables={"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_URL": ""},
         secret_variables=("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"),
         client_name="anthropic",
-        protocols={"/v1/messages": "anthropic-messages"},
+        endpoints=(Endpoint("/v1/messages", "anthropic-messages"),),
         own_paths=r"(?:/v1)*/(?:messages|complete)(?:/|$)",
         header="anthropic-version",
         agents="(?:Async)?Anthropic/",
@@ -126,7 +188,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         base_url="http://127.0.0.1:11434",
         url_variables={"OLLAMA_HOST": "", "OLLAMA_API_BASE": "", "OLLAMA_BASE_URL": "/v1"},
         secret_variables=("OLLAMA_API_KEY",),
-        protocols={"/api/chat": "ollama-chat", "/api/generate": "ollama-generate"},
+        endpoints=(Endpoint("/api/chat", "ollama-chat"), Endpoint("/api/generate", "ollama-generate")),
         own_paths=r"(?:/v1)*/api(?:/|$)",
         agents="ollama-python/",
         error_protocol="ollama-chat",
@@ -137,7 +199,10 @@ PROVIDERS: Final[dict[str, Provider]] = {
         key_variables=("CORTEX_OPENAI_API_KEY", "OPENAI_API_KEY"),
         url_variables={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
         secret_variables=("OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"),
-        protocols={"/v1/chat/completions": "openai-chat", "/v1/responses": "openai-responses"},
+        endpoints=(
+            Endpoint("/v1/chat/completions", "openai-chat"),
+            Endpoint("/v1/responses", "openai-responses"),
+        ),
         own_paths=r"(?:/v1)*/(?:chat/completions|responses)/*$",
         agents="(?:Async)?(?:Azure)?OpenAI/",
         shared_paths=r"/(?:v1|chat|responses|completions|embeddings|models|files|batches|images|audio|moderations"
@@ -157,8 +222,28 @@ PROVIDERS: Final[dict[str, Provider]] = {
 }
 """By the name that a configuration has for each."""
 
-PROTOCOLS: Final = {path: wire for row in PROVIDERS.values() for path, wire in row.protocols.items()}
-"""The calls that are lifted, by the path that they are posted to, whoever is asked."""
+ENDPOINTS: Final = tuple(endpoint for row in PROVIDERS.values() for endpoint in row.endpoints)
+"""The calls that are lifted, whoever is asked."""
+
+
+def address_at(path: str, *, is_tail: bool = False) -> Address | None:
+    """What is posted to a path, where it is a call that is lifted.
+
+    Args:
+        path: As a client sent it.
+        is_tail: Whether anything may stand before it: a server's own base, or another spelling of it.
+    """
+    found = (endpoint.match(path, is_tail=is_tail) for endpoint in ENDPOINTS)
+    return next((address for address in found if address is not None), None)
+
+
+def endpoint_of(protocol: str, *, stream: bool) -> Endpoint:
+    """Where we post a call of a wire ourselves."""
+    return next(
+        endpoint
+        for endpoint in ENDPOINTS
+        if endpoint.protocol == protocol and dict(endpoint.parameters).get("stream", stream) == stream
+    )
 
 
 def upstream_name(name: str) -> str:

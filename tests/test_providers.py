@@ -16,9 +16,11 @@ from cortex_replay.config.trust import needed_consent
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import (
     DUMMY_KEY,
+    ENDPOINTS,
     KINDS,
-    PROTOCOLS,
     PROVIDERS,
+    Address,
+    Endpoint,
     Provider,
     provider_of,
     upstream_name,
@@ -176,7 +178,7 @@ def test_the_rows_agree_with_each_other() -> None:
     assert len(set(clients)) == len(clients)
     assert len(set(variables)) == len(variables)
     assert all(row.service in (None, *PROVIDERS) for row in KINDS.values())
-    assert set(PROTOCOLS.values()) == set(WIRES)
+    assert {endpoint.protocol for endpoint in ENDPOINTS} == set(WIRES)
 
 
 def test_no_other_module_has_a_fact_of_its_own() -> None:
@@ -194,3 +196,28 @@ def test_no_other_module_has_a_fact_of_its_own() -> None:
     ]
 
     assert copies == []
+
+
+def test_a_path_says_what_a_body_would() -> None:
+    endpoint = Endpoint("/v1/{*}/models/{model}:ask", "openai-chat", (("stream", True),))
+
+    found = endpoint.match("/v1/anything/models/big%2Fone:2:ask", is_tail=False)
+
+    assert found == Address("openai-chat", (("model", "big/one:2"), ("stream", True)))
+    assert endpoint.match("/v1/two/steps/models/m:ask", is_tail=False) is None
+    assert endpoint.match("/base/v9/two/models/m:ask/", is_tail=True) == Address(
+        "openai-chat", (("model", "m"), ("stream", True))
+    )
+    assert endpoint.match("/base/v9/two/models/m:ask/more", is_tail=True) is None
+
+
+def test_a_document_is_sent_as_a_path_and_a_body() -> None:
+    endpoint = Endpoint("/model/{model}/ask", "openai-chat", (("stream", True),))
+    document = {"model": "arn:aws/big one", "stream": True, "messages": []}
+
+    path, body = endpoint.split(document)
+
+    assert (path, body) == ("/model/arn%3Aaws%2Fbig%20one/ask", {"messages": []})
+    found = endpoint.match(path, is_tail=False)
+    assert found is not None
+    assert body | dict(found.parameters) == document

@@ -30,6 +30,7 @@ from cortex_replay.engine.http.opaque import (
     opaque_key,
     opaque_request,
 )
+from cortex_replay.engine.http.question import document_in
 from cortex_replay.engine.http.relay import client_keys_in, recordable_headers
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
@@ -49,11 +50,10 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import WIRES
+from cortex_replay.wire import STREAM_MEDIA_TYPES, WIRES
 
 __all__ = ["Importer", "open_dry_run"]
 
-_STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
 _SHORTEST_KEY: Final = 16
 """What stands in place of a key that was filtered out is shorter or words, and may stand in any text."""
 _KEPT: Final = "the store has another answer, which is kept (--mode record overwrites it)"
@@ -180,7 +180,7 @@ class Importer:
         if route is None:
             return "no model is known at this host (--host names one, --all takes everything)"
         if route.protocol is not None and not interaction.request_header("content-encoding"):
-            body = _document_in(interaction.request_body)
+            body = _document_in(interaction.request_body, route)
             if not isinstance(body, dict) or "model" not in body:
                 return "what was asked is not in the cassette: the body is no request of this API"
             try:
@@ -254,7 +254,7 @@ class Importer:
         except RecordingRefused:
             return "there is a secret in what was asked"
         content = encode_body(interaction.body)
-        if media_type in _STREAMS:
+        if media_type in STREAM_MEDIA_TYPES:
             tape = _StillStream(media_type)
             tape.add(interaction.body)
             content = tape.content()
@@ -387,7 +387,7 @@ def _answer_in(interaction: Interaction, protocol: str, request: LlmRequest, wan
         LlmError: It is none.
     """
     media_type = _media_type(interaction)
-    if media_type in _STREAMS or (not media_type and wants_stream):
+    if media_type in STREAM_MEDIA_TYPES or (not media_type and wants_stream):
         media_type = media_type or WIRES[protocol].stream_media_type
         tape = _StillAnswer(request, protocol, media_type)
         tape.add(interaction.body)
@@ -413,9 +413,9 @@ def _headers_of(interaction: Interaction, media_type: str | None) -> dict[str, J
     return headers
 
 
-def _document_in(body: bytes) -> object:
+def _document_in(body: bytes, route: Route) -> object:
     try:
-        return orjson.loads(body)
+        return document_in(body, route.parameters)
     except orjson.JSONDecodeError:
         return None
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from cortex_replay.engine.http.routes import Route, canonical_path, protocol_of, unprefixed_upstream
+from cortex_replay.engine.http.routes import Route, canonical_path, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams
-from cortex_replay.providers import PROTOCOLS, PROVIDERS, Kind, upstream_name
+from cortex_replay.providers import PROVIDERS, Kind, address_at, upstream_name
 
 __all__ = ["Places"]
 
@@ -57,8 +57,9 @@ class Places:
         if found is None:
             return None
         canonical = canonical_path(rest, self._kinds.get(found, "http"))
-        lifted = _lifted_path(canonical) if method == "POST" else None
-        return Route(found, lifted or canonical, PROTOCOLS.get(lifted or ""))
+        is_below = _LIFTED_TAIL.search(canonical) is not None
+        address = address_at(canonical, is_tail=is_below) if method == "POST" else None
+        return Route(found, canonical, *(address or (None,)))
 
     def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:
         host = _one_name(host)
@@ -98,12 +99,3 @@ def _one_name(host: str) -> str:
 
 def _without_port(host: str) -> str:
     return re.sub(r":\d+$", "", host)
-
-
-def _lifted_path(path: str) -> str | None:
-    """The path of a call that is lifted, also of one below a server's own base."""
-    if protocol_of(path) is not None:
-        return path.rstrip("/")
-    tail = _LIFTED_TAIL.search(path)
-    last = tail and tail[0].rstrip("/").rpartition("/")[2]
-    return last and next(known for known in PROTOCOLS if known.endswith(f"/{last}"))

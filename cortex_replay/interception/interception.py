@@ -101,7 +101,7 @@ class Interception:
         authority = url.netloc.decode("ascii")
         server = looks_like.server(url.scheme, authority)
         self.strangers.add(authority)
-        route = Route(server.name, _path_of(url), looks_like.protocol)
+        route = Route(server.name, _path_of(url), looks_like.protocol, looks_like.parameters)
         return Call(method, route, query, headers, body, server)
 
     @property

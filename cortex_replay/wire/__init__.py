@@ -16,6 +16,7 @@ __all__ = [
     "ANTHROPIC_MESSAGES",
     "OLLAMA_CHAT",
     "OPENAI_RESPONSES",
+    "STREAM_MEDIA_TYPES",
     "WIRES",
     "Wire",
     "openai_chat",
@@ -26,3 +27,8 @@ WIRES: Final[dict[str, Wire]] = {
     for wire in (ANTHROPIC_MESSAGES, openai_chat(), OPENAI_RESPONSES, OLLAMA_CHAT, OLLAMA_GENERATE)
 }
 """Every wire by the name that recordings carry."""
+
+STREAM_MEDIA_TYPES: Final = frozenset(
+    [*(wire.stream_media_type for wire in WIRES.values()), "application/jsonl"]
+)
+"""What is passed on and recorded piece by piece."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from cortex_replay.providers import PROTOCOLS
+from cortex_replay.providers import address_at
 from cortex_replay.types import (
     LlmRequest,
     LlmResponse,
@@ -72,15 +72,16 @@ async def answer(exchange: Exchange) -> None:
         if REAL_KEY not in given:
             await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
             return
-    protocol = PROTOCOLS.get(path)
-    if protocol is None or received.method != "POST":
+    address = address_at(path)
+    if address is None or received.method != "POST":
         found = OTHER.get(path)
         body = json.dumps(found or {"error": {"message": f"no {path}"}}).encode()
         await exchange.whole(body, 200 if found else 404, request_id="req_1")
         return
-    wire = WIRES[protocol]
-    response = said(wire.lift(received.json))
-    if not wire.wants_stream(received.json):
+    wire = WIRES[address.protocol]
+    document = {**received.json, **dict(address.parameters)}
+    response = said(wire.lift(document))
+    if not wire.wants_stream(document):
         body = json.dumps(wire.encode_answer(response, "real")).encode()
         await exchange.whole(body, request_id="req_1", anthropic_organization_id="org-secret")
         return

@@ -64,8 +64,7 @@ class Engine:
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""
-        protocol = call.route.protocol
-        return None if protocol is None else self._questions.read(scope.store, protocol, call.body)
+        return self._questions.read(scope.store, call.route, call.body)
 
     def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
         """What a call asks, and its answer where nothing has to be waited for: one that is replayed."""
@@ -137,7 +136,7 @@ class Engine:
             async with _or_refusal(call, asked) as reply:
                 yield reply
         else:
-            problem = None if protocol is None else problem_in(protocol, call.body)
+            problem = problem_in(call.route, call.body)
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Set as AbstractSet
 from typing import Final, NamedTuple
 
 from cortex_replay.engine.http.upstreams import UpstreamServer
-from cortex_replay.providers import PROTOCOLS, PROVIDERS, Kind, upstream_name
+from cortex_replay.providers import PROVIDERS, Address, Kind, Parameters, address_at, upstream_name
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["ModelCall", "model_call"]
@@ -31,6 +31,8 @@ class ModelCall(NamedTuple):
     kind: Kind
     protocol: str | None
     """The wire that it is lifted by; ``None`` for what is recorded as it is."""
+    parameters: Parameters = ()
+    """What the path says of the request, for that wire."""
     fields: _Fields = ()
     """None where the path alone says enough."""
 
@@ -91,7 +93,6 @@ _ROWS: Final = (
     _Row(r"/generate(?:_stream)?", "endpoint", _any_of("inputs", "model prompt")),
 )
 _PATHS: Final = [(re.compile(rf".*(?:{row.path})/*"), row) for row in _ROWS]
-_ENDS: Final = {path.removeprefix("/v1"): wire for path, wire in PROTOCOLS.items()}
 
 
 def model_call(method: str, path: str, header: Callable[[str], str]) -> ModelCall | None:
@@ -102,24 +103,21 @@ def model_call(method: str, path: str, header: Callable[[str], str]) -> ModelCal
         path: Without the query.
         header: The value of a header by its name in lower case; empty where there is none.
     """
-    protocol = _protocol_of(path) if method == "POST" else None
+    address = address_at(path, is_tail=True) if method == "POST" else None
     agent = header("user-agent")
     for name, known in PROVIDERS.items():
         if re.match(known.agents, agent):
-            return _of(name, protocol if protocol in known.protocols.values() else None)
+            is_own = address is not None and address.protocol in [own.protocol for own in known.endpoints]
+            return _of(name, address if is_own else None)
     if method == "POST":
         for pattern, row in _PATHS:
             if pattern.fullmatch(path):
-                return _of(row.provider, protocol, row.fields)
+                return _of(row.provider, address, row.fields)
     return None
 
 
-def _of(provider: str, protocol: str | None, fields: _Fields = ()) -> ModelCall:
+def _of(provider: str, address: Address | None, fields: _Fields = ()) -> ModelCall:
     known = PROVIDERS.get(provider)
     kind: Kind = "http" if known is None else known.kind
-    return ModelCall(upstream_name(provider), kind, protocol, fields)
-
-
-def _protocol_of(path: str) -> str | None:
-    path = path.rstrip("/")
-    return next((wire for end, wire in _ENDS.items() if path.endswith(end)), None)
+    protocol, parameters = address or (None, ())
+    return ModelCall(upstream_name(provider), kind, protocol, parameters, fields)

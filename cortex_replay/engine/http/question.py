@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from cortex_replay.config.key_rules import KeyRules
+from cortex_replay.engine.http.routes import Route
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import Parameters
 from cortex_replay.store import FixtureKey, Store
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import WIRES
 
-__all__ = ["Facts", "Question", "Questions", "problem_in"]
+__all__ = ["Facts", "Question", "Questions", "document_in", "problem_in"]
 
 _MOST_KEPT: Final = 4096
 _MOST_BYTES_KEPT: Final = 16 * 1024
@@ -36,12 +38,13 @@ class Question:
     facts: Facts
     protocol: str
     _body: bytes
+    _parameters: Parameters = ()
     _request: LlmRequest | None = None
 
     def ask(self) -> LlmRequest:
         """The request that it makes."""
         if self._request is None:
-            self._request = WIRES[self.protocol].lift(orjson.loads(self._body))
+            self._request = WIRES[self.protocol].lift(document_in(self._body, self._parameters))
         return self._request
 
 
@@ -49,15 +52,18 @@ class Questions:
     """Reads bodies. They repeat, to the byte, so what small ones ask for is kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, bytes], tuple[KeyRules, Facts]] = {}
+        self._kept: dict[tuple[str, Parameters, bytes], tuple[KeyRules, Facts]] = {}
 
-    def read(self, store: Store, protocol: str, body: bytes) -> Question | None:
-        """What a body asks for; ``None`` if it cannot be told."""
-        kept = self._kept.get((protocol, body))
+    def read(self, store: Store, route: Route, body: bytes) -> Question | None:
+        """What a body asks for; ``None`` if it cannot be told, or its route is of no wire."""
+        protocol, parameters = route.protocol, route.parameters
+        if protocol is None:
+            return None
+        kept = self._kept.get((protocol, parameters, body))
         if kept is not None and kept[0] is store.key_rules:
-            return Question(kept[1], protocol, body)
+            return Question(kept[1], protocol, body, parameters)
         try:
-            document = orjson.loads(body)
+            document = document_in(body, parameters)
             request = WIRES[protocol].lift(document)
         except (InvalidRequest, orjson.JSONDecodeError):
             return None
@@ -71,14 +77,26 @@ class Questions:
         if len(body) <= _MOST_BYTES_KEPT:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[protocol, body] = store.key_rules, facts
-        return Question(facts, protocol, body, request)
+            self._kept[protocol, parameters, body] = store.key_rules, facts
+        return Question(facts, protocol, body, parameters, request)
 
 
-def problem_in(protocol: str, body: bytes) -> str | None:
-    """What is wrong with a body that makes no request."""
+def document_in(body: bytes, parameters: Parameters) -> Any:
+    """What a wire lifts: a body, with what the path says of it.
+
+    Raises:
+        JSONDecodeError: It is not JSON.
+    """
+    document = orjson.loads(body)
+    return {**document, **dict(parameters)} if parameters and isinstance(document, dict) else document
+
+
+def problem_in(route: Route, body: bytes) -> str | None:
+    """What is wrong with a body that makes no request, where it should."""
+    if route.protocol is None:
+        return None
     try:
-        WIRES[protocol].lift(orjson.loads(body))
+        WIRES[route.protocol].lift(document_in(body, route.parameters))
     except orjson.JSONDecodeError:
         return "the body is not JSON"
     except InvalidRequest as error:

@@ -24,13 +24,13 @@ from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_v
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
+from cortex_replay.wire import STREAM_MEDIA_TYPES
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import ByteStream, RelayReply
 
 __all__ = ["ask_opaque", "ask_provider", "nothing"]
 
-_STREAMS: Final = ("text/event-stream", "application/x-ndjson", "application/jsonl")
 _REST_S: Final = 0.25
 """How long to wait for what a server may send after the last event."""
 
@@ -69,7 +69,7 @@ async def _reply(
         message = f"cortex-replay: {call.route.upstream} answered with a redirect, which is never followed"
         return error_reply(call.route.protocol, 502, message, "api_error")
     headers = tuple(client_headers(relayed.headers))
-    if live is not None and relayed.body.content_type in _STREAMS:
+    if live is not None and relayed.body.content_type in STREAM_MEDIA_TYPES:
         return HttpReply(relayed.status, headers, live=live)
     body = await relayed.body.read_all()
     await aside(len(body) + len(call.body), keep, body)

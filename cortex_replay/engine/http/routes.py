@@ -14,14 +14,13 @@ from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
-from cortex_replay.providers import KINDS, PROTOCOLS, PROVIDERS, Kind, upstream_name
+from cortex_replay.providers import KINDS, PROVIDERS, Kind, Parameters, address_at, upstream_name
 
 __all__ = [
     "METHODS",
     "Route",
     "canonical_path",
     "path_problem",
-    "protocol_of",
     "unprefixed_upstream",
 ]
 
@@ -47,13 +46,17 @@ class Route:
     """In the one form that recordings have it in."""
     protocol: str | None
     """The wire that the call is lifted by; ``None`` for what is recorded as it is."""
+    parameters: Parameters = ()
+    """What the path says of the request, for that wire."""
 
     @classmethod
     def to(cls, upstream: str, kind: Kind, method: str, path: str) -> Route:
         """The route of a path below a provider's own."""
         path = canonical_path(path, kind)
-        protocol = protocol_of(path) if method == "POST" else None
-        return cls(upstream, path if protocol is None else path.rstrip("/"), protocol)
+        address = address_at(path) if method == "POST" else None
+        if address is None:
+            return cls(upstream, path, None)
+        return cls(upstream, path.rstrip("/"), *address)
 
 
 def path_problem(path: str) -> str | None:
@@ -102,11 +105,6 @@ def canonical_path(path: str, kind: Kind) -> str:
     if versions or (is_versioned and rest not in ("", "/")):
         return f"/v1{rest}"
     return path
-
-
-def protocol_of(path: str) -> str | None:
-    """The protocol of what is posted to a path, where it is one that is lifted."""
-    return PROTOCOLS.get(path.rstrip("/"))
 
 
 def unprefixed_upstream(path: str, header: Callable[[str], str], known: Collection[str]) -> str | None:

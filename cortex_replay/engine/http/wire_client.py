@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -16,7 +16,7 @@ from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.http.tapes import AnswerTape, answer_of_body
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.errors import InvalidRequest, ResponseParse
-from cortex_replay.providers import ANTHROPIC_VERSION, PROTOCOLS
+from cortex_replay.providers import ANTHROPIC_VERSION, endpoint_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel, refuse_above
 from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest, TokenUsage
@@ -24,8 +24,6 @@ from cortex_replay.wire import WIRES, openai_chat
 from cortex_replay.wire.body import Body
 
 __all__ = ["WireClient"]
-
-_PATHS: Final = {protocol: path for path, protocol in PROTOCOLS.items()}
 
 
 class WireClient:
@@ -88,7 +86,8 @@ class WireClient:
         body: Body = self._wire.lower(request, stream=is_stream)
         if before.usage is None:  # whoever did not ask for usage does not expect an event with it
             body.pop("stream_options", None)
-        deadline, path = Deadline(request.timeout_ms), _PATHS[self._protocol]
+        deadline = Deadline(request.timeout_ms)
+        path, body = endpoint_of(self._protocol, stream=is_stream).split(body)
         if is_stream:
             return await self._ask_for_stream(request, path, _dump(body), deadline)
         payload = await self._http.fetch("POST", path, _dump(body), deadline)

@@ -14,7 +14,7 @@ import orjson
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call, HttpReply
-from cortex_replay.providers import PROTOCOLS
+from cortex_replay.providers import ENDPOINTS
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.builder import ask as request_for
@@ -22,7 +22,7 @@ from tests.gateway.upstream import REAL_KEY
 
 __all__ = ["PATHS", "Got", "answer", "ask", "body_of", "open_call", "request_for", "run_over"]
 
-PATHS: Final = {protocol: path for path, protocol in PROTOCOLS.items()}
+PATHS: Final = {endpoint.protocol: endpoint.path for endpoint in ENDPOINTS}
 """Where each wire's requests go."""
 _RUNNERS: Final[WeakKeyDictionary[Run, asyncio.Runner]] = WeakKeyDictionary()
 

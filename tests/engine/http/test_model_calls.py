@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cortex_replay.engine.http.model_calls import ModelCall, model_call
-from cortex_replay.providers import PROTOCOLS, PROVIDERS
+from cortex_replay.providers import ENDPOINTS, PROVIDERS
 
 
 def read(method: str, path: str, body: object, agent: str = "") -> ModelCall | None:
@@ -59,10 +59,10 @@ def test_models_are_known_by_what_they_are_asked(
 
 
 def test_every_call_that_is_lifted_is_known() -> None:
-    for path, protocol in PROTOCOLS.items():
-        found = model_call("POST", path, lambda _: "")
+    for endpoint in ENDPOINTS:
+        found = model_call("POST", endpoint.path, lambda _: "")
         assert found is not None
-        assert found.protocol == protocol
+        assert found.protocol == endpoint.protocol
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.http.upstreams import Upstreams
-from cortex_replay.providers import PROTOCOLS
+from cortex_replay.providers import ENDPOINTS
 
 CUSTOM = Settings(
     providers={
@@ -58,7 +58,7 @@ def test_lists_of_models_are_told_apart_by_headers() -> None:
     assert route("GET", "/api/tags", upstreams) == ("ollama", "/api/tags", None)
 
 
-@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("path", [endpoint.path for endpoint in ENDPOINTS])
 def test_no_header_decides_about_a_call_that_is_lifted(path: str) -> None:
     """What is remembered of its path would send the next client's call to the wrong provider."""
     for headers in ({"x_goog_api_key": "k"}, {"anthropic_version": "2023-06-01"}):
