@@ -43,7 +43,7 @@ from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.wordlike import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
-from cortex_replay.store.changes import Add, Remove, essence_of_answer, essence_of_exchange
+from cortex_replay.store.changes import Add, Pin, Remove, essence_of_answer, essence_of_exchange
 from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
@@ -441,7 +441,7 @@ class _DryRunStore(Store):
 
 
 class _IdleWriter(StoreWriter):
-    def stage(self, change: Add | Remove, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
         """Everything was checked; nothing is written."""
 
 

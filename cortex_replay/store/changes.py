@@ -1,70 +1,99 @@
-"""What a commit would do: a value, made from the present index and the wanted changes. No I/O."""
+"""The changes that a commit is made of, and what recordings say, by which they are compared. No I/O.
+
+:mod:`.planning` makes a commit of them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from blake3 import blake3
 
 from cortex_replay.canonical import JsonValue, compact
-from cortex_replay.errors import FixtureConflict
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.index import ContentKey, ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.paths import EXCHANGES_FOLDER
-from cortex_replay.store.trust import Layout, trust_exchange, trust_fixture
+from cortex_replay.store.trust import Layout, scope_problem, trust_exchange, trust_fixture
 
 __all__ = [
     "Add",
     "Changes",
     "Essence",
+    "Pin",
     "Remove",
+    "Said",
     "essence_of",
     "essence_of_answer",
     "essence_of_exchange",
+    "exact_essence_of_answer",
     "fixture_path",
     "new_exchange",
     "new_fixture",
-    "plan_changes",
+    "said_by",
+    "said_by_exchange",
 ]
 
 _SLUG_LENGTH: Final = 64
+_SCOPES_FOLDER: Final = "scopes"
 # Names that mean a device on Windows, with any suffix.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 
 Essence = tuple[bytes, ...]
-"""What a recording says: a hash per answer. An exchange says one thing."""
-RowKey = tuple[str | None, ...]
-"""What stands in a row after its path and hash. No fixture's is an exchange's: theirs is longer."""
+"""What a recording says: a hash per answer."""
+
+
+class Said(NamedTuple):
+    """What a recording says, and whose it is."""
+
+    essence: Essence
+    exact: Essence
+    """With ids, usage and the bytes of the wire: what the tests of other recorders may look at."""
+    owner: str
+    """The scope that recorded it; "" for none in particular."""
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
     """A fixture or an exchange to be listed; its bytes wait in a staged file."""
 
-    row: Row
-    essence: Essence
+    row: FixtureRow | ExchangeRow
+    said: Said
     """What it says; the recording itself is not kept in memory."""
     overwrite: bool = False
     keep_existing: bool = False
     """Whether another answer that is there already stays, and this one is dropped without complaint."""
-
-    @property
-    def key(self) -> RowKey:
-        return self.row[2:]
+    scope: str = ""
+    """Who recorded it, and is to get it; "" for whoever has no answer of its own."""
+    is_exact: bool = False
+    """Whether only what is equal to the last byte counts as the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A key to be dropped: a fixture's with the failures under it, or that of one failure."""
+    """What a scope has under a key is to be dropped: a fixture with its failures, one of these alone, or an
+    opaque exchange."""
 
-    key: RowKey
+    key: ContentKey
+    scope: str = ""
+    is_kept: bool = False
+    """Whether it comes along with the answers that it makes room for, when another process adopts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A scope was given what others recorded: that is to be its own, whatever they record later.
+
+    The rows are the whole sequence under a key, as they were when it was given.
+    """
+
+    rows: tuple[Row, ...]
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,69 +105,25 @@ class Changes:
     removed: list[Row] = field(default_factory=list)
     dropped: list[Add] = field(default_factory=list)
     """What was dropped for an answer that is there already."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.added and not self.removed
+    is_empty: bool = False
+    """Whether the index stays as it is."""
 
 
-def plan_changes(
-    index: Index, wanted: Iterable[Add | Remove], read_essence: Callable[[Row], Essence]
-) -> Changes:
-    """What ``wanted`` comes to, one after the other, on top of ``index``.
-
-    Args:
-        index: What is committed now, by whomever. Every row has its key.
-        wanted: The changes in the order they were asked for.
-        read_essence: What the trusted file of a committed row says; asked only where a key is taken.
-
-    Raises:
-        FixtureConflict: A key has another answer already, and the change does not overwrite.
-    """
-    before: dict[RowKey, Row] = {row[2:]: row for row in index.rows}
-    after = dict(before)
-    added: dict[str, Add] = {}
-    dropped: list[Add] = []
-    failures: defaultdict[RowKey, list[RowKey]] = defaultdict(list)
-    for exchange in index.exchanges:
-        failures[exchange[2:4]].append(exchange[2:])
-    for change in wanted:
-        if isinstance(change, Remove):
-            for key in (tuple(change.key), *failures.pop(tuple(change.key), ())):
-                after.pop(key, None)
-            continue
-        failures[change.row[2:4]] += [change.key] * isinstance(change.row, ExchangeRow)
-        row = after.get(change.key)
-        if row is not None:
-            is_committed = row.path not in added
-            there = read_essence(row) if is_committed else added[row.path].essence
-            # Whatever times, ids and usage say, a committed file stays untouched. Of what is only staged, the
-            # last word counts: it may know more.
-            if _is_known(change, there) and (is_committed or there != change.essence):
-                continue
-            if not change.overwrite and change.essence[: len(there)] != there:
-                if not change.keep_existing:
-                    raise FixtureConflict(
-                        change.row.model or "", change.row.prompt_hash or change.row[-1] or ""
-                    )
-                dropped.append(change)
-                continue
-        after[change.key], added[change.row.path] = change.row, change
-    listed = {row.path for row in after.values()}
-    new = listed - {row.path for row in before.values()}
-    return Changes(
-        Index.of(after.values(), index.header),
-        [change for path, change in added.items() if path in new],
-        [row for row in before.values() if row.path not in listed],
-        dropped,
-    )
+def said_by(fixture: Fixture) -> Said:
+    """What a fixture says."""
+    exact = tuple(exact_essence_of_answer(answer) for answer in fixture.answers)
+    return Said(essence_of(fixture), exact, _owner_in(fixture.meta))
 
 
-def _is_known(change: Add, there: Essence) -> bool:
-    """Whether what is there says all that the change does; an overwriting one wants nothing beside it."""
-    return there == change.essence or (
-        not change.overwrite and there[: len(change.essence)] == change.essence
-    )
+def said_by_exchange(exchange: Exchange) -> Said:
+    """What an exchange says, which is always exact."""
+    essence = essence_of_exchange(exchange)
+    return Said(essence, essence, _owner_in(exchange.meta))
+
+
+def _owner_in(meta: Mapping[str, JsonValue] | None) -> str:
+    scope = (meta or {}).get("scope")
+    return scope if isinstance(scope, str) and scope_problem(scope) is None else ""
 
 
 def essence_of(fixture: Fixture) -> Essence:
@@ -156,18 +141,38 @@ def essence_of_answer(answer: Answer) -> bytes:
     return blake3(said.encode()).digest()
 
 
+def exact_essence_of_answer(answer: Answer) -> bytes:
+    """The same with everything that a client can see of an answer, but for headers and times."""
+    calls: list[JsonValue] = [call.to_dict() for call in answer.tool_calls]
+    usage = None if answer.usage is None else answer.usage.to_dict()
+    deltas: list[JsonValue] = [timed.chunk.delta for timed in answer.stream] if answer.wire is None else []
+    wire = None if answer.wire is None else [answer.wire.get("stream"), _body_of(answer.wire)]
+    rest: list[JsonValue] = [answer.model, usage, answer.reasoning, calls, deltas, wire]
+    return blake3(essence_of_answer(answer) + compact(rest).encode()).digest()
+
+
 def essence_of_exchange(exchange: Exchange) -> Essence:
-    """The status and the body; headers and times vary between equal answers."""
-    wire = exchange.wire
+    """The status and the body of each answer; headers and times vary between equal ones."""
+    return tuple(blake3(compact(_body_of(wire)).encode()).digest() for wire in exchange.wires)
+
+
+def _body_of(wire: Mapping[str, JsonValue]) -> JsonValue:
     body: list[JsonValue] = [wire.get("status"), wire.get("body"), wire.get("body_base64")]
     events = wire.get("events")
     if isinstance(events, list):
         body.append([event.get("text") if isinstance(event, dict) else event for event in events])
-    return (blake3(compact(body).encode()).digest(),)
+    return body
 
 
 def new_fixture(
-    layout: Layout, key: FixtureKey, data: bytes, *, overwrite: bool = False, keep_existing: bool = False
+    layout: Layout,
+    key: FixtureKey,
+    data: bytes,
+    *,
+    overwrite: bool = False,
+    keep_existing: bool = False,
+    scope: str = "",
+    is_exact: bool = False,
 ) -> Add:
     """The addition of a fixture that is written as ``data``.
 
@@ -175,19 +180,30 @@ def new_fixture(
         Untrusted: Nobody could read it back: whatever is written is trusted by the same rules.
     """
     digest = blake3_hex(data)
-    row = FixtureRow(fixture_path(layout, key, digest), digest, *key)
-    return Add(row, essence_of(trust_fixture(row, data)), overwrite, keep_existing)
+    path = fixture_path(layout, key, digest)
+    if scope and layout is Layout.FLAT:
+        path = f"{_SCOPES_FOLDER}/{path}"  # at the top, crtx-llm wants none but shared ones
+    row = FixtureRow(path, digest, *key)
+    return Add(row, said_by(trust_fixture(row, data)), overwrite, keep_existing, scope, is_exact)
 
 
 def new_exchange(
-    layout: Layout, exchange: Exchange, data: bytes, *, overwrite: bool = False, keep_existing: bool = False
+    layout: Layout,
+    exchange: Exchange,
+    data: bytes,
+    *,
+    overwrite: bool = False,
+    keep_existing: bool = False,
+    scope: str = "",
+    is_exact: bool = False,
 ) -> Add:
     """The addition of an exchange; see :func:`new_fixture`."""
     digest = blake3_hex(data)
     folder = f"{layout.folder}/{EXCHANGES_FOLDER}".removeprefix("/")
     of_what = exchange.key[:16] if exchange.key else f"{exchange.row_key[1] or ''}"[:16] + f"-{exchange.n}"
     row = ExchangeRow(f"{folder}/{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
-    return Add(row, essence_of_exchange(trust_exchange(row, data)), overwrite, keep_existing)
+    said = said_by_exchange(trust_exchange(row, data))
+    return Add(row, said, overwrite, keep_existing, scope, is_exact)
 
 
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:

@@ -15,7 +15,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, ScopedRow
 from cortex_replay.store.journal import Journal, trust_journal
 from cortex_replay.store.left_out import read_left_out
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-_Row = TypeVar("_Row", FixtureRow, ExchangeRow, Row)
+_Row = TypeVar("_Row", bound=Row)
 Progress = Callable[[int, int], None]
 
 _PROGRESS_STEP: Final = 256
@@ -55,8 +55,10 @@ class CheckReport:
     bytes_checked: int = 0
     redacted_requests: list[str] = field(default_factory=list)
     """Fixtures whose request cannot be checked, because a secret was cut out of it."""
-    kept: dict[FixtureKey, tuple[FixtureRow, bytes]] = field(default_factory=dict)
-    """The trusted bytes of each fixture, where the check was asked to keep them."""
+    kept: dict[FixtureKey, FixtureRow] = field(default_factory=dict)
+    """The row of each shared fixture, where the check was asked to keep what it read."""
+    contents: dict[str, bytes] = field(default_factory=dict)
+    """The trusted bytes of each fixture by its path, likewise."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -163,7 +165,10 @@ def _look_at_everything(
     has_keys = report.has_keys
     keys: list[tuple[str, FixtureKey]] = []
     reported = {finding.path for finding in report.findings}
-    rows = sorted(report.index.rows, key=itemgetter(0))
+    # Rows that name one file say the same of it, or there is a finding: it is read once. The shared row comes
+    # first, and stays.
+    by_path = {row.path: row for row in reversed(report.index.rows)}
+    rows = sorted(by_path.values(), key=itemgetter(0))
     if any(finding.code == "path-unsafe" for finding in report.findings):
         rows = [row for row in rows if path_problem(row.path) is None]
     contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
@@ -195,15 +200,18 @@ def _examine(
     report.bytes_checked += len(read)
     if not content:
         confirm(source, row, read, trust.check_bytes)
-    elif isinstance(row, ExchangeRow):
-        confirm(source, row, read, trust.trust_exchange)
-    else:
+    elif isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
         fixture, data = confirm(source, row, read, trust.trust_fixture)
         if fixture.is_request_redacted:
             report.redacted_requests.append(row.path)
         if keep:
-            report.kept[fixture.key] = (row, data)
-        return fixture.key
+            report.contents[row.path] = data
+        if isinstance(row, FixtureRow):
+            if keep:
+                report.kept[fixture.key] = row
+            return fixture.key
+    else:
+        confirm(source, row, read, trust.trust_exchange)
     return None
 
 
@@ -217,7 +225,7 @@ def read_index(source: Source) -> tuple[Index, bytes]:
     return trust.trust_index(data), data
 
 
-def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
+def read_fixture(source: Source, row: FixtureRow | ScopedRow) -> tuple[Fixture, bytes]:
     """Read, check and parse the one file of a row.
 
     Raises:
@@ -227,8 +235,8 @@ def read_fixture(source: Source, row: FixtureRow) -> tuple[Fixture, bytes]:
     return trust.trust_fixture(row, data), data
 
 
-def read_exchange(source: Source, row: ExchangeRow) -> Exchange:
-    """Read, check and parse the one file of a row of the other table.
+def read_exchange(source: Source, row: ExchangeRow | ScopedRow) -> Exchange:
+    """Read, check and parse the one file of a row that is no fixture's.
 
     Raises:
         Untrusted: It is not what the index vouches for.

@@ -7,7 +7,7 @@ hash of its own request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
@@ -33,11 +33,20 @@ class Exchange:
     key: str | None = None
     request: dict[str, JsonValue] | None = None
     """What was asked, of an opaque one: ``upstream``, ``method``, ``path``, ``query`` and ``body``."""
+    then: tuple[dict[str, JsonValue], ...] = ()
+    """What the calls after the first were answered, of an opaque one."""
+    meta: dict[str, JsonValue] | None = None
+    """For people and reports; ``scope`` says who recorded it."""
 
     @classmethod
     def failure(cls, key: FixtureKey, n: int, wire: dict[str, JsonValue]) -> Exchange:
         """The answer ``n`` (from 1) to a key, which was an error."""
         return cls(wire, match=FixtureKey(*key), n=n)
+
+    @property
+    def wires(self) -> tuple[dict[str, JsonValue], ...]:
+        """All that was answered, in the order of the calls. One alone answers every call."""
+        return (self.wire, *self.then)
 
     @property
     def row_key(self) -> tuple[str | None, str | None, str | None, str | None]:
@@ -54,17 +63,37 @@ def parse_exchange(data: bytes) -> Exchange:
         FixtureError: The bytes are not JSON, or the JSON is not an exchange.
     """
     document = read_document(data)
-    wire = document.get("wire")
+    wire = _wire(document.get("wire"), "wire")
+    meta = document.get("meta")
+    if meta is not None and not isinstance(meta, dict):
+        raise FixtureError("meta: expected an object")
+    if "request_match" in document:
+        return replace(_failure(document, wire), meta=meta)
+    return replace(_opaque(document, wire), then=_then(document.get("then")), meta=meta)
+
+
+def _wire(wire: JsonValue, where: str) -> dict[str, JsonValue]:
     status = wire.get("status") if isinstance(wire, dict) else None
     if not isinstance(wire, dict) or not isinstance(status, int):
-        raise FixtureError("wire: expected an object with a status")
+        raise FixtureError(f"{where}: expected an object with a status")
     if isinstance(status, bool) or not _LOWEST_STATUS <= status <= _HIGHEST_STATUS:
-        raise FixtureError(f"wire: expected a status from {_LOWEST_STATUS} to {_HIGHEST_STATUS}")
+        raise FixtureError(f"{where}: expected a status from {_LOWEST_STATUS} to {_HIGHEST_STATUS}")
     if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
-        raise FixtureError("wire: expected one of body, body_base64 and events")
-    if "request_match" in document:
-        return _failure(document, wire)
-    return _opaque(document, wire)
+        raise FixtureError(f"{where}: expected one of body, body_base64 and events")
+    return wire
+
+
+def _then(value: JsonValue) -> tuple[dict[str, JsonValue], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise FixtureError("then: expected a list")
+    wires = []
+    for number, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise FixtureError(f"then[{number}]: expected an object")
+        wires.append(_wire(item.get("wire"), f"then[{number}].wire"))
+    return tuple(wires)
 
 
 def _failure(document: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Exchange:
@@ -106,4 +135,9 @@ def render_exchange(exchange: Exchange) -> bytes:
         document = {"request_match": exchange.match._asdict(), "n": exchange.n}
     else:
         document = {"request": exchange.request}
-    return render_document(document | {"wire": exchange.wire})
+    document["wire"] = exchange.wire
+    if exchange.then:
+        document["then"] = [{"wire": wire} for wire in exchange.then]
+    if exchange.meta is not None:
+        document["meta"] = exchange.meta
+    return render_document(document)

@@ -15,11 +15,14 @@ from typing import Final, NamedTuple, NoReturn
 
 __all__ = [
     "FORMAT_VERSION",
+    "ContentKey",
     "ExchangeRow",
     "FixtureRow",
     "Index",
     "IndexSyntaxError",
     "Row",
+    "ScopedRow",
+    "content_key",
     "parse_index",
 ]
 
@@ -49,8 +52,40 @@ class ExchangeRow(NamedTuple):
     key: str | None = None
 
 
-Row = FixtureRow | ExchangeRow
-"""A row of either table."""
+class ScopedRow(NamedTuple):
+    """A row of ``[[scoped]]``: in this scope, this file answers this key.
+
+    What it is about stands as in a row of the other tables, so it may name the file of one: equal answers are
+    stored once.
+    """
+
+    path: str
+    blake3: str
+    model: str | None = None
+    prompt_hash: str | None = None
+    n: str | None = None
+    """Of a failure alone."""
+    key: str | None = None
+    """Of an opaque call alone."""
+    scope: str = ""
+
+    @property
+    def is_fixture(self) -> bool:
+        """Whether its file is a fixture, and no exchange."""
+        return self.n is None and self.key is None
+
+
+Row = FixtureRow | ExchangeRow | ScopedRow
+"""A row of any table."""
+ContentKey = tuple[str | None, str | None, str | None, str | None]
+"""What the content of a file is about, in whatever table it stands: model, prompt_hash, n, key."""
+
+
+def content_key(row: Row) -> ContentKey:
+    """What the file of a row is about; rows with one file agree on it."""
+    if isinstance(row, FixtureRow):
+        return row.model, row.prompt_hash, None, None
+    return row.model, row.prompt_hash, row.n, row.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +95,7 @@ class Index:
     fixtures: list[FixtureRow] = field(default_factory=list)
     exchanges: list[ExchangeRow] = field(default_factory=list)
     header: dict[str, Scalar] = field(default_factory=dict)
+    scoped: list[ScopedRow] = field(default_factory=list)
 
     @classmethod
     def of(cls, rows: Iterable[Row], header: dict[str, Scalar]) -> Index:
@@ -69,12 +105,13 @@ class Index:
             [row for row in ordered if isinstance(row, FixtureRow)],
             [row for row in ordered if isinstance(row, ExchangeRow)],
             header,
+            [row for row in ordered if isinstance(row, ScopedRow)],
         )
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of both tables."""
-        return [*self.fixtures, *self.exchanges]
+        """The rows of all tables."""
+        return [*self.fixtures, *self.exchanges, *self.scoped]
 
 
 class IndexSyntaxError(ValueError):
@@ -100,7 +137,13 @@ _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?"
 _CHARACTERS: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _GAP = re.compile(r"\n(?:\n++|#[^\x00-\x08\x0a-\x1f\x7f]*+\n)++")
 _EXCHANGE = re.compile(r'\n\[\[exchange\]\](?:\n[a-z0-9_]++ = "[^"\\\x00-\x1f\x7f]*+")++(?=\n)')
-_TABLES: Final = {"[[fixture]]": "fixture", "[[exchange]]": "exchange"}
+_PLAIN: Final = r'"([^"\\\x00-\x1f\x7f]*+)"'
+_SCOPED = re.compile(
+    rf"\n\[\[scoped\]\]\npath = {_PLAIN}\nblake3 = {_PLAIN}"
+    rf"(?:\nmodel = {_PLAIN}\nprompt_hash = {_PLAIN})?+(?:\nn = {_PLAIN})?+(?:\nkey = {_PLAIN})?+"
+    rf"\nscope = {_PLAIN}(?=\n(?:\[|\Z))"
+)
+_TABLES: Final = {"[[fixture]]": "fixture", "[[exchange]]": "exchange", "[[scoped]]": "scoped"}
 
 
 def parse_index(text: str) -> Index:
@@ -123,6 +166,10 @@ def _parse_compact(text: str) -> Index:
     if "\n[[exchange]]\n" in body:
         exchanges = "".join(_EXCHANGE.findall(body))
         body = _EXCHANGE.sub("", body)
+    scoped: list[ScopedRow] = []
+    if "\n[[scoped]]\n" in body:
+        scoped = [ScopedRow._make(found.groups()) for found in _SCOPED.finditer(body)]
+        body = _SCOPED.sub("", body)
     rows = _rows_as_written(body[1:])
     if not rows:
         return _parse_lines(text)
@@ -131,6 +178,7 @@ def _parse_compact(text: str) -> Index:
     parser.rows(rows, len(head))
     index = parser.finish()
     index.exchanges.extend(_parse_lines(exchanges).exchanges)
+    index.scoped.extend(scoped)
     return index
 
 
@@ -204,7 +252,7 @@ class _Parser:
         elif _EMPTY_TABLE.fullmatch(line):
             self._empty_table(position)
         elif line.lstrip(" \t").startswith("["):
-            self._fail(position, "a table other than [[fixture]] and [[exchange]]")
+            self._fail(position, "a table other than [[fixture]], [[exchange]] and [[scoped]]")
         elif _ANY_PAIR.match(line):
             self._fail(position, "a value that is not a plain string on one line")
         else:
@@ -219,13 +267,16 @@ class _Parser:
     def _close_row(self) -> None:
         if self.row is None:
             return
-        for name in ("path", "blake3"):
+        required = ("path", "blake3", "scope") if self.table == "scoped" else ("path", "blake3")
+        for name in required:
             if name not in self.row:
                 self._fail(self.row_start, f"a row without `{name}`")
         if self.table == "fixture":
             self.index.fixtures.append(FixtureRow._make(map(self.row.get, FixtureRow._fields)))
-        else:
+        elif self.table == "exchange":
             self.index.exchanges.append(ExchangeRow._make(map(self.row.get, ExchangeRow._fields)))
+        else:
+            self.index.scoped.append(ScopedRow._make(map(self.row.get, ScopedRow._fields)))
         self.row = None
 
     def _pair(self, pair: re.Match[str], position: int) -> None:
@@ -240,7 +291,7 @@ class _Parser:
         else:
             value = boolean == "true"
         if self.row is None:
-            if name in self.index.header or name in ("fixture", "exchange"):
+            if name in self.index.header or name in _TABLES.values():
                 self._fail(position, f"`{name}` is already taken")
             self.index.header[name] = value
         elif not isinstance(value, str):

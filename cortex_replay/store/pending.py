@@ -1,22 +1,25 @@
 """The changes of one open store that wait for a commit: in memory, and their answers in staging.
 
 An answer is written where it survives this process, outside ``fixtures/`` and outside git. What a dead
-process staged can be adopted: it is checked like any other answer, and then waits here.
+process staged can be adopted: it is checked like any other answer, and then waits here, for the scope that it
+names itself. What else belongs to answers (:mod:`.notes`) is staged beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from cortex_replay.errors import StoreIo
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
+from cortex_replay.store.changes import Add, Pin, Remove, new_exchange, new_fixture
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
 from cortex_replay.store.marks import user_marker
+from cortex_replay.store.notes import NOTE_KIND, parse_note, render_note
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.staging import Session, Staging
 from cortex_replay.store.trust import Layout, Untrusted
@@ -34,7 +37,7 @@ class PendingChanges:
         """Where the answers wait."""
         self._source = source
         self._layout = layout
-        self._staged: list[tuple[Add | Remove, str]] = []
+        self._staged: list[tuple[Add | Remove | Pin, str]] = []
         """Each change, and the name of its answer in staging."""
         self._doubtful: set[str] = set()
         """Staged files whose last ``fsync`` is not known to have succeeded."""
@@ -43,7 +46,7 @@ class PendingChanges:
         return bool(self._staged)
 
     @property
-    def changes(self) -> list[Add | Remove]:
+    def changes(self) -> list[Add | Remove | Pin]:
         """The changes in the order in which they were staged."""
         return [change for change, _ in self._staged]
 
@@ -52,15 +55,21 @@ class PendingChanges:
         """By path, what each answer is called in staging."""
         return {change.row.path: name for change, name in self._staged if isinstance(change, Add)}
 
-    def stage(self, change: Add | Remove, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
         """Remember a change, and write its answer."""
         name = ""
         if isinstance(change, Add):
-            if self.session is None:
-                with lock_store(self._source, self._layout) as store:
-                    self.session = store.open_session()
-            name = self.session.write(data, staged_kind(change.row.path, self._layout, change.overwrite))
+            kind = staged_kind(change.row.path, self._layout, change.overwrite)
+            name = self._open_session().write(data, kind)
+        elif isinstance(change, Pin) or change.is_kept:
+            name = self._open_session().write(render_note(change), NOTE_KIND)
         self._staged.append((change, name))
+
+    def _open_session(self) -> Session:
+        if self.session is None:
+            with lock_store(self._source, self._layout) as store:
+                self.session = store.open_session()
+        return self.session
 
     def adopt(self, store: LockedStore) -> int:
         """Stage what dead sessions hold, and remove them; gives the number of answers."""
@@ -78,18 +87,25 @@ class PendingChanges:
         return adopted
 
     def _adopt(self, kind: str, data: bytes) -> bool:
+        """Stage one file of a dead session; whether it is an answer that we can read."""
+        if kind == NOTE_KIND:
+            if (note := parse_note(data)) is not None:
+                self.stage(note)
+            return False
         layout, overwrite = self._layout, kind.startswith("replace")
+        change: Add
         try:
             # Whatever was committed since then has been seen by somebody, so it stays; this has not.
             if kind.endswith("-exchange"):
-                exchange = parse_exchange(data)
-                change = new_exchange(layout, exchange, data, overwrite=overwrite, keep_existing=True)
+                change = new_exchange(
+                    layout, parse_exchange(data), data, overwrite=overwrite, keep_existing=True
+                )
             else:
                 key = parse_fixture(data).key
                 change = new_fixture(layout, key, data, overwrite=overwrite, keep_existing=True)
         except (Untrusted, FixtureError):
             return False  # of another version, perhaps
-        self.stage(change, data)
+        self.stage(replace(change, scope=change.said.owner), data)
         return True
 
     def sync(self) -> None:
@@ -101,7 +117,7 @@ class PendingChanges:
         mode = self._fixture_mode()
         for position, (change, name) in enumerate(self._staged):
             if not isinstance(change, Add) or self.session is None:
-                continue
+                continue  # a note needs not outlive the commit that it is part of
             if name in self._doubtful:
                 name = self._write_anew(self.session, change, name)  # noqa: PLW2901
                 self._staged[position] = (change, name)

@@ -25,7 +25,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, ScopedRow
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted
 from cortex_replay.types import LlmRequest
 
@@ -41,6 +41,19 @@ class StoredFixture(NamedTuple):
     prompt_hash: str
     path: str
     blake3: str
+    scope: str = ""
+    """Whose answers they are, where others get other ones."""
+
+
+class _Own(NamedTuple):
+    """What a scope has of its own under one key."""
+
+    fixture: ScopedRow | None
+    failures: list[ScopedRow]
+
+
+_Place = tuple[str, str | None, str | None]
+"""A scope, and a key in it: that of a fixture, or ``None`` and that of an opaque exchange."""
 
 
 class StoreReader:
@@ -58,12 +71,16 @@ class StoreReader:
         self.layout: Layout = report.layout
         """Where the files stand."""
         self._source = source
-        self._contents = {row.path: data for row, data in report.kept.values()}
-        self._rows = {key: row for key, (row, _) in report.kept.items()} or _rows_by_key(report.index)
-        self._fixtures: dict[FixtureKey, Fixture] = {}
+        self._contents = report.contents
+        self._rows = report.kept or _rows_by_key(report.index)
+        self._fixtures: dict[str, Fixture] = {}
+        """By path: those of scopes may be the shared ones."""
         self._failures = _failures_by_key(report.index)
         self._opaque = _opaque_by_key(report.index)
-        self._exchanges: dict[ExchangeRow, Exchange] = {}
+        self._own = _own_by_place(report.index)
+        self._scopes = frozenset(row.scope for row in report.index.scoped)
+        self._exchanges: dict[tuple[str, str], Exchange] = {}
+        """By path and hash."""
         self._key_rules: KeyRules | None = None
         self._clearance: Sensitivity | None = None
 
@@ -100,8 +117,11 @@ class StoreReader:
             raise FixtureIntegrityFailed(report.findings)
         store = cls(source, report)
         if verify == "full":
-            for key in store._failures:  # there are few; from here on the disk has no say
-                store.failures(str(key[0]), str(key[1]))
+            # There are few; from here on the disk has no say.
+            rows: list[ExchangeRow | ScopedRow] = [*report.index.exchanges, *report.index.scoped]
+            for row in rows:
+                if row.n is not None:
+                    store._read_exchange(row)
         return store
 
     def key(self, request: LlmRequest) -> FixtureKey:
@@ -130,27 +150,60 @@ class StoreReader:
             self._clearance = clearance_for(self.root)
         return self._clearance
 
-    def get(self, model: str, prompt_hash: str) -> Fixture:
-        """The trusted fixture of a key.
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that have answers of their own."""
+        return self._scopes
+
+    def has_own(self, model: str, prompt_hash: str, scope: str) -> bool:
+        """Whether a scope has answers of its own to a key, failures among them."""
+        return self._own_of(model, prompt_hash, scope) is not None
+
+    def _own_of(self, model: str, prompt_hash: str, scope: str) -> _Own | None:
+        return self._own.get((scope, model, prompt_hash)) if scope in self._scopes else None
+
+    def get(self, model: str, prompt_hash: str, scope: str = "") -> Fixture:
+        """The trusted fixture of a key: that of a scope where it has answers of its own, else the shared one.
 
         Raises:
             NoFixture: Nothing is recorded under it.
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
-        key = FixtureKey(model, prompt_hash)
-        fixture = self._fixtures.get(key)
+        row = self._row(model, prompt_hash, scope)
+        fixture = self._fixtures.get(row.path)
         if fixture is None:
-            fixture = self._fixtures[key] = self._read(key)[0]
+            row, fixture, _ = self._read(row, scope)
+            self._fixtures[row.path] = fixture
         return fixture
 
-    def content(self, model: str, prompt_hash: str) -> bytes:
+    def content(self, model: str, prompt_hash: str, scope: str = "") -> bytes:
         """The trusted bytes of a key's file, exactly as they are stored.
 
         Raises:
             NoFixture: Nothing is recorded under it.
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
-        return self._read(FixtureKey(model, prompt_hash))[1]
+        return self._read(self._row(model, prompt_hash, scope), scope)[2]
+
+    def has_fixture(self, model: str, prompt_hash: str, scope: str = "") -> bool:
+        """Whether there is a good answer to a key, for calls in a scope."""
+        own = self._own_of(model, prompt_hash, scope)
+        return (model, prompt_hash) in self._rows if own is None else own.fixture is not None
+
+    def rows(self, model: str, prompt_hash: str, scope: str = "") -> tuple[Row, ...]:
+        """The rows of what a scope gets under a key: of its fixture, and of the failures."""
+        own = self._own_of(model, prompt_hash, scope)
+        if own is not None:
+            return tuple(row for row in (own.fixture, *own.failures) if row is not None)
+        shared = self._rows.get(FixtureKey(model, prompt_hash))
+        return (*([] if shared is None else [shared]), *self._failures.get((model, prompt_hash), ()))
+
+    def _row(self, model: str, prompt_hash: str, scope: str) -> FixtureRow | ScopedRow:
+        own = self._own_of(model, prompt_hash, scope)
+        row = self._rows.get(FixtureKey(model, prompt_hash)) if own is None else own.fixture
+        if row is None:
+            raise NoFixture(model, prompt_hash)
+        return row
 
     def scan(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
         """Every key and its file as it is on disk, **unchecked**: to look for something, never to be shown.
@@ -166,68 +219,83 @@ class StoreReader:
             if not isinstance(data, Finding):
                 yield by_path[path], data
 
-    def path(self, model: str, prompt_hash: str) -> str:
+    def path(self, model: str, prompt_hash: str, scope: str = "") -> str:
         """Where the fixture of a key stands, below the root.
 
         Raises:
             NoFixture: Nothing is recorded under it.
         """
-        row = self._rows.get(FixtureKey(model, prompt_hash))
-        if row is None:
-            raise NoFixture(model, prompt_hash)
-        return row.path
+        return self._row(model, prompt_hash, scope).path
 
-    def list(self) -> list[StoredFixture]:
-        """Every fixture's key and place, sorted by path."""
-        return sorted(
-            (StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()),
-            key=lambda stored: stored.path,
-        )
+    def list(self, *, scoped: bool = False) -> list[StoredFixture]:
+        """Every shared fixture's key and place, sorted by path; with ``scoped``, those of scopes, too."""
+        found = [StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()]
+        if scoped:
+            found += [
+                StoredFixture(model or "", prompt_hash or "", own.fixture.path, own.fixture.blake3, scope)
+                for (scope, model, prompt_hash), own in self._own.items()
+                if own.fixture is not None and own.fixture.key is None
+            ]
+        return sorted(found, key=lambda stored: (stored.path, stored.scope))
 
-    def sole_fixture(self, key: FixtureKey) -> Fixture | None:
+    def sole_fixture(self, key: FixtureKey, scope: str = "") -> Fixture | None:
         """The trusted fixture of a key where every call gets the same: it has one answer, and no failure.
 
         Raises:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
-        if key in self._failures or key not in self._rows:
-            return None
-        fixture = self._fixtures.get(key) or self.get(*key)
+        if scope in self._scopes and (own := self._own.get((scope, *key))) is not None:
+            if own.failures or own.fixture is None:
+                return None
+            fixture = self.get(*key, scope)
+        else:
+            row = self._rows.get(key)
+            if row is None or key in self._failures:
+                return None
+            fixture = self._fixtures.get(row.path) or self.get(*key)
         return fixture if len(fixture.answers) == 1 else None
 
-    def has_failures(self, model: str, prompt_hash: str) -> bool:
+    def has_failures(self, model: str, prompt_hash: str, scope: str = "") -> bool:
         """Whether an answer to a key was a failure."""
-        return (model, prompt_hash) in self._failures
+        own = self._own_of(model, prompt_hash, scope)
+        return (model, prompt_hash) in self._failures if own is None else bool(own.failures)
 
-    def failures(self, model: str, prompt_hash: str) -> dict[int, Exchange]:
+    def failures(self, model: str, prompt_hash: str, scope: str = "") -> dict[int, Exchange]:
         """The recorded failures of a key: which answer each was, counted from 1.
 
         Raises:
             FixtureIntegrityFailed: A file is no longer what the index vouches for.
         """
-        found = [self._read_exchange(row) for row in self._failures.get((model, prompt_hash), ())]
+        own = self._own_of(model, prompt_hash, scope)
+        rows = self._failures.get((model, prompt_hash), ()) if own is None else own.failures
+        found = [self._read_exchange(row) for row in rows]
         if None in found:  # somebody committed another one in its place
-            return self.failures(model, prompt_hash)
+            return self.failures(model, prompt_hash, scope)
         return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
 
     def count_failures(self) -> int:
         """How many answers were failures, of all keys."""
         return sum(map(len, self._failures.values()))
 
-    def exchange(self, key: str) -> Exchange | None:
-        """The trusted opaque exchange of a key, if there is one.
+    def exchange(self, key: str, scope: str = "") -> Exchange | None:
+        """The trusted opaque exchange of a key, that of a scope before the shared one, if there is one.
 
         Raises:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
-        row = self._opaque.get(key)
+        row = self.exchange_row(key, scope)
         if row is None:
             return None
         found = self._read_exchange(row)
-        return self.exchange(key) if found is None else found
+        return self.exchange(key, scope) if found is None else found
+
+    def exchange_row(self, key: str, scope: str = "") -> ExchangeRow | ScopedRow | None:
+        """The row of what a scope gets for an opaque call."""
+        own = self._own.get((scope, None, key)) if scope in self._scopes else None
+        return self._opaque.get(key) if own is None else own.fixture
 
     def exchange_keys(self) -> dict[str, str]:
-        """The keys of all opaque exchanges, and their paths."""
+        """The keys of all opaque exchanges that are shared, and their paths."""
         return {key: row.path for key, row in self._opaque.items()}
 
     def __contains__(self, key: object) -> bool:
@@ -236,40 +304,41 @@ class StoreReader:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _read(self, key: FixtureKey) -> tuple[Fixture, bytes]:
-        row = self._rows.get(key)
-        if row is None:
-            raise NoFixture(*key)
+    def _read(self, row: FixtureRow | ScopedRow, scope: str) -> tuple[FixtureRow | ScopedRow, Fixture, bytes]:
+        """The fixture of a row and its bytes; or those of the row that has taken its place, if one has."""
         if (data := self._contents.get(row.path)) is not None:
-            return parse_fixture(data), data
+            return row, parse_fixture(data), data
         try:
-            return read_fixture(self._source, row)
+            return row, *read_fixture(self._source, row)
         except Untrusted as error:
-            if error.finding.code != "missing" or not self._has_moved(key, row):
+            if error.finding.code != "missing":
                 raise FixtureIntegrityFailed([error.finding]) from None
-        return self._read(key)
+            finding = error.finding
+        self._reload()
+        now = self._row(row.model or "", row.prompt_hash or "", scope)
+        if now == row:
+            raise FixtureIntegrityFailed([finding])
+        return self._read(now, scope)
 
-    def _read_exchange(self, row: ExchangeRow) -> Exchange | None:
+    def _read_exchange(self, row: ExchangeRow | ScopedRow) -> Exchange | None:
         """The trusted exchange of a row; ``None`` if the row is no longer there."""
-        if row not in self._exchanges:
+        file = row[:2]
+        if file not in self._exchanges:
             try:
-                self._exchanges[row] = read_exchange(self._source, row)
+                self._exchanges[file] = read_exchange(self._source, row)
             except Untrusted as error:
                 if error.finding.code != "missing" or not self._has_gone(row):
                     raise FixtureIntegrityFailed([error.finding]) from None
                 return None
-        return self._exchanges[row]
+        return self._exchanges[file]
 
-    def _has_moved(self, key: FixtureKey, row: FixtureRow) -> bool:
+    def _has_gone(self, row: ExchangeRow | ScopedRow) -> bool:
         """Whether a file is gone because somebody committed another answer, or none, in its place."""
         self._reload()
-        return self._rows.get(key) != row
-
-    def _has_gone(self, row: ExchangeRow) -> bool:
-        self._reload()
+        scope = row.scope if isinstance(row, ScopedRow) else ""
         if row.key is not None:
-            return self._opaque.get(row.key) != row
-        return row not in self._failures.get((row.model, row.prompt_hash), ())
+            return self.exchange_row(row.key, scope) != row
+        return row not in self.rows(row.model or "", row.prompt_hash or "", scope)
 
     def _reload(self) -> None:
         report = check_listing(self._source)
@@ -279,13 +348,33 @@ class StoreReader:
 
     def _follow(self, index: Index) -> None:
         """Follow an index that somebody committed; what was parsed from other files is forgotten."""
-        rows = _rows_by_key(index)
-        self._fixtures = {
-            key: value for key, value in self._fixtures.items() if rows.get(key) == self._rows.get(key)
+        listed = {row.path: row.blake3 for row in self._rows.values()} | {
+            own.fixture.path: own.fixture.blake3 for own in self._own.values() if own.fixture is not None
         }
-        self._rows = rows
+        self._rows = _rows_by_key(index)
         self._failures = _failures_by_key(index)
         self._opaque = _opaque_by_key(index)
+        self._own = _own_by_place(index)
+        self._scopes = frozenset(row.scope for row in index.scoped)
+        now = {row.path: row.blake3 for row in index.rows if row.path in self._fixtures}
+        self._fixtures = {
+            path: fixture
+            for path, fixture in self._fixtures.items()
+            if path in now and now[path] == listed.get(path)
+        }
+
+
+def _own_by_place(index: Index) -> dict[_Place, _Own]:
+    own: dict[_Place, _Own] = {}
+    for row in index.scoped:
+        place: _Place = (
+            (row.scope, row.model, row.prompt_hash) if row.key is None else (row.scope, None, row.key)
+        )
+        if row.n is None:
+            own[place] = _Own(row, own[place].failures if place in own else [])
+        else:
+            own.setdefault(place, _Own(None, [])).failures.append(row)
+    return own
 
 
 def _opaque_by_key(index: Index) -> dict[str, ExchangeRow]:

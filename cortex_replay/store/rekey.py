@@ -59,7 +59,7 @@ class RekeyPlan:
         writer = StoreWriter(source, self.layout)
         try:
             for item in self.moving:
-                writer.stage(Remove(item.old))
+                writer.stage(Remove((*item.old, None, None)))
             with translate_errors():
                 for item in self.moving:
                     data = render_fixture(item.fixture)

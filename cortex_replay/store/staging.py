@@ -29,7 +29,8 @@ _STAGING: Final = "staging"
 _OWNER: Final = "owner"
 _SESSION: Final = re.compile(r"(\d{1,10}-\d{1,9})-([0-9a-f]{32})")
 _NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.EINVAL, errno.ENXIO)
-_STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?)")
+_STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?|note)")
+_NOTE: Final = ".note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class Staging(Closing):
     def abandoned(self) -> Abandoned:
         """What dead sessions hold."""
         marked = self._sessions()
-        counts = [len(names) for name in marked if (names := self._answers_of_dead(name))]
+        dead = [self._answers_of_dead(name) or [] for name in marked]
+        counts = [count for names in dead if (count := sum(not name.endswith(_NOTE) for name in names))]
         unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
         return Abandoned(len(counts), sum(counts), sum(not self._is_alive(name) for name in unmarked))
 
@@ -148,7 +150,9 @@ class Staging(Closing):
     def _sessions(self) -> list[str]:
         """The folders that carry the mark of this user."""
         found = [(entry.name, _SESSION.fullmatch(entry.name)) for entry in self._folder.entries()]
-        return sorted(name for name, match in found if match and self._knows(match[2], "session", match[1]))
+        marked = [name for name, match in found if match and self._knows(match[2], "session", match[1])]
+        # In the order in which one process made them: the first to record an answer owns it.
+        return sorted(marked, key=lambda name: tuple(map(int, name.split("-")[:2])))
 
     def _knows(self, mark: str, *parts: str) -> bool:
         return self._marker is not None and self._marker.knows(mark, *parts)

@@ -12,12 +12,13 @@ from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import Add, Remove, new_exchange, new_fixture
+from cortex_replay.store.changes import Add, Pin, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport, check_place_of_new
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import RenderedFixture
+from cortex_replay.store.index import ScopedRow
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, find_abandoned
@@ -83,54 +84,99 @@ class Store(StoreReader):
         """
         return _NormalisedView(self, self.key_rules.with_normalisers(further))
 
-    def add(self, fixture: Fixture | RenderedFixture, *, keep_existing: bool = False) -> str:
-        """Stage a new fixture; gives the path it will have.
+    def add(
+        self,
+        fixture: Fixture | RenderedFixture,
+        *,
+        keep_existing: bool = False,
+        scope: str = "",
+        is_exact: bool = False,
+    ) -> str:
+        """Stage a new fixture; gives the path that its file will have, if it needs one.
 
         The same answers again, or fewer of them, are a no-op when they are committed, and more of them
         take the place of the fewer. Another answer to a call that has one is a
         :class:`FixtureConflict` then; with ``keep_existing`` the recorded one stays and this one is dropped.
 
+        What a scope adds is compared with what that scope has. It is stored for the scope alone where others
+        have something else under the key (`docs/store-format.md`).
+
+        Args:
+            fixture: What to add.
+            keep_existing: Whether to give way to another answer.
+            scope: Who recorded it: the id of a test, the name of a client; "" for nobody in particular.
+            is_exact: Whether answers that differ in ids, usage or bytes only are different ones.
+
         Raises:
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
             StoreIo: It cannot be written.
         """
-        return self._add(fixture, keep_existing=keep_existing)
+        return self._add(fixture, keep_existing=keep_existing, scope=scope, is_exact=is_exact)
 
-    def replace(self, fixture: Fixture | RenderedFixture) -> str:
-        """Stage a fixture that takes the place of whatever its key has; gives its path.
+    def replace(self, fixture: Fixture | RenderedFixture, *, scope: str = "", is_exact: bool = False) -> str:
+        """Stage a fixture that takes the place of whatever its key has in a scope; gives its path.
 
         If that says the same already (text, parsed JSON, tool calls, finish reason), the stored file
         stays as it is, whatever usage, times, ids and the rest say: a diff shows real changes only.
         """
-        return self._add(fixture, overwrite=True)
+        return self._add(fixture, overwrite=True, scope=scope, is_exact=is_exact)
 
-    def remove(self, model: str, prompt_hash: str) -> None:
-        """Stage the removal of a key.
+    def remove(self, model: str, prompt_hash: str, scope: str = "") -> None:
+        """Stage the removal of what a scope has under a key; the shared answers, where none is named.
 
         Raises:
             NoFixture: Nothing is recorded under it.
         """
         key = FixtureKey(model, prompt_hash)
-        if key not in self._rows and not self.has_failures(*key):
+        is_there = self.has_own(*key, scope) if scope else bool(self.rows(*key))
+        if not is_there:
             raise NoFixture(*key)
-        with self._writing:
-            self._writer.stage(Remove(key))
+        self._note(Remove((*key, None, None), scope))
 
     def add_exchange(
-        self, exchange: Exchange, *, overwrite: bool = False, keep_existing: bool = False
+        self,
+        exchange: Exchange,
+        *,
+        overwrite: bool = False,
+        keep_existing: bool = False,
+        scope: str = "",
+        is_exact: bool = False,
     ) -> str:
         """Stage an exchange; gives the path it will have. See :meth:`add` for the rest."""
         data = render_exchange(exchange)
         with translate_errors():
             change = new_exchange(
-                self.layout, exchange, data, overwrite=overwrite, keep_existing=keep_existing
+                self.layout,
+                exchange,
+                data,
+                overwrite=overwrite,
+                keep_existing=keep_existing,
+                scope=scope,
+                is_exact=is_exact,
             )
         return self._stage(change, data)
 
-    def remove_failure(self, model: str, prompt_hash: str, n: int) -> None:
-        """Stage the removal of the failure that was answer ``n`` to a key."""
-        with self._writing:
-            self._writer.stage(Remove((model, prompt_hash, str(n), None)))
+    def remove_failure(self, model: str, prompt_hash: str, n: int, scope: str = "") -> None:
+        """Stage the removal of the failure that was answer ``n`` to a key: an answer takes its place."""
+        self._note(Remove((model, prompt_hash, str(n), None), scope, is_kept=True))
+
+    def remove_exchange(self, key: str, scope: str = "") -> None:
+        """Stage the removal of an opaque exchange."""
+        self._note(Remove((None, None, None, key), scope))
+
+    def pin(self, scope: str, model: str, prompt_hash: str) -> None:
+        """Stage that what a scope gets under a key is its own from now on, whatever others record.
+
+        No file is copied. Nothing happens where the scope has its own answers, or recorded the shared ones.
+        """
+        if not self.has_own(model, prompt_hash, scope) and (rows := self.rows(model, prompt_hash)):
+            self._note(Pin(rows, scope))
+
+    def pin_exchange(self, scope: str, key: str) -> None:
+        """The same for an opaque exchange."""
+        row = self.exchange_row(key, scope)
+        if row is not None and not isinstance(row, ScopedRow):
+            self._note(Pin((row,), scope))
 
     def commit(self) -> CommitSummary:
         """Make every staged change, all or none, on top of whatever others committed meanwhile.
@@ -189,13 +235,31 @@ class Store(StoreReader):
         self._writing = threading.Lock()
 
     def _add(
-        self, fixture: Fixture | RenderedFixture, *, overwrite: bool = False, keep_existing: bool = False
+        self,
+        fixture: Fixture | RenderedFixture,
+        *,
+        overwrite: bool = False,
+        keep_existing: bool = False,
+        scope: str,
+        is_exact: bool,
     ) -> str:
         rendered = RenderedFixture.of(fixture) if isinstance(fixture, Fixture) else fixture
         key, data = rendered.fixture.key, rendered.data
         with translate_errors():
-            change = new_fixture(self.layout, key, data, overwrite=overwrite, keep_existing=keep_existing)
+            change = new_fixture(
+                self.layout,
+                key,
+                data,
+                overwrite=overwrite,
+                keep_existing=keep_existing,
+                scope=scope,
+                is_exact=is_exact,
+            )
         return self._stage(change, data)
+
+    def _note(self, change: Remove | Pin) -> None:
+        with self._writing:
+            self._writer.stage(change)
 
     def _stage(self, change: Add, data: bytes) -> str:
         with self._writing:

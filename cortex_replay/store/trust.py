@@ -4,12 +4,13 @@ A store is trusted only while all of these hold (`docs/store-format.md`, section
 
 * **T1** the index is UTF-8, within its size, in the strict grammar, and of a known version;
 * **T2** each row's path stays below the root, is not reserved, and no two rows name one file on
-  any file system; a row for a fixture carries both halves of its key or none;
+  any file system, unless one of them is of a scope and both say the same of the file; a row for a fixture
+  carries both halves of its key or none, and one of a scope a whole key and the scope's name;
 * **T3** every hash is spelled as 64 lower-case hex digits;
 * **T4** each listed file is there, and each file that must be listed is;
 * **T5** a file's bytes have the hash of its row;
 * **T6** those same bytes are one JSON document that reads as a fixture, or as an exchange;
-* **T7** the file's key is its row's key, and no two rows of one table have one key;
+* **T7** the file's key is its row's key, and no two rows of one table have one key, or one key and scope;
 * **T8** a stored request hashes to the key, unless a secret was cut out of it by value;
 * **T9** a stored stream adds up to the stored answer: what a reviewer reads is what a client gets;
 * **T10** a stored wire body decodes to the stored answer: its text, tool calls and finish reason, and
@@ -40,11 +41,14 @@ from cortex_replay.store.index import (
     Index,
     IndexSyntaxError,
     Row,
+    ScopedRow,
+    content_key,
     parse_index,
 )
 from cortex_replay.store.paths import (
     INDEX_NAME,
     NESTED_FOLDER,
+    UNPRINTABLE,
     are_plain_paths,
     escape,
     fold_path,
@@ -55,12 +59,14 @@ from cortex_replay.store.paths import (
 __all__ = [
     "MAX_FIXTURE_BYTES",
     "MAX_INDEX_BYTES",
+    "MAX_SCOPE_LENGTH",
     "Layout",
     "Untrusted",
     "check_bytes",
     "compare_listing",
     "duplicate_keys",
     "layout_of",
+    "scope_problem",
     "trust_exchange",
     "trust_fixture",
     "trust_index",
@@ -69,6 +75,8 @@ __all__ = [
 
 MAX_INDEX_BYTES: Final = 32 * 2**20
 MAX_FIXTURE_BYTES: Final = 64 * 2**20
+MAX_SCOPE_LENGTH: Final = 512
+"""Of a scope's name, in characters."""
 
 
 class Untrusted(Exception):
@@ -138,7 +146,7 @@ def trust_rows(index: Index, layout: Layout) -> list[Finding]:
     if _are_plainly_sound(index, reserved):
         return []
     findings: list[Finding] = []
-    paths: dict[str, str] = {}
+    named: dict[str, Row] = {}
     keys: dict[tuple[str | None, ...], str] = {}
     for row in index.rows:
         path, key = row.path, row[2:]
@@ -148,22 +156,31 @@ def trust_rows(index: Index, layout: Layout) -> list[Finding]:
             reason = "this name is kept for the schema and can never be a fixture"
             findings.append(Finding("path-reserved", path, reason))
         fold = fold_path(path)
-        if fold in paths:
-            other = escape(paths[fold])
-            reason = "is listed twice" if paths[fold] == path else f"is {other} on some file systems"
-            findings.append(Finding("path-duplicate", escape(path), reason))
-        paths[fold] = path
+        if fold in named and (clash := _clash(row, named[fold])):
+            findings.append(Finding("path-duplicate", escape(path), clash))
+        named[fold] = row
         if not is_digest(row.blake3):
             reason = "its blake3 in the index is not 64 lower-case hex digits"
             findings.append(Finding("hash-spelling", escape(path), reason))
         if set(key) != {None}:
             if problem := _key_problem(row):
                 findings.append(Finding("key-spelling", escape(path), problem))
-            # The tables cannot collide: only in one of them is there an `n` or a `key`.
+            # The tables cannot collide: their keys have different lengths.
             if key in keys:
                 findings.append(_duplicate_key(path, keys[key]))
             keys[key] = path
     return findings
+
+
+def _clash(row: Row, earlier: Row) -> str | None:
+    """Why two rows must not name what may be one file, or ``None`` if they may."""
+    if row.path != earlier.path:
+        return f"is {escape(earlier.path)} on some file systems"
+    if not isinstance(row, ScopedRow):  # those of scopes come last
+        return "is listed twice"
+    if (row.blake3, content_key(row)) != (earlier.blake3, content_key(earlier)):
+        return "is listed twice, as two different recordings"
+    return None
 
 
 def _are_plainly_sound(index: Index, reserved: str) -> bool:
@@ -172,7 +189,7 @@ def _are_plainly_sound(index: Index, reserved: str) -> bool:
     True only for rows that all carry a key, with plain paths; everything else is looked at row by
     row. That a sound table has no finding is a property under test.
     """
-    if index.exchanges or not index.fixtures:
+    if index.exchanges or index.scoped or not index.fixtures:
         return False
     paths, hashes, models, prompt_hashes = zip(*index.fixtures, strict=True)
     return (
@@ -189,7 +206,22 @@ def _are_plainly_sound(index: Index, reserved: str) -> bool:
     )
 
 
+def scope_problem(scope: str) -> str | None:
+    """Why a scope cannot have this name, or ``None`` if it can."""
+    if not scope:
+        return "the name of its scope is empty"
+    if len(scope) > MAX_SCOPE_LENGTH:
+        return f"the name of its scope has more than {MAX_SCOPE_LENGTH} characters"
+    if UNPRINTABLE.search(scope):
+        return "the name of its scope holds a character that cannot be printed"
+    return None
+
+
 def _key_problem(row: Row) -> str | None:
+    if isinstance(row, ScopedRow):
+        if problem := scope_problem(row.scope):
+            return problem
+        row = FixtureRow(*row[:4]) if row.is_fixture else ExchangeRow(*row[:6])
     match row:
         case FixtureRow(model=str(), prompt_hash=str() as digest):
             pass
@@ -234,8 +266,8 @@ def check_bytes(row: Row, data: bytes) -> None:
         raise Untrusted(Finding("mismatch", row.path, reason, hints.for_mismatch(row, data)))
 
 
-def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
-    """T5 to T10 for one file of ``[[fixture]]``.
+def trust_fixture(row: FixtureRow | ScopedRow, data: bytes) -> Fixture:
+    """T5 to T10 for one file of ``[[fixture]]``, or of a scope.
 
     Raises:
         Untrusted: A rule is broken; the first one, since the later ones build on it.
@@ -260,8 +292,8 @@ def trust_fixture(row: FixtureRow, data: bytes) -> Fixture:
     return fixture
 
 
-def trust_exchange(row: ExchangeRow, data: bytes) -> Exchange:
-    """T5 to T7 for one file of ``[[exchange]]``.
+def trust_exchange(row: ExchangeRow | ScopedRow, data: bytes) -> Exchange:
+    """T5 to T7 for one file of ``[[exchange]]``, or of a scope.
 
     Raises:
         Untrusted: A rule is broken.
@@ -271,7 +303,7 @@ def trust_exchange(row: ExchangeRow, data: bytes) -> Exchange:
         exchange = parse_exchange(data)
     except FixtureError as error:
         raise Untrusted(Finding(error.code, row.path, str(error))) from None
-    if row[2:] != exchange.row_key:
+    if content_key(row) != exchange.row_key:
         raise Untrusted(Finding("key-mismatch", row.path, "its content is not what the key of its row says"))
     return exchange
 

@@ -25,25 +25,18 @@ from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
-from cortex_replay.store.changes import (
-    Add,
-    Changes,
-    Essence,
-    Remove,
-    essence_of,
-    essence_of_exchange,
-    plan_changes,
-)
+from cortex_replay.store.changes import Add, Changes, Pin, Remove, Said, said_by, said_by_exchange
 from cortex_replay.store.check import read_exchange, read_fixture, read_index
 from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import FixtureRow, Index, Row
+from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
 from cortex_replay.store.journal import STATE_FOLDER, Journal
 from cortex_replay.store.lock import LockedStore, lock_store
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.pending import PendingChanges
+from cortex_replay.store.planning import plan_changes
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 
@@ -119,7 +112,7 @@ class StoreWriter:
         if self._pid != os.getpid():
             self._start()
 
-    def stage(self, change: Add | Remove, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
         """Remember a change, and put the bytes of a new fixture where they survive this process."""
         self._start_anew_after_fork()
         with translate_errors():
@@ -167,7 +160,7 @@ class StoreWriter:
                 store.recover()
                 store.clean_staging()
                 index, index_bytes = self._read_index()
-                changes = plan_changes(index, self._pending.changes, self._read_essence)
+                changes = plan_changes(index, self._pending.changes, self._read_said, self._layout)
                 if not changes.is_empty:
                     self._apply(store, changes, index_bytes)
             self.discard()
@@ -268,13 +261,13 @@ class StoreWriter:
         if any(row.prompt_hash is None for row in index.fixtures):
             keys = [read_fixture(self._source, row)[0].key for row in index.fixtures]
             rows = [FixtureRow(*row[:2], *key) for row, key in zip(index.fixtures, keys, strict=True)]
-            index = Index(rows, index.exchanges, index.header)
+            index = Index(rows, index.exchanges, index.header, index.scoped)
         return index, data
 
-    def _read_essence(self, row: Row) -> Essence:
-        if isinstance(row, FixtureRow):
-            return essence_of(read_fixture(self._source, row)[0])
-        return essence_of_exchange(read_exchange(self._source, row))
+    def _read_said(self, row: Row) -> Said:
+        if isinstance(row, ExchangeRow) or not (isinstance(row, FixtureRow) or row.is_fixture):
+            return said_by_exchange(read_exchange(self._source, row))
+        return said_by(read_fixture(self._source, row)[0])
 
 
 def _index_bytes(index: Index) -> bytes:
