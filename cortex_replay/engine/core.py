@@ -7,27 +7,28 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.key_rules import Further
-from cortex_replay.engine.exchanges import Exchanges
 from cortex_replay.engine.scope import Observer, Scope
 from cortex_replay.engine.state import RunState
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.modes import AnyMode, Mode
+from cortex_replay.store.paths import escape
+from cortex_replay.store.trust import MAX_SCOPE_LENGTH
 
 __all__ = ["RunCore", "scope_name"]
 
 _MOST_SCOPES_KEPT: Final = 4096
 """Of those that have not counted anything yet."""
 _MOST_TURNS: Final = 100_000
-_LONGEST_NAME: Final = 512
 
 
 def scope_name(name: str) -> str:
-    """A name that takes little room, and is not that of another scope."""
-    if len(name) <= _LONGEST_NAME:
+    """A name that can be written and takes little room, and is not that of another scope."""
+    name = escape(name)
+    if len(name) <= MAX_SCOPE_LENGTH:
         return name
-    digest = blake3_hex(name.encode("utf-8", "surrogatepass"))
-    return f"{name[: _LONGEST_NAME - len(digest)]}{digest}"
+    digest = blake3_hex(name.encode())
+    return f"{name[: MAX_SCOPE_LENGTH - len(digest)]}{digest}"
 
 
 class RunCore(RunState):
@@ -35,15 +36,7 @@ class RunCore(RunState):
 
     def _begin(self) -> None:
         self._scopes: dict[str, Scope] = {}
-        self._exchanges: Exchanges | None = None
         self._turns = 0
-
-    def _own_exchanges(self) -> Exchanges:
-        """The opaque exchanges of all scopes that stage in the run's own store."""
-        with self._lock:
-            if self._exchanges is None:
-                self._exchanges = Exchanges(self, self.store)
-            return self._exchanges
 
     def scope(self, name: str = "") -> Scope:
         """The scope of a name; one that was not opened is as the run is."""
@@ -53,12 +46,11 @@ class RunCore(RunState):
                 self,
                 self.store,
                 self.mode,
-                self._own_exchanges(),
+                name,
                 name,
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
                 keeps_first=not name and not self.every_answer,
-                is_apart=bool(name) and not self.every_answer,
             )
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)
@@ -68,6 +60,7 @@ class RunCore(RunState):
         self,
         name: str | None = None,
         *,
+        owner: str | None = None,
         mode: AnyMode | None = None,
         is_branch: bool = False,
         normalisers: Further | None = None,
@@ -81,6 +74,7 @@ class RunCore(RunState):
 
         Args:
             name: What calls over HTTP find it by, until it is closed; ``None`` if only its owner has it.
+            owner: Whose answers it gets and records, if not those of its name: the id of a test.
             mode: If not that of the run.
             is_branch: Whether its recordings are kept or dropped by themselves.
             normalisers: Further ones, for this scope alone.
@@ -94,15 +88,14 @@ class RunCore(RunState):
         chosen = self.mode if mode is None else Mode.of(mode)
         is_branch = is_branch and chosen.writes
         store = self.store.branch() if is_branch else self.store
-        exchanges = Exchanges(self, store) if is_branch else self._own_exchanges()
         if normalisers:
             store = store.with_normalisers(normalisers)
         scope = Scope(
             self,
             store,
             chosen,
-            exchanges,
             scope_name(name or ""),
+            scope_name((name if owner is None else owner) or ""),
             is_branch=is_branch,
             observer=observer,
             how_to_record=how_to_record or self.how_to_record,

@@ -1,4 +1,5 @@
-"""Calls that are recorded as they are: each is asked once in a run, for all who want it."""
+"""Calls that are recorded as they are. The n-th equal call of a scope gets the n-th answer, as a completion
+does: polls are answered otherwise each time."""
 
 from __future__ import annotations
 
@@ -8,44 +9,96 @@ from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.claims import Claim
+from cortex_replay.engine.fixtures import is_first_for_all
+from cortex_replay.engine.scope import KeyState, Scope
 from cortex_replay.engine.staging import RedactingStager
-from cortex_replay.engine.state import RunState
-from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
-from cortex_replay.store import Store
+from cortex_replay.store import FixtureKey
+from cortex_replay.store.changes import essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import TokenUsage
 
-__all__ = ["ExchangeAttempt", "Exchanges"]
+__all__ = ["ExchangeAttempt", "ExchangeTurn", "take_turn"]
 
 _WAIT_MS: Final = 600_000
+Wire = dict[str, JsonValue]
 
 
-class Exchanges:
-    """The opaque exchanges of scopes that stage together."""
+@asynccontextmanager
+async def take_turn(scope: Scope, key: str) -> AsyncIterator[ExchangeTurn]:
+    """The next turn of a key: with what is recorded for it, or the right to ask; in replay, perhaps neither.
 
-    def __init__(self, run: RunState, store: Store) -> None:
-        self._run = run
-        self._store = store
-        self._stager: RedactingStager | None = None
-        self._staged: dict[str, Exchange] = {}
-        self._turns: dict[str, Turns] = {}
-
-    def find(self, key: str, mode: Mode) -> Exchange | None:
-        """What a call gets without asking: what this run has recorded, or the store has."""
-        if mode is Mode.LIVE:
-            return None
-        return self._staged.get(key) or (None if mode is Mode.RECORD else self._store.exchange(key))
-
-    @asynccontextmanager
-    async def turn(self, key: str, mode: Mode) -> AsyncIterator[Exchange | None]:
-        """Have a key's turn, with what another call was given meanwhile; in mode ``live``, at once."""
-        if mode is Mode.LIVE:
-            yield None
+    Raises:
+        FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        Timeout: Its turn did not come in time.
+    """
+    if scope.mode is Mode.LIVE:
+        yield ExchangeTurn(scope, key)
+        return
+    if scope.mode is Mode.REPLAY:
+        recorded = scope.store.exchange(key, scope.owner)
+        if recorded is None:
+            # Nothing is counted: a stranger could ask for ever so much.
+            yield ExchangeTurn(scope, key)
             return
-        async with self._turns.setdefault(key, Turns()).take(_WAIT_MS):
-            yield self.find(key, mode)
+        if not recorded.then or (scope.keeps_first and is_first_for_all(recorded.meta)):
+            yield ExchangeTurn(scope, key, wire=recorded.wire)
+            return
+    state = scope.exchange_state(key)
+    async with state.turns.take(_WAIT_MS):
+        n = state.turns.given + 1
+        wire = None if scope.mode is Mode.RECORD else _recorded(state.committed, n)
+        is_pinned = wire is not None and scope.mode is Mode.ONCE
+        if wire is None and scope.keeps_first and state.successes:
+            wire = state.successes[0]
+        if wire is not None or scope.mode is Mode.REPLAY:
+            yield ExchangeTurn(scope, key, state, wire, exhausted=wire is None, is_pinned=is_pinned)
+            return
+        async with scope.run.claims.claim(FixtureKey("", key), n, _WAIT_MS) as claim:
+            given = claim.outcome
+            if not isinstance(given, Exchange):
+                yield ExchangeTurn(scope, key, state, claim=claim)
+                return
+        is_shared = scope.is_branch or bool(scope.owner)
+        yield ExchangeTurn(scope, key, state, given.wire, given if is_shared else None)
+
+
+def _recorded(wires: tuple[Wire, ...], n: int) -> Wire | None:
+    """What is answer ``n``, from 1; a single one answers every call."""
+    if len(wires) == 1:
+        return wires[0]
+    return wires[n - 1] if n <= len(wires) else None
+
+
+@dataclass(slots=True, eq=False)
+class ExchangeTurn:
+    """One call: with what is recorded for it, or about to be asked."""
+
+    scope: Scope
+    key: str
+    state: KeyState[Wire] | None = None
+    """``None`` where no turns are taken."""
+    wire: Wire | None = None
+    """What is recorded; ``None`` if there is nothing."""
+    shared: Exchange | None = None
+    """What another scope asked, and this one is to stage too."""
+    claim: Claim | None = None
+    exhausted: bool = False
+    """Whether there were answers to the calls before."""
+    is_pinned: bool = False
+    """Whether what others recorded is to be this scope's own from now on."""
+
+    def end(self) -> None:
+        """The caller has had what is recorded."""
+        if self.state is None or self.wire is None:
+            return
+        if self.shared is not None:
+            self._stage(self.shared, self.state)
+        elif self.is_pinned:
+            self.scope.pin_exchange(self.key, self.state)
+        self._advance(self.wire, self.state)
 
     @asynccontextmanager
     async def ask(self, what: str) -> AsyncIterator[ExchangeAttempt]:
@@ -54,9 +107,10 @@ class Exchanges:
         Raises:
             BudgetSpent: No more calls may be made.
         """
-        async with self._run.budget.call_of(0) as bill:
+        run = self.scope.run
+        async with run.budget.call_of(0) as bill:
             bill.pay(TokenUsage(0, 0))
-            self._run.ledger.ask()
+            run.ledger.ask()
             attempt = ExchangeAttempt()
             problem, is_sent = "", True
             try:
@@ -66,23 +120,43 @@ class Exchanges:
                 raise
             finally:
                 if not attempt.is_good:
-                    self._run.ledger.fail(problem, is_sent=is_sent)
+                    run.ledger.fail(problem, is_sent=is_sent)
 
-    def keep(self, exchange: Exchange, key: str, what: str, query: str, mode: Mode) -> None:
-        """Stage an exchange, unless there is a secret in it that cannot be cut out."""
-        if self._stager is None:
-            self._stager = RedactingStager(self._store, self._run.redactor)
-        request: dict[str, JsonValue] = exchange.request or {}
+    def keep(self, exchange: Exchange, what: str, query: str) -> None:
+        """Stage an answer, unless there is a secret in it that cannot be cut out."""
+        if self.state is None:
+            return
+        ledger = self.scope.run.ledger
         problem = "there is a secret in what was asked"
         try:
-            self._stager.refuse_request(request, query)
+            self._stager().refuse_request(exchange.request or {}, query)
             problem = "a secret could not be cut out of the answer"
-            exchange = self._stager.stage_exchange(exchange, overwrite=mode is Mode.RECORD)
+            kept = self._stage(exchange, self.state)
         except RecordingRefused as error:
-            self._run.ledger.refuse(f"{what}: {error if error.clearance else problem}")
+            ledger.refuse(f"{what}: {error if error.clearance else problem}")
             return
-        self._staged[key] = exchange
-        self._run.ledger.keep(key)
+        if self.claim is not None:
+            self.claim.settle(kept)
+        self._advance(kept.wire, self.state)
+        ledger.keep(self.key)
+
+    def _stage(self, exchange: Exchange, state: KeyState[Wire]) -> Exchange:
+        """Stage an answer behind those before it; gives it alone, as it is stored."""
+        scope, before = self.scope, state.successes
+        clean = self._stager().clean_exchange(exchange)
+        wires = [*before, clean.wire, *state.committed[len(before) + 1 :]]
+        whole = Exchange(wires[0], key=self.key, request=clean.request, then=tuple(wires[1:]))
+        if len(set(essence_of_exchange(whole))) == 1:
+            whole = Exchange(wires[0], key=self.key, request=clean.request)
+        self._stager().stage_exchange(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
+        return clean
+
+    def _stager(self) -> RedactingStager:
+        return RedactingStager(self.scope.store, self.scope.run.redactor)
+
+    def _advance(self, wire: Wire, state: KeyState[Wire]) -> None:
+        state.successes.append(wire)
+        state.turns.advance()
 
 
 @dataclass(slots=True)

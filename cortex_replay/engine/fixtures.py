@@ -22,18 +22,26 @@ from cortex_replay.types import LlmRequest
 __all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
-_WITHOUT_SCOPE: Final = "without_scope"
-_FIRST: Final = "first"
-"""Stands in the meta of several answers that were recorded in scopes."""
 
 
 class FixtureMaker:
-    """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged."""
+    """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged.
 
-    def __init__(self, store: Store, redactor: Redactor) -> None:
+    Args:
+        store: Where to.
+        redactor: What to cut out.
+        owner: The scope that records; "" for none in particular.
+    """
+
+    def __init__(self, store: Store, redactor: Redactor, owner: str = "") -> None:
         self._store = store
         self._redactor = redactor
+        self._owner = owner
         self._stager = RedactingStager(store, redactor)
+
+    def may_name_scope(self) -> bool:
+        """Whether the name of the scope may be written: a test's parameter may be a key."""
+        return self._stager.may_name(self._owner)
 
     def stage(
         self,
@@ -45,12 +53,8 @@ class FixtureMaker:
         origin: Mapping[str, JsonValue],
         *,
         overwrite: bool,
-        is_apart: bool = False,
     ) -> Answer:
         """Stage an answer that comes after ``before``, with where it comes from; gives it as it is stored.
-
-        With ``is_apart``, those who name no scope get the first answer, and never one of the others; but not
-        in a recording that was made before, in which they had their turns.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it.
@@ -64,9 +68,9 @@ class FixtureMaker:
             meta["breakpoints"] = breakpoints
         answer = replace(answer, meta=meta)
         answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
-        if is_apart and len(answers) > 1 and (overwrite or not committed):
-            meta = {**(answers[0].meta or {}), _WITHOUT_SCOPE: _FIRST}
-            answers = (replace(answers[0], meta=meta), *answers[1:])
+        meta = {name: value for name, value in (answers[0].meta or {}).items() if name != "scope"}
+        meta |= {"scope": self._owner} if self._owner else {}
+        answers = (replace(answers[0], meta=meta), *answers[1:])
         fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
         kept = fixture.answers[min(len(before), len(answers) - 1)]
         return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
@@ -76,19 +80,19 @@ class FixtureMaker:
     ) -> Fixture:
         """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
         fixture = Fixture(key, tuple(answers), request, answers[0].meta)
-        return self._stager.stage(fixture, overwrite=overwrite)
+        return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner)
 
     def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
         """Stage a failure; gives it as it is stored."""
-        return self._stager.stage_exchange(failure, overwrite=overwrite)
+        return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner)
 
     def drop_failures(self, key: FixtureKey, n: int, *, and_later: bool) -> None:
         """Stage the removal of the failure that an answer takes the place of; and of those behind it, where
         no other answer follows."""
-        if self._store.has_failures(*key):
-            for failed in self._store.failures(*key):
+        if self._store.has_failures(*key, self._owner):
+            for failed in self._store.failures(*key, self._owner):
                 if failed == n or (and_later and failed > n):
-                    self._store.remove_failure(*key, failed)
+                    self._store.remove_failure(*key, failed, self._owner)
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
         # The blocks of a system prompt are one text by now, with empty lines between them.
@@ -104,10 +108,10 @@ class FixtureMaker:
             raise RecordingRefused([f"request.{error.field}"]) from None
 
 
-def answers_in(store: Store, key: FixtureKey) -> tuple[Answer, ...]:
-    """What a store has under a key, each answer with its own meta."""
+def answers_in(store: Store, key: FixtureKey, scope: str = "") -> tuple[Answer, ...]:
+    """What a store has under a key for a scope, each answer with its own meta."""
     try:
-        fixture = store.get(*key)
+        fixture = store.get(*key, scope)
     except NoFixture:
         return ()
     first, *then = fixture.answers
@@ -115,8 +119,11 @@ def answers_in(store: Store, key: FixtureKey) -> tuple[Answer, ...]:
 
 
 def is_first_for_all(meta: Mapping[str, JsonValue] | None) -> bool:
-    """Whether those who name no scope get the first of several answers."""
-    return meta is not None and meta.get(_WITHOUT_SCOPE) == _FIRST
+    """Whether those who name no scope get the first of several answers: a scope recorded them, in its order.
+
+    Earlier versions said so in a word of its own.
+    """
+    return meta is not None and ("scope" in meta or meta.get("without_scope") == "first")
 
 
 def is_same_answer(one: Answer, other: Answer | Exchange | None) -> bool:

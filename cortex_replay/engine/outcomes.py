@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cortex_replay.adapters.base import as_one_chunk
-from cortex_replay.errors import Upstream
+from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import StreamChunk
@@ -29,10 +29,15 @@ def recorded_outcome(answers: Sequence[Answer], failures: Mapping[int, Exchange]
     return answers[position] if position < len(answers) else None
 
 
-def failure_of(exchange: Exchange) -> Upstream:
+def failure_of(exchange: Exchange) -> LlmError:
     """The error that a recorded failure is to a caller of an adapter."""
-    from cortex_replay.wire.recording import decode_failure  # noqa: PLC0415 - most stores need no codec
+    from cortex_replay.wire.recording import decode_failure, decode_recording  # noqa: PLC0415 - most need no codec
 
+    if exchange.wire.get("status") == 200 and "protocol" in exchange.wire:
+        try:
+            decode_recording(exchange.wire, exchange.match.model if exchange.match else "")
+        except LlmError as error:
+            return error
     return decode_failure(exchange.wire)
 
 

@@ -11,12 +11,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
-from cortex_replay.engine.exchanges import Exchanges
 from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all, is_same_answer
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
@@ -36,9 +35,10 @@ from cortex_replay.redact.clearance import STORE_GATE
 from cortex_replay.redact.sensitivity import refuse_above
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.index import ScopedRow
 from cortex_replay.types import LlmRequest, TokenUsage
 
-__all__ = ["Ask", "Attempt", "Observer", "Scope", "Turn"]
+__all__ = ["Ask", "Attempt", "KeyState", "Observer", "Scope", "Turn"]
 
 _NOTHING: Final = TokenUsage(0, 0)
 """What an error of a provider costs."""
@@ -56,9 +56,10 @@ class Scope:
     store: Store
     """With the scope's own normalisers, and its own staging area if it is a branch."""
     mode: Mode
-    exchanges: Exchanges
-    """The opaque exchanges of this scope and those that stage with it."""
     name: str = ""
+    """What calls over HTTP find it by."""
+    owner: str = ""
+    """Whose answers it gets and records: the id of a test, the name of a client; "" for the shared ones."""
     keep: Callable[[Scope], Scope] | None = None
     """Remembers a scope that was made for a name once it counts, and gives the one that is remembered.
     ``None`` for a scope that its owner has."""
@@ -70,21 +71,20 @@ class Scope:
     explains: bool = True
     keeps_first: bool = False
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
-    is_apart: bool = False
-    """Whether callers without a scope get the first of the answers that are recorded here, and no other."""
     _fixtures: FixtureMaker | None = None
-    _keys: dict[FixtureKey, _KeyState] = field(default_factory=dict)
+    _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
+    _exchanges: dict[str, KeyState[dict[str, JsonValue]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def fixtures(self) -> FixtureMaker:
         if self._fixtures is None:
-            self._fixtures = FixtureMaker(self.store, self.run.redactor)
+            self._fixtures = FixtureMaker(self.store, self.run.redactor, self.owner)
         return self._fixtures
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
         """What holds the one answer that every call of a key gets in replay, without any turns."""
-        return self.store.sole_fixture(key) if self.mode is Mode.REPLAY else None
+        return self.store.sole_fixture(key, self.owner) if self.mode is Mode.REPLAY else None
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
@@ -116,7 +116,7 @@ class Scope:
         if self.mode is Mode.LIVE:
             yield Turn(self, ask, key, origin)
             return
-        if self.mode is Mode.REPLAY and key not in self.store and not self.store.has_failures(*key):
+        if self.mode is Mode.REPLAY and not self.store.rows(*key, self.owner):
             # Nothing is counted: a stranger could ask for ever so much.
             raise await self._miss(ask, key, exhausted=False)
         state = self._state_of(key)
@@ -125,6 +125,7 @@ class Scope:
             outcome = None if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, key, exhausted=True)
+            is_pinned = outcome is not None and self.mode is Mode.ONCE
             is_repeat = outcome is None and self.keeps_first and not state.committed and bool(state.successes)
             if is_repeat:
                 outcome = state.successes[0]
@@ -135,22 +136,33 @@ class Scope:
                     if outcome is None:
                         yield Turn(self, ask, key, origin, state, claim=claim)
                         return
-                # Whoever asked may be a test that fails, and its answers are then not kept.
-                is_shared = self.is_branch
-            yield Turn(self, ask, key, origin, state, outcome, is_shared=is_shared, is_repeat=is_repeat)
+                # Whoever asked may be a test that fails, whose answers are not kept; and they are not ours.
+                is_shared = self.is_branch or bool(self.owner)
+            yield Turn(
+                self,
+                ask,
+                key,
+                origin,
+                state,
+                outcome,
+                is_shared=is_shared,
+                is_repeat=is_repeat,
+                is_pinned=is_pinned,
+            )
 
-    def _outcome(self, key: FixtureKey, state: _KeyState, n: int) -> Outcome | None:
-        failures = self.store.failures(*key) if self.store.has_failures(*key) else {}
+    def _outcome(self, key: FixtureKey, state: KeyState[Answer], n: int) -> Outcome | None:
+        store, owner = self.store, self.owner
+        failures = store.failures(*key, owner) if store.has_failures(*key, owner) else {}
         answers = state.committed
         meta = answers[0].meta if answers else None
-        if self.mode is Mode.REPLAY and n not in failures and key in self.store:
-            fixture = self.store.get(*key)
+        if self.mode is Mode.REPLAY and n not in failures and store.has_fixture(*key, owner):
+            fixture = store.get(*key, owner)
             answers, meta = fixture.answers, fixture.meta
         if self.keeps_first and is_first_for_all(meta):
             answers = answers[:1]
         return recorded_outcome(answers, failures, n) if answers or n in failures else None
 
-    def _state_of(self, key: FixtureKey) -> _KeyState:
+    def _state_of(self, key: FixtureKey) -> KeyState[Answer]:
         state = self._keys.get(key)
         if state is not None:
             return state
@@ -159,11 +171,53 @@ class Scope:
         with self._lock:
             state = self._keys.get(key)
             if state is None:
-                # One answer that is asked anew takes the place of all that were there.
-                is_kept = self.mode.writes and not (self.keeps_first and self.mode is Mode.RECORD)
-                committed = answers_in(self.store, key) if is_kept else ()
-                state = self._keys[key] = _KeyState(committed)
+                answers = answers_in(self.store, key, self.owner) if self._looks_back else ()
+                is_kept = answers and self._keeps(
+                    answers[0].meta, is_own=self.store.has_own(*key, self.owner)
+                )
+                state = self._keys[key] = KeyState(answers if is_kept else ())
             return state
+
+    def exchange_state(self, key: str) -> KeyState[dict[str, JsonValue]]:
+        """How far the calls of an opaque kind have come."""
+        state = self._exchanges.get(key)
+        if state is not None:
+            return state
+        if self.keep is not None and (kept := self.keep(self)) is not self:
+            return kept.exchange_state(key)
+        with self._lock:
+            state = self._exchanges.get(key)
+            if state is None:
+                there = self.store.exchange(key, self.owner)
+                is_own = isinstance(self.store.exchange_row(key, self.owner), ScopedRow)
+                is_kept = there is not None and self._keeps(there.meta, is_own=is_own)
+                wires = there.wires if there and is_kept else ()
+                is_first = self.keeps_first and there is not None and is_first_for_all(there.meta)
+                state = self._exchanges[key] = KeyState(wires[:1] if is_first else wires)
+            return state
+
+    @property
+    def _looks_back(self) -> bool:
+        """Whether what was committed counts; an answer that is asked anew takes the place of all that was."""
+        return self.mode is not Mode.RECORD or not self.keeps_first
+
+    def _keeps(self, meta: Mapping[str, JsonValue] | None, *, is_own: bool) -> bool:
+        """Whether what is committed is what this scope goes on from: when it asks anew, only its own is."""
+        if self.mode is not Mode.RECORD:
+            return True
+        return self._looks_back and (is_own or (meta or {}).get("scope", "") == self.owner)
+
+    def pin(self, key: FixtureKey, state: KeyState[Answer]) -> None:
+        """What was given is this scope's own from now on, whatever others record."""
+        if self.owner and not state.is_pinned and self.fixtures.may_name_scope():
+            self.store.pin(self.owner, *key)
+        state.is_pinned = True
+
+    def pin_exchange(self, key: str, state: KeyState[dict[str, JsonValue]]) -> None:
+        """The same for an opaque exchange."""
+        if self.owner and not state.is_pinned and self.fixtures.may_name_scope():
+            self.store.pin_exchange(self.owner, key)
+        state.is_pinned = True
 
     async def _miss(self, ask: Ask, key: FixtureKey, *, exhausted: bool) -> NoFixture:
         """Count a miss; the error says why it is one."""
@@ -191,15 +245,20 @@ class Scope:
         return defuse_commands(escape_controls(shorten(self.run.redactor.text(text)[0])))
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(slots=True)
-class _KeyState:
+class KeyState(Generic[_T]):
     """What a scope has asked of one key, and what was committed when it first did."""
 
-    committed: tuple[Answer, ...]
+    committed: tuple[_T, ...]
     turns: Turns = field(default_factory=Turns)
-    successes: list[Answer] = field(default_factory=list)
+    successes: list[_T] = field(default_factory=list)
     is_count_tried: bool = False
     """Whether a repeat was asked to be counted; once is enough, whatever came of it."""
+    is_pinned: bool = False
+    """Whether what was given is known to be the scope's own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -210,7 +269,7 @@ class Turn:
     request: Ask
     key: FixtureKey
     origin: Mapping[str, JsonValue]
-    state: _KeyState | None = None
+    state: KeyState[Answer] | None = None
     """None where nothing is recorded, and no turns are taken."""
     outcome: Outcome | None = None
     """What is recorded; ``None`` if it is to be asked."""
@@ -219,6 +278,8 @@ class Turn:
     """Whether another scope asked, and this one is to stage it too."""
     is_repeat: bool = False
     """Whether it would be asked once more, and gets the first answer of this run instead."""
+    is_pinned: bool = False
+    """Whether what others recorded is to be this scope's own from now on."""
     is_counted: bool = False
     """Of a repeat that was asked all the same, to be counted: whether the answer was the first one again."""
 
@@ -246,6 +307,8 @@ class Turn:
         if self.is_shared:
             self.is_shared = False
             self._stage(self.outcome)
+        elif self.is_pinned and self.state is not None:
+            self.scope.pin(self.key, self.state)
         self._advance(self.outcome)
 
     @asynccontextmanager
@@ -308,8 +371,13 @@ class Turn:
         ledger.keep(self.key, usage, model)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
-        """Record an error of the provider as the answer of this turn, if that is wanted; whether it is."""
-        if self.state is None or self.is_repeat or not self.scope.run.record_failures:
+        """Record what is no good answer as the answer of this turn, if that is wanted; whether it is.
+
+        An answer with status 200 that is no completion always is: it says that it is no error, and would not
+        go away by itself.
+        """
+        is_wanted = self.scope.run.record_failures or wire.get("status") == 200
+        if self.state is None or self.is_repeat or not is_wanted:
             return False
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
@@ -338,7 +406,6 @@ class Turn:
             committed,
             origin,
             overwrite=overwrite,
-            is_apart=self.scope.is_apart,
         )
 
     def _advance(self, outcome: Outcome) -> None:
@@ -367,7 +434,7 @@ class Attempt:
         self.turn.keep(answer, usage)
 
     def fail(self, wire: dict[str, JsonValue]) -> None:
-        """The provider answered with an error, which costs nothing."""
+        """The provider answered with an error, or with no completion, which costs nothing."""
         self.bill.pay(TokenUsage(0, 0))
         self.is_recorded = self.turn.keep_failure(wire)
 

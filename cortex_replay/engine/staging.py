@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -45,29 +46,41 @@ class RedactingStager:
         """Ask what the process knows by now: a test may have set a key, or an adapter was given one."""
         teach(self._redactor)
 
-    def stage(self, fixture: Fixture, *, overwrite: bool) -> Fixture:
-        """Stage a fixture; gives it as it is stored.
+    def may_name(self, scope: str) -> bool:
+        """Whether there is no secret in the name of a scope."""
+        self.learn()
+        return not scope or not self._redactor.found_in({"scope": scope})
+
+    def stage(self, fixture: Fixture, *, overwrite: bool, scope: str = "", is_exact: bool = False) -> Fixture:
+        """Stage a fixture for a scope; gives it as it is stored.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it, or it is labelled above the clearance of
-                the store. Nothing was written.
+                the store; or there is one in the name of the scope. Nothing was written.
         """
         self.learn()
+        self._refuse({"scope": scope} if scope else None)
         clean = self._clean_fixture(fixture)
         if overwrite:
-            self._store.replace(clean)
+            self._store.replace(clean, scope=scope, is_exact=is_exact)
         else:
-            self._store.add(clean, keep_existing=True)
+            self._store.add(clean, keep_existing=True, scope=scope, is_exact=is_exact)
         return clean.fixture
 
-    def stage_exchange(self, exchange: Exchange, *, overwrite: bool) -> Exchange:
-        """Stage an exchange; gives it as it is stored.
+    def stage_exchange(
+        self, exchange: Exchange, *, overwrite: bool, scope: str = "", is_exact: bool = False
+    ) -> Exchange:
+        """Stage an exchange for a scope; gives it as it is stored.
 
         Raises:
-            RecordingRefused: There is a secret in what was asked, or it could not be cut out of the answer.
+            RecordingRefused: There is a secret in what was asked or in the name of the scope, or it could not
+                be cut out of the answer.
         """
-        exchange = self.clean_exchange(exchange)
-        self._store.add_exchange(exchange, overwrite=overwrite, keep_existing=not overwrite)
+        self._refuse({"scope": scope} if scope else None)
+        exchange = replace(self.clean_exchange(exchange), meta={"scope": scope} if scope else None)
+        self._store.add_exchange(
+            exchange, overwrite=overwrite, keep_existing=not overwrite, scope=scope, is_exact=is_exact
+        )
         return exchange
 
     def clean_exchange(self, exchange: Exchange) -> Exchange:
@@ -76,10 +89,11 @@ class RedactingStager:
         if exchange.request is not None:
             self.refuse_request(exchange.request)
         self._refuse({_KEY: list(exchange.match or ())})
-        wire = clean_wire(exchange.wire, self._redactor)
-        self._refuse({"wire": _readable(wire)})
-        self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
-        return Exchange(wire, exchange.match, exchange.n, exchange.key, exchange.request)
+        wires = [clean_wire(wire, self._redactor) for wire in exchange.wires]
+        for wire in wires:
+            self._refuse({"wire": _readable(wire)})
+            self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
+        return replace(exchange, wire=wires[0], then=tuple(wires[1:]))
 
     def refuse_request(self, request: dict[str, JsonValue], query: str = "") -> None:
         """Refuse a request that holds a secret, if it is what an exchange is found by.

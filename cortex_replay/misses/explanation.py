@@ -24,6 +24,7 @@ __all__ = [
     "MISS_STATUS",
     "explain_exhaustion",
     "explain_miss",
+    "explain_opaque_exhaustion",
     "explain_opaque_miss",
     "explain_other_way",
     "store_redactor",
@@ -74,6 +75,15 @@ def explain_opaque_miss(request: dict[str, JsonValue], key: str, how_to_record: 
     """A call that is recorded as it is, and was not."""
     what = f"{request['method']} {request['path']} of {request['upstream']}"
     return f"cortex-replay: nothing is recorded for {what} ({key[:16]}).\nTo record it: {how_to_record}"
+
+
+def explain_opaque_exhaustion(request: dict[str, JsonValue], key: str, how_to_record: str) -> str:
+    """Every answer to a call that is recorded as it is was given."""
+    what = f"{request['method']} {request['path']} of {request['upstream']} ({key[:16]})"
+    return (
+        f"cortex-replay: every answer that is recorded for {what} was given already.\n"
+        f"To record another: {how_to_record}"
+    )
 
 
 def store_redactor(store: Store) -> Redactor:

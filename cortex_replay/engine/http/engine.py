@@ -8,6 +8,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.exchanges import take_turn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
@@ -18,11 +19,17 @@ from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way,
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout
-from cortex_replay.misses.explanation import MISS_STATUS, explain_opaque_miss, explain_other_way
+from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout, Upstream
+from cortex_replay.misses.explanation import (
+    MISS_STATUS,
+    explain_opaque_exhaustion,
+    explain_opaque_miss,
+    explain_other_way,
+)
 from cortex_replay.providers import provider_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
+from cortex_replay.store.exchange import Exchange
 
 __all__ = ["Engine"]
 
@@ -126,21 +133,24 @@ class Engine:
         protocol = call.route.protocol
         request = await aside(len(call.body), opaque_request, call)
         key = await aside(len(call.body), opaque_key, request)
-        exchange = scope.exchanges.find(key, scope.mode)
-        if exchange is not None:
-            scope.serve(nothing, key, exchange)
-            yield reply_of_wire(exchange.wire)
-        elif scope.mode.asks:
-            environment = scope.environment or self._environment
-            asked = ask_opaque(self._relay.send(call, environment), scope, call, request, key, self._most)
-            async with _or_refusal(call, asked) as reply:
-                yield reply
-        else:
+        async with take_turn(scope, key) as turn:
+            if turn.wire is not None:
+                scope.serve(nothing, key, Exchange(turn.wire, key=key))
+                yield reply_of_wire(turn.wire)
+                turn.end()
+                return
+            if scope.mode.asks:
+                environment = scope.environment or self._environment
+                asked = ask_opaque(self._relay.send(call, environment), turn, call, request, self._most)
+                async with _or_refusal(call, asked) as reply:
+                    yield reply
+                return
             problem = problem_in(call.route, call.body)
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
-            explained = scope.clean(explain_opaque_miss(request, key, scope.how_to_record))
+            explain = explain_opaque_exhaustion if turn.exhausted else explain_opaque_miss
+            explained = scope.clean(explain(request, key, scope.how_to_record))
             scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
@@ -152,6 +162,10 @@ class Engine:
         if outcome.wire.get("protocol") == question.protocol:
             return reply_of_wire(outcome.wire)
         failure = failure_of(outcome)
+        if not isinstance(failure, Upstream) or failure.status == 200:
+            # What was no completion on one wire cannot be one on another.
+            message = f"cortex-replay: what was recorded is no completion: {failure}"
+            return error_reply(question.protocol, 502, message, "api_error", may_retry=True)
         kind = failure.error_type or "api_error"
         return error_reply(question.protocol, failure.status, failure.message, kind, may_retry=True)
 

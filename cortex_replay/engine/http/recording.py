@@ -9,15 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.exchanges import ExchangeTurn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import client_headers, recordable_headers
-from cortex_replay.engine.http.render import error_reply, reply_of_wire
+from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
-from cortex_replay.engine.scope import Attempt, Scope, Turn
-from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused
+from cortex_replay.engine.scope import Attempt, Turn
+from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused, Transport
 from cortex_replay.modes import Mode
 from cortex_replay.redact.clearance import STORE_GATE
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
@@ -90,8 +91,16 @@ def _keep_body(
         answer, response = answer_of_body(request, protocol, body, headers)
     except LlmError as error:
         attempt.problem = str(error)
+        attempt.fail(_wire_of_none(protocol, headers, encode_body(body), stream=False))
         return
     _keep(attempt, answer, response.usage)
+
+
+def _wire_of_none(
+    protocol: str, headers: dict[str, JsonValue], content: dict[str, JsonValue], *, stream: bool
+) -> dict[str, JsonValue]:
+    """An answer that is no completion, as it came."""
+    return {"protocol": protocol, "stream": stream, "status": 200, "headers": headers, **content}
 
 
 def _keep(attempt: Attempt, answer: Answer, usage: TokenUsage | None) -> None:
@@ -108,6 +117,9 @@ async def _tape_answer(
     def keep() -> None:
         if tape.response is None:
             attempt.problem = str(tape.problem)
+            if not isinstance(tape.problem, Transport):  # a stream that broke off is nobody's answer
+                headers = _headers_to_store(relayed)
+                attempt.fail(_wire_of_none(question.protocol, headers, tape.content(), stream=True))
         else:
             _keep(attempt, tape.answer(_headers_to_store(relayed)), tape.response.usage)
 
@@ -129,41 +141,35 @@ async def _tape_answer(
 @asynccontextmanager
 async def ask_opaque(
     sent: AbstractAsyncContextManager[RelayReply],
-    scope: Scope,
+    turn: ExchangeTurn,
     call: Call,
     request: dict[str, JsonValue],
-    key: str,
     most: Sensitivity,
 ) -> AsyncIterator[HttpReply]:
-    """The upstream's answer, as it comes; or what somebody else was given who asked at the same time.
+    """The upstream's answer, as it comes.
 
     Raises:
         InvalidRequest: It holds text that must not leave.
         BudgetSpent: No more calls may be made.
         Transport, Timeout: The upstream did not answer.
     """
+    scope = turn.scope
     await aside(len(call.body), refuse_value_above, request["body"], most, "body")
     if scope.mode is not Mode.LIVE:
         await aside(
             len(call.body), refuse_value_above, request["body"], scope.store.clearance, "body", STORE_GATE
         )
     async with AsyncExitStack() as stack:
-        exchange = await stack.enter_async_context(scope.exchanges.turn(key, scope.mode))
-        if exchange is not None:
-            scope.serve(nothing, key, exchange)
-            yield reply_of_wire(exchange.wire)
-            return
         what = f"{request['method']} {request['path']}"
-        attempt = await stack.enter_async_context(scope.exchanges.ask(what))
+        attempt = await stack.enter_async_context(turn.ask(what))
         scope.observe(nothing, None)
         relayed = await stack.enter_async_context(sent)
 
         def keep(content: dict[str, JsonValue]) -> None:
             attempt.is_good = relayed.status < 400
-            if scope.mode is not Mode.LIVE and is_worth_keeping(relayed.status):
+            if is_worth_keeping(relayed.status) or scope.run.record_failures:
                 wire = {"status": relayed.status, "headers": _headers_to_store(relayed), **content}
-                exchange = Exchange(wire, key=key, request=request)
-                scope.exchanges.keep(exchange, key, what, call.query, scope.mode)
+                turn.keep(Exchange(wire, key=turn.key, request=request), what, call.query)
 
         live = _tape_opaque(call, relayed, keep)
         yield await _reply(call, relayed, live, lambda body: keep(encode_body(body)))

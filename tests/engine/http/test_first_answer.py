@@ -164,7 +164,9 @@ def test_answers_of_scopes_are_not_for_those_without_one(tmp_path: Path) -> None
         assert texts_of(ask_often(run, 2, scope="b")) == ["six", "two"]
     for mode in ("replay", "once"):
         with run_over(tmp_path, mode) as run:
-            assert texts_of(ask_often(run, 3, scope="c")) == ["six", "two", "five"]
+            assert texts_of(ask_often(run, 3, scope="a")) == ["six", "two", "five"]
+            assert texts_of(ask_often(run, 2, scope="b")) == ["six", "two"]
+            assert texts_of(ask_often(run, 2, scope="c")) == ["six"] * 2
             assert texts_of(ask_often(run, 4)) == ["six"] * 4
             assert run.ledger.live == 0
 
