@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cortex_replay.config import Settings
@@ -16,6 +16,7 @@ from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.engine.scope import Scope
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
+from cortex_replay.interception.request import Request
 
 __all__ = ["Interception", "Target"]
 
@@ -73,35 +74,29 @@ class Interception:
         """Leave a further host alone."""
         self._allowed.add(_authority(host))
 
-    def target(self, request: Any) -> Target | None:
-        """Who a request of httpx may be for; ``None`` for all other traffic."""
-        url = request.url
-        found = self.upstreams_at(url)
+    def target(self, request: Request) -> Target | None:
+        """Who a request may be for; ``None`` for all other traffic."""
+        found = self.upstreams_at(request)
         if found:
             return Target(found)
-        looks_like = model_call(request.method, _path_of(url), lambda name: request.headers.get(name, ""))
-        if looks_like is None or self.is_allowed(url.netloc.decode("ascii")):
+        looks_like = model_call(request.method, request.path, request.header)
+        if looks_like is None or self.is_allowed(request.authority):
             return None
         return Target([], looks_like)
 
-    def call(self, target: Target, request: Any, body: bytes) -> Call | None:
+    def call(self, target: Target, request: Request, body: bytes) -> Call | None:
         """The call that a request is; ``None`` if its body asks no model."""
-        url, method = request.url, request.method
-        headers = [
-            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in request.headers.raw
-        ]
-        query = url.query.decode("ascii") if isinstance(url.query, bytes) else str(url.query or "")
+        method, headers, query = request.method, request.headers, request.query
         looks_like = target.model_call
         if looks_like is None:
-            upstream, path = _fitting(target.found, dict(headers))
+            upstream, path = _fitting(target.found, request.header)
             route = Route.to(upstream.name, upstream.kind, method, path or "/")
             return Call(method, route, query, headers, body, outer_scope=self._outer_scope)
         if not looks_like.fits(body):
             return None
-        authority = url.netloc.decode("ascii")
-        server = looks_like.server(url.scheme, authority)
-        self.strangers.add(authority)
-        route = Route(server.name, _path_of(url), looks_like.protocol, looks_like.parameters)
+        server = looks_like.server(request.scheme, request.authority)
+        self.strangers.add(request.authority)
+        route = Route(server.name, request.path, looks_like.protocol, looks_like.parameters)
         return Call(method, route, query, headers, body, server)
 
     @property
@@ -115,11 +110,10 @@ class Interception:
         host, port = _authority(authority)
         return (host, port) in self._allowed or (host, None) in self._allowed
 
-    def upstreams_at(self, url: Any) -> list[tuple[UpstreamServer, str]]:
+    def upstreams_at(self, request: Request) -> list[tuple[UpstreamServer, str]]:
         """The providers at a URL, with the path below each: one server may stand for several, and most for
         none."""
-        host, port = normal_host(url.host), url.port or _PORTS.get(url.scheme, 0)
-        path = _path_of(url)
+        host, port, path = request.host, request.port, request.path
         return [
             (upstream, path[len(base) :])
             for origin, base, upstream in self._servers
@@ -127,12 +121,6 @@ class Interception:
             and _same_host(origin.host, host)
             and (path == base or path.startswith(base + "/") or not base)
         ]
-
-
-def _path_of(url: Any) -> str:
-    """A path as it goes out, its escapes not undone."""
-    path: str = url.raw_path.partition(b"?")[0].decode("ascii")
-    return path
 
 
 def _authority(text: str) -> tuple[str, str | None]:
@@ -145,11 +133,11 @@ def _authority(text: str) -> tuple[str, str | None]:
 
 
 def _fitting(
-    found: list[tuple[UpstreamServer, str]], headers: Mapping[str, str]
+    found: list[tuple[UpstreamServer, str]], header: Callable[[str], str]
 ) -> tuple[UpstreamServer, str]:
     """Of several providers at one place, the one whose path this is."""
     names = {upstream.name: (upstream, path) for upstream, path in found}
-    wanted = unprefixed_upstream(found[0][1], lambda name: headers.get(name, ""), names)
+    wanted = unprefixed_upstream(found[0][1], header, names)
     return names.get(wanted or "", found[0])
 
 

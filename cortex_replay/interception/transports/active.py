@@ -1,0 +1,36 @@
+"""Who answers the requests of this process at the moment."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cortex_replay.engine.bypass import is_bypassed
+from cortex_replay.engine.http.call import Call
+from cortex_replay.interception.interception import Interception, Target
+from cortex_replay.interception.request import Request
+
+__all__ = ["ACTIVE", "Found", "find"]
+
+ACTIVE: Final[list[Interception]] = []
+"""Of several, the last has the say."""
+
+
+class Found(NamedTuple):
+    """A request that may be ours, as far as its head can tell."""
+
+    interception: Interception
+    target: Target
+    request: Request
+
+    def call(self, body: bytes) -> Call | None:
+        """The call that it is; ``None`` if its body asks no model."""
+        return self.interception.call(self.target, self.request, body)
+
+
+def find(request: Request) -> Found | None:
+    """Who answers a request, and as whom; ``None`` for all other traffic."""
+    if is_bypassed() or not ACTIVE:
+        return None
+    active = ACTIVE[-1]
+    target = active.target(request)
+    return None if target is None else Found(active, target, request)
