@@ -1,4 +1,4 @@
-"""Recording and replay within a process: SDKs on httpx and httpx2 are intercepted at their transport.
+"""Recording and replay within a process: what SDKs send is intercepted, whatever library they send it with.
 
 >>> from cortex_replay import intercept
 >>> with intercept("tests/llm"):  # doctest: +SKIP

@@ -27,8 +27,8 @@ def refusal_of(host: str, *, is_provider: bool) -> str:
     """
     message = (
         f"cortex-replay: a live call to {host} was refused. It looks like a call to a model, and its client "
-        "does not use the transport of httpx or httpx2, so it can be neither recorded nor replayed here. "
-        "Point the client at a gateway (docs/pytest.md)"
+        "sends it in a way that can be neither recorded nor replayed here: not with httpx, requests, "
+        "urllib3, botocore, aiohttp or http.client. Point the client at a gateway (docs/pytest.md)"
     )
     if is_provider:
         return f"{message}."

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.engine.http.model_calls import ModelCall, model_call
 from cortex_replay.hosts import host_of, normal_host
+from cortex_replay.interception.nowhere import Nowhere
 
 __all__ = ["LiveCallRefused", "guarding"]
 
@@ -108,6 +109,8 @@ def _check_address(address: object) -> None:
 
 def _check_request(connection: Any, data: Any) -> None:
     """Refuse a request whose head names a host that is guarded, or that asks what models are asked."""
+    if isinstance(getattr(connection, "transport", None), Nowhere):
+        return
     try:
         pending = _PENDING.get(connection) if _PENDING else None
         if pending is None and not bytes(memoryview(data)[:1]).isalpha():

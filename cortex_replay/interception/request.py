@@ -32,7 +32,7 @@ class Request(NamedTuple):
         parts = urlsplit(url)
         authority = parts.netloc.rpartition("@")[2].removesuffix(f":{_PORTS.get(parts.scheme)}")
         lowered = [(name.lower(), value) for name, value in headers]
-        return cls(method.upper(), parts.scheme, authority, parts.path or "/", parts.query, lowered)
+        return cls(method, parts.scheme, authority, parts.path or "/", parts.query, lowered)
 
     def header(self, name: str) -> str:
         """The first header of a name, or nothing."""

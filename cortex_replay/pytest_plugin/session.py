@@ -252,8 +252,8 @@ class TestRun:
         if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
-                "Does its client use another transport than httpx or httpx2, or ask in a way that is not "
-                "known (docs/pytest.md)? If it makes none, say "
+                "Does its client use another library than httpx, requests, urllib3, botocore, aiohttp or "
+                "http.client, or ask in a way that is not known (docs/pytest.md)? If it makes none, say "
                 "@pytest.mark.llm_replay(allow_no_calls=True).",
                 pytrace=False,
             )

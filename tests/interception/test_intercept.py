@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import importlib
 import os
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import anthropic
 import httpx
 import httpx2
 import ollama
 import openai
 import pytest
+import requests
+import urllib3
 
 import cortex_replay
 from cortex_replay import InvalidRequest, LlmAdapter, LlmRequest, LlmResponse, Store
-from cortex_replay.interception import LiveCallRefused, bypassing
+from cortex_replay.interception import bypassing
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY
 
@@ -96,29 +101,76 @@ def test_what_a_block_recorded_is_kept_if_it_went_well(provider: FakeProvider, t
     assert len(Store.open(tmp_path)) == 1
 
 
+REPLACED: list[tuple[Any, str]] = [
+    (httpx.HTTPTransport, "handle_request"),
+    (httpx.AsyncHTTPTransport, "handle_async_request"),
+    (httpx2.HTTPTransport, "handle_request"),
+    (httpx2.AsyncHTTPTransport, "handle_async_request"),
+    (urllib3.HTTPConnectionPool, "_make_request"),
+    (urllib3.HTTPSConnectionPool, "_prepare_proxy"),
+    (http.client.HTTPConnection, "endheaders"),
+    (aiohttp.BaseConnector, "connect"),
+]
+UNTOUCHED: list[Any] = [
+    *(httpx.Client, httpx.AsyncClient, requests.Session, requests.adapters.HTTPAdapter, requests.Response),
+    *(urllib3.HTTPResponse, urllib3.PoolManager, urllib3.connection.HTTPConnection),
+    *(http.client.HTTPSConnection, http.client.HTTPResponse, urllib.request.OpenerDirector),
+    *(aiohttp.ClientSession, aiohttp.TCPConnector, aiohttp.ClientRequest, aiohttp.ClientResponse),
+]
+
+
 def test_nothing_stays_and_the_innermost_has_the_say(tmp_path: Path) -> None:
-    transports = [(library.HTTPTransport, "handle_request") for library in (httpx, httpx2)] + [
-        (library.AsyncHTTPTransport, "handle_async_request") for library in (httpx, httpx2)
-    ]
-    before = [getattr(kind, name) for kind, name in transports]
+    owners = dict.fromkeys([*(owner for owner, _ in REPLACED), *UNTOUCHED])
+    before = {owner: dict(vars(owner)) for owner in owners}
+    finders = list(sys.meta_path)
     one, two = tmp_path / "one", tmp_path / "two"
     Store.create(one)
     Store.create(two)
     with cortex_replay.intercept(one, "replay") as outer, cortex_replay.intercept(two, "replay") as inner:
-        assert all(
-            getattr(kind, name) is not was for (kind, name), was in zip(transports, before, strict=True)
-        )
+        changed = [
+            (owner, name)
+            for owner in owners
+            for name, now in vars(owner).items()
+            if now is not before[owner][name]
+        ]
+        assert changed == REPLACED
         assert httpx.post("https://api.anthropic.com/v1/messages", json={}).status_code == 400
         assert (outer.calls, inner.calls) == (0, 1)
-    assert [getattr(kind, name) for kind, name in transports] == before
+    assert {owner: dict(vars(owner)) for owner in owners} == before
+    assert sys.meta_path == finders
 
 
-def test_other_clients_are_refused_in_replay(tmp_path: Path) -> None:
+IMPORTED_LATER = """
+import sys, cortex_replay
+libraries = {"requests", "urllib3", "aiohttp", "httpx2"}
+with cortex_replay.intercept(sys.argv[1], "replay") as interception:
+    assert not libraries & sys.modules.keys(), libraries & sys.modules.keys()
+    import aiohttp, asyncio, requests
+    statuses = [requests.get("https://api.openai.com/v1/models").status_code]
+    async def ask():
+        async with aiohttp.request("GET", "https://api.openai.com/v1/models") as answer:
+            return answer.status
+    statuses.append(asyncio.run(ask()))
+print(statuses, interception.calls, aiohttp.connector.__loader__.__class__.__name__)
+"""
+
+
+def test_a_library_is_not_imported_for_its_sake_and_may_be_imported_later(tmp_path: Path) -> None:
+    Store.create(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED_LATER, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[424, 424] 2 SourceFileLoader\n", done.stderr
+
+
+def test_urllib_is_told_of_a_miss(tmp_path: Path) -> None:
     Store.create(tmp_path)
     with cortex_replay.intercept(tmp_path, "replay"):
-        with pytest.raises(OSError, match=r"live call to api\.openai\.com was refused") as caught:
+        with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen("https://api.openai.com/v1/models")
-        assert isinstance(caught.value.reason, LiveCallRefused)  # type: ignore[attr-defined]
+        with caught.value as answer:
+            assert answer.status == 424
+            assert b"nothing is recorded for GET /v1/models" in answer.read()
 
 
 def test_a_bypass_is_for_this_task_only(provider: FakeProvider, tmp_path: Path) -> None:

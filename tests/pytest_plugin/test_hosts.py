@@ -11,7 +11,8 @@ from tests.gateway.upstream import model_server
 from tests.pytest_plugin.conftest import record, run_in_process
 
 SECOND_CLIENT = """
-import threading
+import json, socket, threading
+from urllib.parse import urlsplit
 import httpx, openai, pytest, requests
 
 URL = {url!r}
@@ -56,7 +57,10 @@ def test_a_refusal_fails_the_test_in_whatever_thread(project: pytest.Pytester) -
             + """
 def ask():
     try:
-        requests.post(URL + "/v1/chat/completions", json=ASKED)
+        with socket.create_connection((urlsplit(URL).hostname, urlsplit(URL).port)) as connection:
+            body = json.dumps(ASKED).encode()
+            head = f"POST /v1/chat/completions HTTP/1.1\\r\\nHost: {urlsplit(URL).netloc}\\r\\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\\r\\n\\r\\n".encode() + body)
     except BaseException:
         pass
 

@@ -8,14 +8,21 @@ from contextlib import contextmanager
 from typing import Final
 
 from cortex_replay.interception.interception import Interception
-from cortex_replay.interception.transports import for_httpx
+from cortex_replay.interception.transports import for_aiohttp, for_http_client, for_httpx, for_urllib3
 from cortex_replay.interception.transports.active import ACTIVE
 from cortex_replay.interception.transports.seam import Replacements
 
 __all__ = ["install"]
 
 _LOCK: Final = threading.RLock()
-_REPLACEMENTS: Final = Replacements(for_httpx.TRANSPORTS)
+_REPLACEMENTS: Final = Replacements(
+    [
+        *for_httpx.TRANSPORTS,
+        *for_urllib3.TRANSPORTS,
+        *for_http_client.TRANSPORTS,
+        *for_aiohttp.TRANSPORTS,
+    ]
+)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.engine.http.call import Call
+from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.interception.interception import Interception, Target
 from cortex_replay.interception.request import Request
 
@@ -22,6 +23,11 @@ class Found(NamedTuple):
     target: Target
     request: Request
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is ours, whatever its body says."""
+        return self.target.model_call is None or not self.target.model_call.fields
+
     def call(self, body: bytes) -> Call | None:
         """The call that it is; ``None`` if its body asks no model."""
         return self.interception.call(self.target, self.request, body)
@@ -29,7 +35,9 @@ class Found(NamedTuple):
 
 def find(request: Request) -> Found | None:
     """Who answers a request, and as whom; ``None`` for all other traffic."""
-    if is_bypassed() or not ACTIVE:
+    if is_bypassed() or not ACTIVE or request.method not in METHODS:
+        return None
+    if request.header("upgrade").lower() == "websocket":  # what follows is no HTTP
         return None
     active = ACTIVE[-1]
     target = active.target(request)

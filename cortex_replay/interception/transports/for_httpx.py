@@ -4,6 +4,7 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -19,11 +20,8 @@ __all__ = ["TRANSPORTS"]
 
 
 def _replacements(library: Any) -> Iterable[Replacement]:
-    for kind, name, replace in (
-        (library.HTTPTransport, "handle_request", _sync),
-        (library.AsyncHTTPTransport, "handle_async_request", _async),
-    ):
-        yield Replacement(kind, name, replace(library, kind.__dict__[name]))
+    yield Replacement(library.HTTPTransport, "handle_request", partial(_sync, library))
+    yield Replacement(library.AsyncHTTPTransport, "handle_async_request", partial(_async, library))
 
 
 TRANSPORTS: Final = [Transport("httpx", _replacements), Transport("httpx2", _replacements)]

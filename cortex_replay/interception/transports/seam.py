@@ -15,12 +15,13 @@ _MISSING: Final = object()
 
 
 class Replacement(NamedTuple):
-    """A method of a library's class, and what takes its place. It is replaced on the class, so a client that
-    was made before is intercepted too, in whatever thread it is used."""
+    """What takes the place of a method. It is replaced on the class, so a client that was made before is
+    intercepted too, in whatever thread it is used."""
 
     owner: type
     name: str
-    by: Callable[..., Any]
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    """Makes it from the original."""
 
 
 class Transport(NamedTuple):
@@ -63,9 +64,9 @@ class Replacements:
                 setattr(owner, name, before)
 
     def _replace_in(self, module: ModuleType) -> None:
-        for owner, name, replacement in self._transports[module.__name__].replacements(module):
+        for owner, name, wrap in self._transports[module.__name__].replacements(module):
             self._replaced.append((owner, name, owner.__dict__.get(name, _MISSING)))
-            setattr(owner, name, replacement)
+            setattr(owner, name, wrap(getattr(owner, name)))
 
 
 class _ImportWatch(importlib.abc.MetaPathFinder):
