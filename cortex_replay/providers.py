@@ -32,7 +32,9 @@ __all__ = [
     "upstream_name",
 ]
 
-Kind = Literal["claude", "ollama", "openai-compat", "openai-responses", "gemini", "http", "scripted", "echo"]
+Kind = Literal[
+    "claude", "ollama", "openai-compat", "openai-responses", "gemini", "bedrock", "http", "scripted", "echo"
+]
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
 DUMMY_KEY: Final = "cortex-replay-dummy-key"
@@ -64,6 +66,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "openai-compat": KindRow(_WITH_KEY | {"max_tokens_field"}, "openai", is_versioned=True),
     "openai-responses": KindRow(_WITH_KEY, "openai", is_versioned=True),
     "gemini": KindRow(_WITH_KEY, "gemini", ("x-goog-api-key", "")),
+    "bedrock": KindRow(_WITH_KEY, "bedrock"),
     "http": KindRow(_WITH_KEY),
     "scripted": KindRow(frozenset(["script"])),
     "echo": KindRow(),
@@ -91,6 +94,8 @@ class Endpoint:
     protocol: str
     parameters: Parameters = ()
     """What the path says besides: that its answer is a stream, for instance."""
+    models: str = ""
+    """A pattern of the models whose calls these are, where others have another wire at the same path."""
 
     @cached_property
     def _exact(self) -> re.Pattern[str]:
@@ -106,6 +111,8 @@ class Endpoint:
         if found is None:
             return None
         named = tuple((name, unquote(value)) for name, value in found.groupdict().items())
+        if self.models and not re.search(self.models, dict(named)["model"]):
+            return None
         return Address(self.protocol, named + self.parameters)
 
     def split(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -169,6 +176,13 @@ class Provider:
         return [*self.secret_variables, *set(self.key_variables).difference(self.sdk_key_variables)]
 
 
+_WHOLE: Final[Parameters] = (("stream", False),)
+_STREAM: Final[Parameters] = (("stream", True),)
+_CLAUDE: Final = r"(?:^|[./])anthropic\.(?!claude-(?:v\d|instant))"
+"""Those that speak its Messages API: the oldest take a prompt."""
+_NOVA: Final = r"(?:^|[./])amazon\.nova-(?!canvas|reel|sonic|.*embed)"
+"""Nova's models that converse; its others have bodies of their own."""
+
 PROVIDERS: Final[dict[str, Provider]] = {
     "claude": Provider(
         kind="claude",
@@ -216,6 +230,27 @@ PROVIDERS: Final[dict[str, Provider]] = {
         own_paths=r"/v1(?:beta|alpha)\d*/|/v1(?:(?:beta|alpha)\d*)?/(?:models|tunedModels)/[^/]+:[A-Za-z]+$",
         header="x-goog-api-key",
         agents="google-genai-sdk/",
+    ),
+    "bedrock": Provider(
+        kind="bedrock",
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        url_variables={
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "",
+            "AWS_BEDROCK_RUNTIME_ENDPOINT": "",
+            "ANTHROPIC_BEDROCK_BASE_URL": "",
+        },
+        endpoints=(
+            Endpoint("/model/{model}/converse", "bedrock-converse", _WHOLE),
+            Endpoint("/model/{model}/converse-stream", "bedrock-converse", _STREAM),
+            Endpoint("/model/{model}/invoke", "bedrock-anthropic", _WHOLE, _CLAUDE),
+            Endpoint("/model/{model}/invoke-with-response-stream", "bedrock-anthropic", _STREAM, _CLAUDE),
+            Endpoint("/model/{model}/invoke", "bedrock-nova", _WHOLE, _NOVA),
+            Endpoint("/model/{model}/invoke-with-response-stream", "bedrock-nova", _STREAM, _NOVA),
+        ),
+        own_paths=r"/model/[^/]+/",
+        agents="(?:Async)?AnthropicBedrock/",
+        error_protocol="bedrock-converse",
     ),
     "scripted": Provider(kind="scripted"),
     "echo": Provider(kind="echo"),

@@ -1,4 +1,4 @@
-"""Codecs for five providers' HTTP shapes: pure, and both ways. `docs/wires.md` is their table.
+"""Codecs for providers' HTTP shapes: pure, and both ways. `docs/wires.md` is their table.
 
 A live adapter lowers a request and decodes an answer; a gateway lifts a request and encodes an
 answer. One codec serves both.
@@ -8,6 +8,7 @@ from typing import Final
 
 from cortex_replay.wire.anthropic import ANTHROPIC_MESSAGES
 from cortex_replay.wire.base import Wire
+from cortex_replay.wire.bedrock import BEDROCK_ANTHROPIC, BEDROCK_CONVERSE, BEDROCK_NOVA
 from cortex_replay.wire.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from cortex_replay.wire.openai_chat import openai_chat
 from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
@@ -24,7 +25,16 @@ __all__ = [
 
 WIRES: Final[dict[str, Wire]] = {
     wire.protocol: wire
-    for wire in (ANTHROPIC_MESSAGES, openai_chat(), OPENAI_RESPONSES, OLLAMA_CHAT, OLLAMA_GENERATE)
+    for wire in (
+        ANTHROPIC_MESSAGES,
+        openai_chat(),
+        OPENAI_RESPONSES,
+        OLLAMA_CHAT,
+        OLLAMA_GENERATE,
+        BEDROCK_CONVERSE,
+        BEDROCK_ANTHROPIC,
+        BEDROCK_NOVA,
+    )
 }
 """Every wire by the name that recordings carry."""
 

@@ -15,13 +15,17 @@ from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage, ToolCallDe
 from cortex_replay.wire.failures import error_in
 from cortex_replay.wire.shape import WrongShape
 
-__all__ = ["CallQueue", "StreamDecoder", "StreamEncoder"]
+__all__ = ["CallQueue", "Framing", "StreamDecoder", "StreamEncoder"]
 
 _MAX_EVENTS: Final = 1_000_000
 
 
-class _Framing(Protocol):
-    consumed: int
+class Framing(Protocol):
+    """Bytes as the events that they hold."""
+
+    @property
+    def consumed(self) -> int:
+        """How many bytes there are up to the end of the last event that was given."""
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
     def flush(self) -> Iterator[bytes]: ...
@@ -30,7 +34,7 @@ class _Framing(Protocol):
 class StreamDecoder(ABC):
     """Bytes of an answer in, chunks out. The last chunk carries the whole response."""
 
-    def __init__(self, framing: _Framing, asked_model: str) -> None:
+    def __init__(self, framing: Framing, asked_model: str) -> None:
         self.is_done = False
         """Whether the last chunk was given; what follows is not looked at."""
         self._framing = framing

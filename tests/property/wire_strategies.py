@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from cortex_replay import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
 from tests.property.strategies import json_values, objects, texts
 
-PROTOCOLS = ["anthropic-messages", "openai-chat", "openai-responses", "ollama-chat", "ollama-generate"]
+PROTOCOLS = [
+    "anthropic-messages",
+    "openai-chat",
+    "openai-responses",
+    "ollama-chat",
+    "ollama-generate",
+    "bedrock-converse",
+    "bedrock-anthropic",
+    "bedrock-nova",
+]
+MESSAGES_API = ("anthropic-messages", "bedrock-anthropic")
+CONVERSE = ("bedrock-converse", "bedrock-nova")
+LIKE_ANTHROPIC = MESSAGES_API + CONVERSE
 
 said = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 names = st.text("abcdefghij_", min_size=1, max_size=8)
@@ -27,9 +39,21 @@ def media_parts(protocol: str) -> st.SearchStrategy[dict[str, Any]]:
     if protocol.startswith("ollama"):
         return st.builds(lambda d: {"type": "image", "data": d}, data)
     inline = st.builds(lambda d: {"type": "image", "media_type": "image/png", "data": d}, data)
+    pdf = st.builds(lambda d: {"type": "document", "media_type": "application/pdf", "data": d}, data)
+    if protocol in CONVERSE:
+        return st.one_of(
+            inline,
+            pdf,
+            st.builds(lambda d: {"type": "document", "media_type": "video/mp4", "data": d}, data),
+            st.builds(lambda d: {"type": "audio", "media_type": "audio/wav", "data": d}, data),
+            st.builds(lambda t: {"type": "document", "text": t, "title": "t"}, said),
+            st.just({"type": "image", "media_type": "image/png", "url": "s3://bucket/cat.png"}),
+            st.just({"type": "search_result", "source": "s", "content": [text_part("x")]}),
+            st.just({"type": "guardContent", "guardContent": {"text": {"text": "x"}}}),
+        )
     linked = st.just({"type": "image", "url": "https://example.com/cat.png"})
     kinds = [inline, linked]
-    if protocol == "anthropic-messages":
+    if protocol in MESSAGES_API:
         kinds += [
             st.builds(lambda t: {"type": "document", "text": t, "title": "t"}, said),
             st.just({"type": "image", "file_id": "file_1"}),
@@ -38,7 +62,7 @@ def media_parts(protocol: str) -> st.SearchStrategy[dict[str, Any]]:
     else:
         kinds.append(st.builds(lambda d: {"type": "audio", "media_type": "audio/wav", "data": d}, data))
         kinds.append(st.just({"type": "image", "url": "https://example.com/a", "detail": "high"}))
-    kinds.append(st.builds(lambda d: {"type": "document", "media_type": "application/pdf", "data": d}, data))
+    kinds.append(pdf)
     return st.one_of(kinds)
 
 
@@ -69,7 +93,7 @@ def assistant_turn(draw: st.DrawFn, protocol: str, call_ids: list[str]) -> dict[
             parts.append({"type": "verbatim", "verbatim": item})
         else:
             thinking: dict[str, Any] = {"type": "thinking", "thinking": draw(said)}
-            if protocol == "anthropic-messages":
+            if protocol in LIKE_ANTHROPIC:
                 thinking["signature"] = "c2ln"
             parts.append(thinking)
     if not protocol.startswith("ollama") and draw(st.booleans()):
@@ -97,10 +121,10 @@ def conversations(draw: st.DrawFn, protocol: str) -> list[dict[str, Any]]:
         calls = [f"id{turn}{i}" for i in range(draw(st.integers(0, 2)))]
         messages.append(draw(assistant_turn(protocol, calls)))
         for call_id in calls:
-            media = protocol in ("anthropic-messages", "openai-responses", "ollama-chat")
+            media = protocol in (*LIKE_ANTHROPIC, "openai-responses", "ollama-chat")
             result: dict[str, Any] = {"role": "tool", "tool_call_id": call_id}
             result |= draw(blocks(protocol, media))
-            if protocol == "anthropic-messages" and draw(st.booleans()):
+            if protocol in LIKE_ANTHROPIC and draw(st.booleans()):
                 result["is_error"] = True
             messages.append(result)
         if draw(st.booleans()):
@@ -136,15 +160,16 @@ def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
     if protocol != "openai-responses":
         fields["stop"] = draw(st.lists(texts, max_size=2))
         fields["top_k"] = draw(st.none() | st.integers(0, 100))
-    if protocol not in ("openai-responses", "anthropic-messages"):
+    if protocol not in ("openai-responses", *LIKE_ANTHROPIC):
         fields["seed"] = draw(st.none() | st.integers(-(2**63), 2**64 - 1))
     if not protocol.startswith("ollama"):
-        choices = st.sampled_from([None, "required", "none", {"name": "f"}])
-        fields["tool_choice"] = draw(choices)
-        if draw(st.booleans()):
+        choices = ["required", {"name": "f"}, *([] if protocol in CONVERSE else ["none"])]
+        fields["tool_choice"] = draw(st.none() | st.sampled_from(choices))
+        if protocol not in CONVERSE and draw(st.booleans()):
             fields["extra"]["parallel_tool_calls"] = False
-        if fields["json_schema"] is not None and protocol != "anthropic-messages" and draw(st.booleans()):
-            fields["extra"] |= {"strict": True, "schema_description": draw(texts)}
+        if fields["json_schema"] is not None and protocol not in MESSAGES_API and draw(st.booleans()):
+            fields["extra"] |= {"schema_description": draw(texts)}
+            fields["extra"] |= {} if protocol in CONVERSE else {"strict": True}
     elif draw(st.booleans()):
         fields["extra"]["options"] = {"num_ctx": 4096, "repeat_penalty": 1.1}
     return LlmRequest.from_dict(fields)
@@ -162,8 +187,8 @@ def responses(draw: st.DrawFn, protocol: str) -> LlmResponse:
     return LlmResponse(
         text=draw(texts),
         parsed_json=None,
-        model=draw(names),
-        usage=TokenUsage(prompt, 7, cached, written if protocol == "anthropic-messages" else None),
+        model="asked" if protocol in CONVERSE else draw(names),
+        usage=TokenUsage(prompt, 7, cached, written if protocol in LIKE_ANTHROPIC else None),
         raw_hash="",
         finish_reason="tool_calls" if calls else draw(st.sampled_from(["stop", "length"])),
         tool_calls=calls,

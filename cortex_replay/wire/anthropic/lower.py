@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set as AbstractSet
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
@@ -14,7 +15,11 @@ from cortex_replay.wire.body import Block, Body, blocks_of, put, verbatim_of
 __all__ = ["encode_request"]
 
 
-def encode_request(request: LlmRequest) -> Body:
+_MISSING: Final = frozenset(["audio", "refusal"])
+
+
+def encode_request(request: LlmRequest, *, without: AbstractSet[str] = _MISSING) -> Body:
+    """The body of a request; blocks of the kinds ``without`` are refused."""
     plan = Markers(request)
     extra = dict(request.extra)
     body: Body = {"model": request.model}
@@ -23,7 +28,7 @@ def encode_request(request: LlmRequest) -> Body:
         body["system"] = extra.pop("system")
     elif request.system:
         body["system"] = plan.system()
-    body["messages"] = list(_encode_messages(request, plan))
+    body["messages"] = list(_encode_messages(request, plan, without))
     put(body, "temperature", request.temperature)
     put(body, "top_p", request.top_p)
     put(body, "top_k", request.top_k)
@@ -61,13 +66,13 @@ def _encode_choice(body: Body, request: LlmRequest, extra: Body) -> None:
     put(body, "tool_choice", encoded)
 
 
-def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
+def _encode_messages(request: LlmRequest, plan: Markers, without: AbstractSet[str]) -> Iterator[Body]:
     """The messages; tool results and what the user says right after them are one message."""
     results: list[Block] = []
     for i, message in enumerate(request.messages):
         where = f"messages[{i}]"
         if message.role is LlmRole.TOOL:
-            results.append(plan.on_block(i, _encode_tool_result(message, where)))
+            results.append(plan.on_block(i, _encode_tool_result(message, where, without)))
             continue
         blocks, fields = blocks_of(message, where)
         if len(blocks) == 1 and (verbatim := verbatim_of(blocks[0])) is not None:
@@ -76,7 +81,7 @@ def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
                 results = []
             yield verbatim
             continue
-        encoded = [_encode_block(block) for block in blocks]
+        encoded = [_encode_block(block, without) for block in blocks]
         encoded += [_encode_call(call, where) for call in message.tool_calls]
         if results and message.role is LlmRole.USER and encoded:
             encoded = results + encoded
@@ -89,9 +94,9 @@ def _encode_messages(request: LlmRequest, plan: Markers) -> Iterator[Body]:
         yield {"role": "user", "content": results}
 
 
-def _encode_block(block: Block) -> Block:
+def _encode_block(block: Block, without: AbstractSet[str]) -> Block:
     kind = str(block.get("type"))
-    if kind in ("audio", "refusal"):
+    if kind in without:
         raise InvalidRequest("messages", f"anthropic-messages cannot carry this: it has no {kind} blocks")
     if kind not in WITH_SOURCE or "source" in block:
         return block
@@ -117,12 +122,12 @@ def _encode_call(call: ToolCall, where: str) -> Block:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
 
 
-def _encode_tool_result(message: LlmMessage, where: str) -> Block:
+def _encode_tool_result(message: LlmMessage, where: str, without: AbstractSet[str]) -> Block:
     if message.tool_call_id is None:
         raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
     blocks, fields = blocks_of(message, where)
     result: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id}
-    encoded = [_encode_block(block) for block in blocks]
+    encoded = [_encode_block(block, without) for block in blocks]
     if encoded:
         result["content"] = simplest_content(encoded)
     if message.is_error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ from cortex_replay.wire.anthropic.answer import FINISH_REASONS, decode_usage, en
 from cortex_replay.wire.body import Block
 from cortex_replay.wire.shape import WrongShape, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
-from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
+from cortex_replay.wire.streams import CallQueue, Framing, StreamDecoder, StreamEncoder
 
 __all__ = ["AnthropicStreamDecoder", "AnthropicStreamEncoder"]
 
@@ -20,8 +20,8 @@ __all__ = ["AnthropicStreamDecoder", "AnthropicStreamEncoder"]
 class AnthropicStreamDecoder(StreamDecoder):
     """Reads a stream up to its ``message_stop``."""
 
-    def __init__(self, asked_model: str) -> None:
-        super().__init__(SseParser(), asked_model)
+    def __init__(self, asked_model: str, framing: Framing | None = None) -> None:
+        super().__init__(framing or SseParser(), asked_model)
         self._counts: Block = {}
         self._calls: dict[str, int] = {}
         """Which call a block is, by the block's index."""
@@ -105,9 +105,10 @@ def _json_of(given: dict[str, Any]) -> str:
 
 
 class AnthropicStreamEncoder(StreamEncoder):
-    """Writes the events of a stream, one block at a time."""
+    """Writes the events of a stream, one block at a time; ``write`` gives the bytes of an event."""
 
-    def __init__(self, model: str, answer_id: str) -> None:
+    def __init__(self, model: str, answer_id: str, write: Callable[[Block], bytes] | None = None) -> None:
+        self._write = write or _event
         self._model = model
         self._answer_id = answer_id
         self._block = -1
@@ -126,7 +127,7 @@ class AnthropicStreamEncoder(StreamEncoder):
             "stop_sequence": None,
             "usage": {"input_tokens": 0, "output_tokens": 0},
         }
-        return _event({"type": "message_start", "message": message})
+        return self._write({"type": "message_start", "message": message})
 
     def chunk(self, chunk: StreamChunk) -> bytes:
         events = b""
@@ -142,8 +143,8 @@ class AnthropicStreamEncoder(StreamEncoder):
             events += self._close_block()
             end: Block = {"stop_reason": stop_reason(chunk.finish_reason), "stop_sequence": None}
             usage = encode_usage(chunk.response.usage)
-            events += _event({"type": "message_delta", "delta": end, "usage": usage})
-            events += _event({"type": "message_stop"})
+            events += self._write({"type": "message_delta", "delta": end, "usage": usage})
+            events += self._write({"type": "message_stop"})
         return events
 
     def _call(self, piece: ToolCallDelta) -> bytes:
@@ -162,14 +163,16 @@ class AnthropicStreamEncoder(StreamEncoder):
             self._block += 1
             self._open = (kind, call)
             block = {"type": kind, **head}
-            events += _event({"type": "content_block_start", "index": self._block, "content_block": block})
-        return events + _event({"type": "content_block_delta", "index": self._block, "delta": delta})
+            events += self._write(
+                {"type": "content_block_start", "index": self._block, "content_block": block}
+            )
+        return events + self._write({"type": "content_block_delta", "index": self._block, "delta": delta})
 
     def _close_block(self) -> bytes:
         if self._open is None:
             return b""
         self._open = None
-        return _event({"type": "content_block_stop", "index": self._block})
+        return self._write({"type": "content_block_stop", "index": self._block})
 
 
 def _event(document: Block) -> bytes:
