@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from dataclasses import replace
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError, RecordingRefused
+from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.strict_json import JsonError, loads
@@ -34,7 +36,7 @@ def redact_answer(
     """
     if answer.wire is not None:
         made, hits = redact_answer(replace(answer, wire=None), redactor)
-        hits = hits or redactor.document(answer.wire)[1]
+        hits = hits or redactor.document(answer.wire)[1] or redactor.document(_readings(answer.wire))[1]
         if not hits:  # it stays as it came
             return replace(answer, stream=()), hits
         if needs_wire:
@@ -53,6 +55,12 @@ def redact_answer(
     if not hits:
         return answer, hits
     return _with(answer, text, reasoning, calls, redactor), hits
+
+
+def _readings(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What bytes that are no text say."""
+    encoded = wire.get("body_base64")
+    return readings_of(base64.b64decode(encoded)) if isinstance(encoded, str) else {}
 
 
 def _cut_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:

@@ -160,7 +160,12 @@ def _body_of(wire: Mapping[str, JsonValue]) -> JsonValue:
     body: list[JsonValue] = [wire.get("status"), wire.get("body"), wire.get("body_base64")]
     events = wire.get("events")
     if isinstance(events, list):
-        body.append([event.get("text") if isinstance(event, dict) else event for event in events])
+        body.append(
+            [
+                event.get("text", event.get("message")) if isinstance(event, dict) else event
+                for event in events
+            ]
+        )
     return body
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
+from cortex_replay.errors import ResponseParse
 from cortex_replay.hashing import blake3_hex, is_digest
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, read_document, render_document
@@ -80,6 +81,7 @@ def _wire(wire: JsonValue, where: str) -> dict[str, JsonValue]:
         raise FixtureError(f"{where}: expected a status from {_LOWEST_STATUS} to {_HIGHEST_STATUS}")
     if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
         raise FixtureError(f"{where}: expected one of body, body_base64 and events")
+    _refuse_odd_events(wire.get("events"))
     return wire
 
 
@@ -94,6 +96,18 @@ def _then(value: JsonValue) -> tuple[dict[str, JsonValue], ...]:
             raise FixtureError(f"then[{number}]: expected an object")
         wires.append(_wire(item.get("wire"), f"then[{number}].wire"))
     return tuple(wires)
+
+
+def _refuse_odd_events(events: JsonValue) -> None:
+    """Refuse events that are neither text nor messages whose bytes can be made."""
+    for event in events if isinstance(events, list) else ():
+        if not isinstance(event, dict) or not isinstance(event.get("text"), str):
+            from cortex_replay.wire.recording import event_bytes  # noqa: PLC0415 - most exchanges need no codec
+
+            try:
+                event_bytes(event)
+            except ResponseParse as error:
+                raise FixtureError(f"wire: {error}") from None
 
 
 def _failure(document: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Exchange:

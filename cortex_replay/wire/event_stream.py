@@ -27,6 +27,7 @@ __all__ = [
     "chunk_in",
     "chunk_message",
     "event_message",
+    "message_end",
     "write_message",
 ]
 
@@ -83,6 +84,15 @@ def _size_at(buffer: bytearray, start: int) -> int | None:
     if header_size + _PRELUDE.size + _CRC.size > size:
         raise ResponseParse("a message of the stream is shorter than its headers")
     return int(size)
+
+
+def message_end(buffer: bytes | bytearray, start: int) -> int | None:
+    """Where the message ends that starts here, if all of it is there; its checksums are not looked at."""
+    if len(buffer) - start < _PRELUDE.size:
+        return None
+    size: int = _PRELUDE.unpack_from(buffer, start)[0]
+    is_whole = _PRELUDE.size + _CRC.size <= size <= len(buffer) - start
+    return start + size if is_whole else None
 
 
 def _read_message(data: bytes) -> Message:

@@ -36,7 +36,7 @@ def upstream_error(status: int, content_type: str, body: bytes) -> Upstream:
     if isinstance(document, dict):
         for name in ("message", "detail"):
             if isinstance(document.get(name), str):
-                return _error(status, document[name], document.get("type"))
+                return _error(status, document[name], document.get("type") or document.get("__type"))
     if content_type.startswith("text/plain"):
         return _error(status, body.decode(errors="replace").strip(), None)
     return _error(status, f"({content_type or 'no content type'}, {len(body)} bytes)", None)

@@ -6,17 +6,22 @@ describes it. What it decodes to is what a client would have got.
 
 from __future__ import annotations
 
+import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import ResponseParse, Upstream
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmResponse, StreamChunk
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.event_stream import Message, MessageParser, chunk_in, write_message
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["decode_chunks", "decode_failure", "decode_recording"]
+__all__ = ["decode_chunks", "decode_failure", "decode_recording", "event_bytes", "event_in"]
 
 
 def decode_recording(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
@@ -87,7 +92,64 @@ def _body(wire: Mapping[str, JsonValue]) -> bytes:
             except ValueError:
                 raise ResponseParse("its body is not base64") from None
         case {"events": list(events)}:
-            texts = [event.get("text") if isinstance(event, dict) else None for event in events]
-            if all(isinstance(text, str) for text in texts):
-                return "".join(map(str, texts)).encode()
+            return b"".join(map(event_bytes, events))
     raise ResponseParse("it has no body and no events")
+
+
+def event_in(at_ms: float, data: bytes) -> dict[str, JsonValue]:
+    """An event as a recording holds it: so that a person can read it, and a search for secrets too.
+
+    Raises:
+        ValueError: It cannot be written so that the same bytes come back.
+    """
+    try:
+        return {"at_ms": at_ms, "text": data.decode()}
+    except UnicodeDecodeError:
+        pass
+    try:
+        (message,) = MessageParser().feed(data)
+    except ResponseParse:
+        raise ValueError("it is neither text nor a message") from None
+    for written in _written(message):
+        event: dict[str, JsonValue] = {"at_ms": at_ms, "message": written}
+        if event_bytes(event) == data:
+            return event
+    raise ValueError("it would not be the same")
+
+
+def _written(message: Message) -> Iterator[dict[str, JsonValue]]:
+    """The ways to write a message: what a model sent through a wrapper is best read without it."""
+    headers: dict[str, JsonValue] = dict(message.headers)
+    try:
+        chunk = {**orjson.loads(message.payload), "bytes": chunk_in(message.payload).decode()}
+    except ValueError:
+        pass
+    else:
+        yield {"headers": headers, "chunk": chunk}
+    yield {"headers": headers, "payload": message.payload.decode()}
+
+
+def event_bytes(event: JsonValue) -> bytes:
+    """The bytes of a recorded event; the way back of :func:`event_in`.
+
+    Raises:
+        ResponseParse: It is none.
+    """
+    match event:
+        case {"text": str(text)}:
+            return text.encode()
+        case {"message": {"headers": dict(headers), "payload": str(payload)}}:
+            return _message_bytes(headers, payload.encode())
+        case {"message": {"headers": dict(headers), "chunk": {"bytes": str(inner)} as chunk}}:
+            encoded = base64.b64encode(inner.encode()).decode()
+            return _message_bytes(headers, orjson.dumps({**chunk, "bytes": encoded}))
+    raise ResponseParse("one of its events is neither text nor a message")
+
+
+def _message_bytes(headers: dict[str, Any], payload: bytes) -> bytes:
+    if all(isinstance(value, str) for value in headers.values()):
+        try:
+            return write_message(Message(headers, payload))
+        except ValueError:
+            pass
+    raise ResponseParse("the headers of one of its messages make no sense")

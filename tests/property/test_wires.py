@@ -48,7 +48,7 @@ def written(wire: Wire, chunks: list[StreamChunk]) -> bytes:
 
 @wires
 @given(st.data())
-@effort(200)
+@effort(160)
 def test_lowering_then_lifting_gives_the_request(protocol: str, data: st.DataObject) -> None:
     """Through JSON text, streamed or not: every field, signatures and data among them."""
     wire = WIRES[protocol]
@@ -97,7 +97,7 @@ def test_a_stream_survives_its_wire_however_it_is_cut(protocol: str, data: st.Da
 
 @wires
 @given(st.data())
-@effort(15)
+@effort(12)
 def test_a_stream_cut_off_anywhere_is_an_error(protocol: str, data: st.DataObject) -> None:
     """At every byte: never a shorter answer that looks whole."""
     wire = WIRES[protocol]

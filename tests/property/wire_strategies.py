@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cortex_replay import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
-from tests.property.strategies import json_values, objects, texts
+from tests.property.strategies import IS_TORTURE, json_values, objects, texts
 
 PROTOCOLS = [
     "anthropic-messages",
@@ -18,8 +18,8 @@ PROTOCOLS = [
     "ollama-chat",
     "ollama-generate",
     "bedrock-converse",
-    "bedrock-anthropic",
-    "bedrock-nova",
+    # Those above in another wrapper: too much alike to be tried as often.
+    *(["bedrock-anthropic", "bedrock-nova"] if IS_TORTURE else []),
 ]
 MESSAGES_API = ("anthropic-messages", "bedrock-anthropic")
 CONVERSE = ("bedrock-converse", "bedrock-nova")

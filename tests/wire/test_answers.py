@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ ROWS: list[dict[str, Any]] = [json.loads(line) for line in VECTORS.read_text().s
 rows = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 
 
+def raw_of(row: dict[str, Any]) -> bytes:
+    return base64.b64decode(row["body_base64"]) if "body_base64" in row else row["body"].encode()
+
+
 def decoded(row: dict[str, Any], pieces: list[bytes] | None = None) -> LlmResponse:
-    raw = row["body"].encode()
+    raw = raw_of(row)
     wire = WIRES[row["wire"]]
     if row["status"] >= 400:
         raise upstream_error(row["status"], row["content_type"], raw)
@@ -68,7 +73,7 @@ STREAMS = [row for row in ROWS if row["stream"]]
 
 @pytest.mark.parametrize("row", STREAMS, ids=[row["name"] for row in STREAMS])
 def test_it_says_the_same_a_byte_at_a_time(row: dict[str, Any]) -> None:
-    raw = row["body"].encode()
+    raw = raw_of(row)
 
     def outcome(pieces: list[bytes]) -> object:
         try:

@@ -18,6 +18,8 @@ from cortex_replay.engine.outcomes import chunks_of
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
+from cortex_replay.wire.event_stream import EVENT_STREAM
+from cortex_replay.wire.recording import event_bytes
 
 __all__ = ["Renderer", "error_reply", "is_same_way", "reply_of_wire"]
 
@@ -75,7 +77,8 @@ def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -
         body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))
         return HttpReply(200, (("content-type", "application/json"),), body)
     events = tuple(_events(answer, key, codec, answer_id))
-    headers = (("content-type", f"{codec.stream_media_type}; charset=utf-8"),)
+    charset = "; charset=utf-8" if codec.stream_media_type != EVENT_STREAM else ""
+    headers = (("content-type", f"{codec.stream_media_type}{charset}"),)
     return HttpReply(200, headers, b"".join(data for _, data in events), events)
 
 
@@ -141,7 +144,7 @@ def reply_of_wire(wire: Mapping[str, JsonValue]) -> HttpReply:
     match wire:
         case {"events": list(listed)}:
             events = tuple(
-                (_number(event.get("at_ms")), str(event.get("text", "")).encode())
+                (_number(event.get("at_ms")), event_bytes(event))
                 for event in listed
                 if isinstance(event, dict)
             )

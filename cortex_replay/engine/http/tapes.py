@@ -16,10 +16,30 @@ from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.event_stream import EVENT_STREAM, message_end
+from cortex_replay.wire.recording import event_in
 
 __all__ = ["AnswerTape", "StreamTape", "answer_of_body"]
 
-_EVENT_END: Final = {"text/event-stream": re.compile(rb"\r\n\r\n|\n\n|\r\r"), "": re.compile(rb"\n")}
+_Cut = Callable[[bytearray, int, int], int | None]
+"""Where an event ends, from its start on; what stands before the second number was searched already."""
+
+
+def _cut_at(pattern: bytes) -> _Cut:
+    search = re.compile(pattern).search
+
+    def end_of(rest: bytearray, start: int, seen: int) -> int | None:
+        end = search(rest, max(start, seen))
+        return None if end is None else end.end()
+
+    return end_of
+
+
+_EVENT_END: Final[dict[str, _Cut]] = {
+    "text/event-stream": _cut_at(rb"\r\n\r\n|\n\n|\r\r"),
+    EVENT_STREAM: lambda rest, start, _: message_end(rest, start),
+    "": _cut_at(rb"\n"),
+}
 _LONGEST_END: Final = 3
 
 
@@ -42,9 +62,9 @@ class StreamTape:
         rest = self._rest
         rest += data
         start, at_ms = 0, self.at_ms
-        while end := self._end.search(rest, max(start, self._consume)):
-            self._events.append((at_ms, bytes(rest[start : end.end()])))
-            start = self._consume = end.end()
+        while end := self._end(rest, start, self._consume):
+            self._events.append((at_ms, bytes(rest[start:end])))
+            start = self._consume = end
         del rest[:start]
         self._consume = max(0, len(rest) - _LONGEST_END)  # the rest of it may be still to come
 
@@ -52,8 +72,8 @@ class StreamTape:
         """The stream as a recording holds it."""
         events = [*self._events, (self.at_ms, bytes(self._rest))] if self._rest else self._events
         try:
-            return {"events": [{"at_ms": at, "text": data.decode()} for at, data in events]}
-        except UnicodeDecodeError:
+            return {"events": [event_in(at, data) for at, data in events]}
+        except ValueError:
             return encode_body(b"".join(data for _, data in events))
 
 
