@@ -140,6 +140,8 @@ class Provider:
     """Its own server; empty where there is none."""
     key_variables: tuple[str, ...] = ()
     """The environment variables that may hold its key; those of ``CORTEX_`` are ours, the others SDKs'."""
+    signing_variables: tuple[str, ...] = ()
+    """The variables of what its SDKs sign with, where they send no key; without them many do not start."""
     url_variables: Mapping[str, str] = field(default_factory=dict)
     """Where its SDKs look for a server, and what they want behind it. The first also names the server to
     record from."""
@@ -168,7 +170,8 @@ class Provider:
     @property
     def sdk_key_variables(self) -> list[str]:
         """The variables without which many of its SDKs do not start."""
-        return [name for name in self.key_variables if not name.startswith(_OWN_PREFIX)]
+        names = self.signing_variables or self.key_variables
+        return [name for name in names if not name.startswith(_OWN_PREFIX)]
 
     @property
     def withheld_variables(self) -> list[str]:
@@ -235,6 +238,8 @@ PROVIDERS: Final[dict[str, Provider]] = {
         kind="bedrock",
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        signing_variables=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        secret_variables=("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
         url_variables={
             "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "",
             "AWS_BEDROCK_RUNTIME_ENDPOINT": "",

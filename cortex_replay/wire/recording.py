@@ -142,7 +142,8 @@ def event_bytes(event: JsonValue) -> bytes:
             return _message_bytes(headers, payload.encode())
         case {"message": {"headers": dict(headers), "chunk": {"bytes": str(inner)} as chunk}}:
             encoded = base64.b64encode(inner.encode()).decode()
-            return _message_bytes(headers, orjson.dumps({**chunk, "bytes": encoded}))
+            fields: dict[str, JsonValue] = chunk  # type: ignore[assignment]
+            return _message_bytes(headers, orjson.dumps({**fields, "bytes": encoded}))
     raise ResponseParse("one of its events is neither text nor a message")
 
 

@@ -10,5 +10,15 @@ from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.client import HttpClient, Payload
 from cortex_replay.adapters.http.endpoint import Endpoint
 from cortex_replay.adapters.http.relay import RelayClient, RelayReply
+from cortex_replay.adapters.http.sigv4 import AwsCredentials, AwsSigner
 
-__all__ = ["ByteStream", "Endpoint", "HttpClient", "Payload", "RelayClient", "RelayReply"]
+__all__ = [
+    "AwsCredentials",
+    "AwsSigner",
+    "ByteStream",
+    "Endpoint",
+    "HttpClient",
+    "Payload",
+    "RelayClient",
+    "RelayReply",
+]

@@ -15,6 +15,7 @@ from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.connections import Connections
 from cortex_replay.adapters.http.endpoint import Endpoint
+from cortex_replay.adapters.http.sigv4 import AwsSigner
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.errors import InvalidRequest, LlmError, Transport, Upstream
 from cortex_replay.redact.logs import logger_of
@@ -63,11 +64,17 @@ class HttpClient(Connections):
         key: ApiKey | None = None,
         key_header: str = "authorization",
         key_prefix: str = "",
+        signer: AwsSigner | None = None,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
     ) -> None:
         super().__init__(
-            endpoint, key=key, key_header=key_header, key_prefix=key_prefix, max_body_bytes=max_body_bytes
+            endpoint,
+            key=key,
+            key_header=key_header,
+            key_prefix=key_prefix,
+            signer=signer,
+            max_body_bytes=max_body_bytes,
         )
         for name, value in (headers or {}).items():
             if not value.isascii() or not value.isprintable():

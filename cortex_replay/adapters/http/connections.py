@@ -16,6 +16,7 @@ from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.endpoint import Endpoint
 from cortex_replay.adapters.http.failures import failure_at
+from cortex_replay.adapters.http.sigv4 import AwsSigner
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.redact.logs import guard_http_logs
 from cortex_replay.redact.process import learn_secret
@@ -84,12 +85,14 @@ class Connections:
         key: ApiKey | None = None,
         key_header: str = "authorization",
         key_prefix: str = "",
+        signer: AwsSigner | None = None,
         max_body_bytes: int = 64 * 2**20,
     ) -> None:
         self._endpoint = endpoint
         self._key = key
-        if key is not None:
-            learn_secret(key.reveal())
+        self._signer = signer
+        for secret in self._secrets:
+            learn_secret(secret)
         guard_http_logs()
         self._key_header = key_header
         self._key_prefix = key_prefix
@@ -147,7 +150,16 @@ class Connections:
         """Put the key into the request as late as can be, so that no variable holds it in clear."""
         if self._key is not None:
             request.headers[self._key_header] = self._key_prefix + self._key.reveal()
+        if self._signer is not None:
+            host, target = request.headers["host"], request.url.raw_path.decode("ascii")
+            request.headers.update(self._signer.sign(request.method, host, target, request.content))
         return request
+
+    @property
+    def _secrets(self) -> list[str]:
+        """What is sent, or signed with, and must not be shown."""
+        signs = () if self._signer is None else self._signer.credentials[1:]
+        return [secret.reveal() for secret in (self._key, *signs) if secret is not None]
 
     async def _client(self) -> _LoopClient:
         loop = asyncio.get_running_loop()

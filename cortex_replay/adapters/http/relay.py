@@ -43,7 +43,8 @@ class RelayClient(Connections):
             Transport, Timeout: See :meth:`ByteStream.read`.
         """
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        encoded.append((b"accept-encoding", b"identity"))
+        if not any(name == b"accept-encoding" for name, _ in encoded):  # unless a signature covers it
+            encoded.append((b"accept-encoding", b"identity"))
         is_ours = {"cortex_replay": True}  # not to be intercepted on its own way out
         response, stream = await self._send(method, target, encoded, body, deadline, is_ours)
         answered = stream.headers
@@ -53,4 +54,5 @@ class RelayClient(Connections):
 
     @cached_property
     def _redactor(self) -> Redactor | None:
-        return None if self._key is None else Redactor([self._key.reveal()], only=[KNOWN])
+        secrets = self._secrets
+        return Redactor(secrets, only=[KNOWN]) if secrets else None

@@ -9,6 +9,7 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.exchanges import take_turn
+from cortex_replay.engine.http.aws import regional
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
@@ -126,6 +127,7 @@ class Engine:
     def _origin_of(self, call: Call, question: Question) -> dict[str, JsonValue]:
         """What a recording of a call says of where it comes from."""
         server = call.server or self.upstreams[call.route.upstream]
+        server = regional(server, self._environment, call.header("authorization"))
         return {"adapter": self._origin, "wire": question.protocol, **server.origin}
 
     @asynccontextmanager

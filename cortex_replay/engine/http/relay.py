@@ -10,6 +10,14 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bypass import bypassing
+from cortex_replay.engine.http.aws import (
+    SIGNATURE_HEADERS,
+    is_for_server,
+    refuse_unsigned,
+    regional,
+    signed_headers,
+    signer_of,
+)
 from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.routes import METHODS, path_problem
@@ -28,7 +36,7 @@ from cortex_replay.secret_names.values import SHORTEST_SECRET, is_dummy, is_plai
 from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters.http import RelayClient, RelayReply
+    from cortex_replay.adapters.http import AwsSigner, RelayClient, RelayReply
     from cortex_replay.redact.redactor import Redactor
 
 __all__ = ["GATEWAY_VARIABLE", "Relay", "client_headers", "client_keys_in", "recordable_headers"]
@@ -60,6 +68,8 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
         "x-upgrade",
     ]
 )
+_SET_ANYWAY: Final = frozenset(["connection", "content-length", "host"])
+"""What every client sets itself, signed or not."""
 _FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
 _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
     [
@@ -76,7 +86,10 @@ _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
 )
 _FAMILIES_NOT_GIVEN: Final = ("access-control-", "proxy-", "x-cortex-replay-")
 _KEPT: Final = frozenset(
-    ["content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"]
+    [
+        *("content-type", "request-id", "x-request-id", "x-amzn-requestid", "x-amzn-errortype"),
+        *("retry-after", "retry-after-ms", "x-should-retry"),
+    ]
 )
 _NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
 """Headers that are called so and hold none."""
@@ -151,7 +164,7 @@ class Relay:
         self._upstreams = upstreams
         self._redactor_for = redactor_for
         self._timeout_ms = timeout_ms
-        self._clients: dict[tuple[str, str, str | None], tuple[RelayClient, bool]] = {}
+        self._clients: dict[tuple[str, str, str], tuple[RelayClient, bool]] = {}
 
     @asynccontextmanager
     async def send(self, call: Call, environment: Mapping[str, str]) -> AsyncIterator[RelayReply]:
@@ -174,9 +187,17 @@ class Relay:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
         self._learn(client_keys_in(call.headers, call.query))
         upstream = call.server or self._upstreams[call.route.upstream]
-        http, has_key = self._client(upstream, environment)
+        brought = call.header("authorization")
+        upstream = regional(upstream, environment, brought)
+        is_signed = is_for_server(call, upstream)
+        signer = None if is_signed else signer_of(upstream, environment, brought)
+        http, has_key = self._client(upstream, environment, signer, is_signed=is_signed)
         query = call.query
         dropped = _NOT_SENT | _hop_headers(call.headers)
+        if is_signed:
+            dropped -= signed_headers(call) - _SET_ANYWAY
+        elif has_key and upstream.kind == "bedrock":
+            dropped |= SIGNATURE_HEADERS
         headers = [
             (name, value)
             for name, value in call.headers
@@ -184,6 +205,8 @@ class Relay:
             and not name.startswith(_FAMILIES_NOT_SENT)
             and not (name in KEY_HEADERS and (has_key or DUMMY_KEY in value))
         ]
+        if upstream.kind == "bedrock" and call.server is None and not has_key and not is_signed:
+            refuse_unsigned(call, upstream)
         if not has_key and not _brings_key(headers, query):
             _refuse_without_key(upstream, environment)
         if has_key and re.search(r"(?:^|&)key=", query):
@@ -230,13 +253,23 @@ class Relay:
             await http.aclose()
         self._clients.clear()
 
-    def _client(self, upstream: UpstreamServer, environment: Mapping[str, str]) -> tuple[RelayClient, bool]:
+    def _client(
+        self,
+        upstream: UpstreamServer,
+        environment: Mapping[str, str],
+        signer: AwsSigner | None,
+        *,
+        is_signed: bool,
+    ) -> tuple[RelayClient, bool]:
+        """The client for a server, and whether it brings a key or a signature of ours."""
         from cortex_replay.adapters.http import Endpoint, RelayClient  # noqa: PLC0415
         from cortex_replay.adapters.secret import read_key  # noqa: PLC0415
 
-        value = upstream.key(environment)
+        value = None if is_signed else upstream.key(environment)
+        signs = [] if signer is None else [part.reveal() for part in signer.credentials[1:] if part]
         # Another key, which a test may have set meanwhile, is another client.
-        place = upstream.base_url, upstream.name, None if value is None else blake3_hex(value.encode())
+        place = upstream.base_url, upstream.name, blake3_hex("\0".join([value or "", *signs]).encode())
+        del signs
         if place not in self._clients:
             key = None if value is None else read_key(value)
             if isinstance(key, InvalidRequest):
@@ -247,7 +280,8 @@ class Relay:
                 key=key,
                 key_header=header,
                 key_prefix=prefix,
+                signer=signer if key is None else None,
                 max_body_bytes=_MAX_ANSWER,
             )
-            self._clients[place] = http, key is not None
+            self._clients[place] = http, key is not None or signer is not None
         return self._clients[place]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cortex_replay.canonical import JsonValue
@@ -31,6 +31,14 @@ __all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "service_of"]
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
+
+
+class Credentials(NamedTuple):
+    """What calls are signed with."""
+
+    access_key: str
+    secret_key: str
+    session_token: str
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,23 @@ class UpstreamServer:
         variable = key_variable(self.key_variables, environment)
         return None if variable is None else environment[variable].strip()
 
+    def credentials(self, environment: Mapping[str, str]) -> Credentials | None:
+        """What calls to it are signed with, where it wants them signed and all of it is there.
+
+        Raises:
+            ConfigError: It is there, and the user has not agreed that it is used for this server.
+        """
+        row = PROVIDERS.get(KINDS[self.kind].service or "")
+        is_ours = self.provider is not None or bool(self.key_variables)
+        names = row.signing_variables if row is not None and is_ours else ()
+        found = [environment[name].strip() for name in names if key_variable([name], environment)]
+        if not names or len(found) < len(names):
+            return None
+        if self.provider is not None:
+            refuse_without_consent(self.provider, names[-1], None, environment)
+        access_key, secret_key = found
+        return Credentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN", "").strip())
+
     def missing_key(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The variables of which one should hold the key, where none does: of a service at its own server,
         which answers nobody without one."""
@@ -94,8 +119,10 @@ class UpstreamServer:
         if provider is not None:
             row, variables = provider.service, () if provider.key_file else provider.key_variables
         is_service = row is not None and server_of(self.base_url) == server_of(row.base_url)
-        if not is_service or key_variable(variables, environment):
+        if not is_service or key_variable(variables, environment) or self.credentials(environment):
             return ()
+        if row is not None and row.signing_variables:
+            return (row.signing_variables[0], *variables)
         return tuple(name for name in variables if not name.startswith("CORTEX_")) or variables
 
 

@@ -12,6 +12,7 @@ from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.openai_compat import max_tokens_field_at
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.config import ProviderSettings
+from cortex_replay.engine.http.aws import regional, signer_of
 from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.http.tapes import AnswerTape, answer_of_body
 from cortex_replay.engine.http.upstreams import UpstreamServer
@@ -57,6 +58,7 @@ class WireClient:
         del value  # a traceback would show it
         if isinstance(key, InvalidRequest):
             raise key
+        server = regional(server, environment)
         endpoint = Endpoint(server.base_url)
         header, prefix = server.key_header
         self._protocol = protocol
@@ -71,6 +73,7 @@ class WireClient:
             key=key,
             key_header=header,
             key_prefix=prefix,
+            signer=None if key is not None else signer_of(server, environment),
             max_retries=max_retries,
         )
 
