@@ -18,9 +18,11 @@ from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmErro
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.gateway.access import RPC_PATH, Access, Refusal
+from cortex_replay.gateway.closing import CLOSE
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
+from cortex_replay.gateway.websockets import WebSockets
 from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from cortex_replay.admin.callers import Caller
     from cortex_replay.gateway.rpc import Rpc
 
-__all__ = ["CLOSE", "HELD", "App"]
+__all__ = ["HELD", "App"]
 
 logger = logger_of(__name__)
 
@@ -36,8 +38,6 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-CLOSE: Final = "cortex_replay.close"
-"""Where a call's scope holds the way to close its connection."""
 HELD: Final = "cortex_replay.held"
 """Is in the scope of a call that gets no answer, because it asked for none."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -95,6 +95,7 @@ class App:
         self._faults = faults
         self._faults_of_scopes: dict[str, Faults] = {}
         self._access = access
+        self._sockets = WebSockets(engine, access)
         self._pace = pace
         self._max_body = max_body
 
@@ -106,6 +107,9 @@ class App:
             self._faults_of_scopes[scope] = faults
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._sockets.serve(scope, receive, send)
+            return
         if scope["type"] != "http":
             return
         with Place(self._room) as place:

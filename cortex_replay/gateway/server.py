@@ -8,7 +8,6 @@ import re
 import secrets
 import signal
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
 from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
-from cortex_replay.gateway.app import CLOSE, HELD, App
+from cortex_replay.gateway.app import HELD, App
+from cortex_replay.gateway.closing import CLOSE, close_transport
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.modes import Mode
@@ -47,7 +47,9 @@ _LOOK_EVERY_SECONDS: Final = 0.005
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
 _UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
-"""In the head of a request. The parser would stop behind it and lose the body; only HTTP is spoken here."""
+"""In the head of a request. The parser would stop behind it and lose the body."""
+_TO_WEBSOCKET: Final = re.compile(rb"\r\nupgrade[ \t]*:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
+"""The one upgrade that is made; there is no body with it."""
 
 
 class _Protocol(HttpToolsProtocol):
@@ -59,6 +61,7 @@ class _Protocol(HttpToolsProtocol):
     _is_behind_chunk_head = False
     _has_come_body = False
     _has_large_body = False
+    _is_get = False
     _unread_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -67,11 +70,17 @@ class _Protocol(HttpToolsProtocol):
         if len(self.connections) > _MOST_CONNECTIONS:
             self._make_room()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is under way."""
+        cycle = getattr(self, "cycle", None)  # uvicorn's type does not say that there is none at first
+        return cycle is None or cycle.response_complete
+
     def _make_room(self) -> None:
         """Close a connection that asks for nothing, else one whose body does not come, that wants no answer
         or does not read it, else this one."""
         others = [(c, c.cycle) for c in self.connections if isinstance(c, _Protocol) and c is not self]
-        idle = (c for c, cycle in others if cycle is None or cycle.response_complete)
+        idle = (c for c, _ in others if c.is_idle)
         slow = (c for c, cycle in others if cycle.more_body)
         held = (c for c, cycle in others if HELD in cycle.scope or c.flow.write_paused)
         leaving = next(chain(idle, slow, held), self).transport
@@ -94,13 +103,18 @@ class _Protocol(HttpToolsProtocol):
             self._await_head()
 
     def close_connection(self, *, is_hard: bool) -> None:
-        """Close in the middle of an answer; hard, so that the client's system is told of a reset."""
-        if is_hard:
-            held = self.transport.get_extra_info("socket")
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.transport.abort()
-        else:
-            self.transport.close()
+        close_transport(self.transport, is_hard=is_hard)
+
+    def _should_upgrade_to_ws(self) -> bool:
+        """Whether a WebSocket may take the connection over: nothing else is under way on it."""
+        return self._is_get and self.is_idle
+
+    def handle_websocket_upgrade(self) -> None:
+        # Most gateways see none, and it takes longer to load than to answer a call.
+        from cortex_replay.gateway.websocket_protocol import WebSocketProtocol  # noqa: PLC0415
+
+        self.ws_protocol_class = WebSocketProtocol
+        super().handle_websocket_upgrade()
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
@@ -145,8 +159,11 @@ class _Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_in_head:
+            if not self._head_bytes:
+                self._is_get = data.startswith(b"GET ")
             self._head_bytes += len(data)
-            if b"pgrade" in data or b"PGRADE" in data:
+            has_upgrade = b"pgrade" in data or b"PGRADE" in data
+            if has_upgrade and not (self._is_get and _TO_WEBSOCKET.search(data)):
                 data = _UPGRADE.sub(rb"\1x-\2", data)
         was_behind_chunk_head = self._is_behind_chunk_head
         self._has_come_body = False
@@ -252,7 +269,7 @@ class Gateway:
         self.faults = faults or Faults()
         self._rpc = rpc
         self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body)
-        self._server = _Server(_config(self._app))
+        self._server = _Server(_config(self._app, max_body))
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the scope in it, and the token where it is needed.
@@ -344,11 +361,14 @@ def _bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _config(app: App) -> uvicorn.Config:
+def _config(app: App, max_body: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=_Protocol,
-        ws="none",
+        ws="none",  # the protocol above loads it
+        ws_max_size=max_body,
+        ws_ping_interval=None,  # a client may stand in a debugger
+        ws_per_message_deflate=False,
         lifespan="off",
         interface="asgi3",
         log_config=None,

@@ -333,11 +333,11 @@ def test_trailers_are_no_headers(gateway: Gateway, upstream: FakeProvider) -> No
     assert not received.headers.keys() & {"x-late", "x-api-key", "trailer", "transfer-encoding"}
 
 
-def test_a_web_socket_is_not_opened(gateway: Gateway, upstream: FakeProvider) -> None:
+def test_an_upgrade_is_never_an_ordinary_call(gateway: Gateway, upstream: FakeProvider) -> None:
     lines = ["connection: Upgrade", "upgrade: websocket", "sec-websocket-key: x", "sec-websocket-version: 13"]
     status, _, _ = asked(gateway, "GET", "/team/v1/realtime", *lines)
-    assert status == 200, "an ordinary answer, and no 101"
-    assert not any(name.startswith(("sec-", "x-upgrade", "upgrade")) for name in upstream.received[0].headers)
+    assert status == 400, "its key is none"
+    assert upstream.received == []
 
 
 def test_the_rule_itself() -> None:
