@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
-from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
+from cortex_replay.errors import LlmError
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.gateway.access import RPC_PATH, Access, Refusal
+from cortex_replay.gateway.answering import Answering
 from cortex_replay.gateway.closing import CLOSE
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.pace import Pace
@@ -57,10 +56,6 @@ class _TooLarge(Exception):
     pass
 
 
-class _Faulty(Exception):
-    """Something went wrong, as it was asked to."""
-
-
 class _Disconnect(Exception):
     """The client has left."""
 
@@ -92,19 +87,15 @@ class App:
         self._room = Room(most_bodies)
         self.is_closing = False
         self._engine = engine
-        self._faults = faults
-        self._faults_of_scopes: dict[str, Faults] = {}
+        self._answering = Answering(engine, faults)
         self._access = access
-        self._sockets = WebSockets(engine, access)
+        self._sockets = WebSockets(engine, access, pace, self._answering)
         self._pace = pace
         self._max_body = max_body
 
     def set_faults(self, scope: str, faults: Faults | None) -> None:
         """Let a scope have faults of its own, or those of all again."""
-        if faults is None:
-            self._faults_of_scopes.pop(scope, None)
-        else:
-            self._faults_of_scopes[scope] = faults
+        self._answering.set_faults(scope, faults)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -128,21 +119,22 @@ class App:
             else:
                 asking, call, fault = prepared
                 protocol = call.route.protocol
+                sink = _HttpSink(self, send, scope)
                 if fault is not None:
-                    answering = self._answer_faultily(asking, call, fault, send, scope)
+                    answering = self._answering.answer_faultily(asking, call, fault, sink)
                     await self._while_there(answering, receive)
                     return
                 question, reply = await aside(len(call.body), self._engine.begin, asking, call)
                 if reply is None:
-                    await self._while_there(self._answer(asking, call, question, send), receive)
+                    await self._while_there(self._answering.answer(asking, call, question, sink), receive)
                     return
                 if reply.events and not self._pace.is_instant:
-                    await self._while_there(self._send(reply, send), receive)
+                    await self._while_there(self.send(reply, send), receive)
                     return
         except _Disconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer and no traceback
-            reply = self._error_reply_of(error, protocol)
+            reply = self._answering.error_reply_of(error, protocol)
         await _send_reply(reply, send)
 
     async def _prepare(
@@ -165,7 +157,7 @@ class App:
             body = await self._body_or_refusal(header("content-length"), receive, place, None)
             if isinstance(body, HttpReply):
                 return body
-            return control(entry.path, method, body, self._engine.run, self._faults)
+            return control(entry.path, method, body, self._engine.run, self._answering.faults)
         if method not in METHODS:
             reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
             return error_reply(None, 405, reason, "invalid_request_error")
@@ -182,9 +174,7 @@ class App:
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
         call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body)
-        faults = self._faults_of_scopes.get(entry.scope, self._faults)
-        is_faulty = entry.fault or faults.are_any
-        return asking, call, faults.next(entry.scope, entry.fault) if is_faulty else None
+        return asking, call, self._answering.next_fault(entry.scope, entry.fault)
 
     async def _message(
         self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive, place: Place
@@ -261,44 +251,7 @@ class App:
             # It is too late for another answer: the connection is closed in the middle of this one.
             logger.debug("an answer was not finished: %s", type(error).__name__)
 
-    async def _answer_faultily(
-        self, asking: Scope, call: Call, fault: Fault, send: Send, scope: Message
-    ) -> None:
-        """Let something go wrong. The turn has then not ended, so that the recording goes on with it."""
-        protocol = call.route.protocol
-        faults = self._faults_of_scopes.get(asking.name, self._faults)
-        if answers_alone(fault):
-            faults.note(fault)
-            reply = refusal(fault, protocol)
-            await self._send(reply, send)
-            await self._end(reply, scope)
-            return
-        faulty: HttpReply | None = None
-        has_begun = False
-        try:
-            question = await aside(len(call.body), self._engine.read, asking, call)
-            async with self._engine.answer(asking, call, question) as reply:
-                has_begun = True
-                # What is being recorded is not to be spoiled.
-                is_recorded = not asking.mode.asks
-                faulty = faulty_reply(fault, reply, protocol) if is_recorded else None
-                await self._send(faulty or reply, send)
-                if faulty is None:  # it has no place in this answer
-                    return
-                faults.note(fault)
-                if not fault.is_chunking:
-                    raise _Faulty
-        except _Faulty:
-            pass
-        except LlmError as error:
-            if has_begun:
-                raise
-            await _send_reply(self._error_reply_of(error, protocol), send)
-            return
-        if faulty is not None:
-            await self._end(faulty, scope)
-
-    async def _end(self, reply: HttpReply, scope: Message) -> None:
+    async def end(self, reply: HttpReply, scope: Message) -> None:
         """End an answer as its fault wants it: by a closed connection, or by none."""
         scope[HELD] = reply.ending == "hang"
         while reply.ending == "hang" and not self.is_closing:
@@ -306,53 +259,34 @@ class App:
         if reply.ending != "whole":
             scope[CLOSE](is_hard=reply.ending == "reset")
 
-    async def _answer(self, asking: Scope, call: Call, question: Question | None, send: Send) -> None:
-        has_begun = False
-        try:
-            async with self._engine.answer(asking, call, question) as reply:
-                has_begun = True
-                await self._send(reply, send)
-        except LlmError as error:
-            if has_begun:
-                raise
-            await _send_reply(self._error_reply_of(error, call.route.protocol), send)
-
-    def _error_reply_of(self, error: Exception, protocol: str | None) -> HttpReply:
-        """What a client is told when the gateway itself cannot go on; never anything that it holds."""
-        if isinstance(error, FixtureIntegrityFailed):
-            findings = "; ".join(f"{finding.path}: {finding.reason}" for finding in error.issues[:3])
-            self._engine.run.ledger.damage(findings)
-            reason = f"the store is not what its index says, and nothing is replayed: {findings}"
-            return error_reply(protocol, 424, f"cortex-replay: {reason}", "integrity_error")
-        if isinstance(error, InvalidRequest):
-            return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")
-        if isinstance(error, LlmError):
-            return error_reply(protocol, 424, f"cortex-replay: {error}", "gateway_error")
-        logger.error("a call could not be answered: %s", type(error).__name__)
-        reason = f"cortex-replay: internal error ({type(error).__name__})"
-        return error_reply(protocol, 424, reason, "gateway_error")
-
-    async def _send(self, reply: HttpReply, send: Send) -> None:
+    async def send(self, reply: HttpReply, send: Send) -> None:
         if reply.status:
             is_paced = bool(reply.events) and not self._pace.is_instant
             if reply.live is None and not is_paced and reply.ending == "whole" and not reply.is_in_pieces:
                 await _send_reply(reply, send)
                 return
             await send(_start(reply))
-            async for data in reply.live or self._pace_events(reply):
+            async for data in reply.live or self._pace.spread(reply.events):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         if reply.ending == "whole":
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _pace_events(self, reply: HttpReply) -> AsyncIterator[bytes]:
-        """The events of a recorded stream, each at its time."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        for at_ms, data in reply.events:
-            pause = started + at_ms / 1000 * self._pace.factor - loop.time()
-            # A moment at least, so that each event is a piece of its own on the way.
-            await asyncio.sleep(max(0.0, pause))
-            yield data
+
+class _HttpSink:
+    """Where the answer to an HTTP call goes."""
+
+    __slots__ = ("_app", "_scope", "_send")
+
+    def __init__(self, app: App, send: Send, scope: Message) -> None:
+        self._app = app
+        self._send = send
+        self._scope = scope
+
+    async def send(self, reply: HttpReply) -> None:
+        await self._app.send(reply, self._send)
+
+    async def end(self, reply: HttpReply) -> None:
+        await self._app.end(reply, self._scope)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from cortex_replay.errors import InvalidRequest
 
 __all__ = ["Pace"]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,13 @@ class Pace:
     @property
     def is_instant(self) -> bool:
         return self.factor == 0
+
+    async def spread(self, events: Sequence[tuple[float, _T]]) -> AsyncIterator[_T]:
+        """Recorded events, each at its time, in milliseconds from the start."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for at_ms, event in events:
+            pause = started + at_ms / 1000 * self.factor - loop.time()
+            # A moment at least, so that each event is a piece of its own on the way.
+            await asyncio.sleep(max(0.0, pause))
+            yield event

@@ -439,7 +439,7 @@ def test_calls_that_want_no_answer_give_way(
             connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
             stack.enter_context(connection)
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", *lines) + body)
-            wait_until(lambda n=n: gateway._app._faults.struck.total() > n)  # type: ignore[misc]
+            wait_until(lambda n=n: gateway._app._answering.faults.struck.total() > n)  # type: ignore[misc]
         for _ in range(3):
             assert httpx.get(f"{gateway.url()}/v1/models").status_code == 424
 

@@ -9,7 +9,7 @@ would take ``x-api-key`` along to the other host.
 from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.client import HttpClient, Payload
 from cortex_replay.adapters.http.endpoint import Endpoint
-from cortex_replay.adapters.http.relay import RelayClient, RelayReply
+from cortex_replay.adapters.http.relay import RelayClient, RelayReply, ReplyBody
 from cortex_replay.adapters.http.sigv4 import AwsCredentials, AwsSigner
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "Payload",
     "RelayClient",
     "RelayReply",
+    "ReplyBody",
 ]

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cortex_replay.adapters.deadline import Deadline
-from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.connections import Connections
 from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["RelayClient", "RelayReply"]
+if TYPE_CHECKING:
+    from cortex_replay.adapters.http.sockets import UpgradeRefused, UpstreamSocket
+
+__all__ = ["RelayClient", "RelayReply", "ReplyBody"]
+
+
+class ReplyBody(Protocol):
+    """The body of an answer as it comes."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    async def read(self) -> bytes:
+        """The next bytes; none at the end."""
+
+    async def read_all(self) -> bytes: ...
+
+    async def aclose(self) -> None: ...
 
 
 class RelayReply(NamedTuple):
@@ -20,7 +36,7 @@ class RelayReply(NamedTuple):
 
     status: int
     headers: list[tuple[str, str]]
-    body: ByteStream
+    body: ReplyBody
 
 
 class RelayClient(Connections):
@@ -51,6 +67,27 @@ class RelayClient(Connections):
         if self._redactor is not None:  # whoever asked is meant to hold no key, and a server may repeat it
             answered = [(name, self._redactor.text(value)[0]) for name, value in answered]
         return RelayReply(response.status_code, answered, stream)
+
+    async def open_socket(
+        self,
+        target: str,
+        headers: Sequence[tuple[str, str]],
+        subprotocols: Sequence[str],
+        deadline: Deadline,
+    ) -> UpstreamSocket | UpgradeRefused:
+        """A WebSocket, or what the server answered instead; see :meth:`relay` for the arguments.
+
+        Raises:
+            InvalidRequest: The target leads away from the base URL.
+            Transport, Timeout: The server could not be reached, or not in time.
+        """
+        from cortex_replay.adapters.http.sockets import open_socket  # noqa: PLC0415 - most calls are HTTP
+
+        sent = list(headers)
+        if self._key is not None:
+            sent = [(name, value) for name, value in sent if name != self._key_header]
+            sent.append((self._key_header, self._key_prefix + self._key.reveal()))
+        return await open_socket(self._endpoint, target, sent, subprotocols, deadline, self._max_body_bytes)
 
     @cached_property
     def _redactor(self) -> Redactor | None:

@@ -15,7 +15,7 @@ from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
-from cortex_replay.engine.http.relay import Relay
+from cortex_replay.engine.http.relay import Relay, SendOn
 from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.outcomes import Outcome, failure_of
@@ -68,7 +68,7 @@ class Engine:
         self._renderer = Renderer()
         self._most = Sensitivity.of(max_sensitivity)
         self._environment = environment
-        self._relay = Relay(upstreams, timeout_ms, lambda: run.redactor)
+        self.relay = Relay(upstreams, timeout_ms, lambda: run.redactor)
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""
@@ -84,19 +84,27 @@ class Engine:
         return question, self._render(sole.answers[0], question, sole.meta)
 
     def answer(
-        self, scope: Scope, call: Call, question: Question | None
+        self, scope: Scope, call: Call, question: Question | None, send: SendOn | None = None
     ) -> AbstractAsyncContextManager[HttpReply]:
-        """The answer to a call that has begun. Its turn has ended well when this is left without an error."""
+        """The answer to a call that has begun. Its turn has ended well when this is left without an error.
+
+        Args:
+            scope: Who asks.
+            call: What is asked.
+            question: What it asks for, as :meth:`begin` read it.
+            send: Passes it on, if not over HTTP.
+        """
+        send = send or self.relay.send
         if question is None:
-            return self._answer_opaque(scope, call)
-        return self._answer_question(scope, call, question)
+            return self._answer_opaque(scope, call, send)
+        return self._answer_question(scope, call, question, send)
 
     async def aclose(self) -> None:
-        await self._relay.aclose()
+        await self.relay.aclose()
 
     @asynccontextmanager
     async def _answer_question(
-        self, scope: Scope, call: Call, question: Question
+        self, scope: Scope, call: Call, question: Question, send: SendOn
     ) -> AsyncIterator[HttpReply]:
         key = question.facts.key
         async with AsyncExitStack() as stack:
@@ -110,7 +118,7 @@ class Engine:
             outcome = turn.outcome
             if outcome is None or (not question.facts.stream and turn.tries_count()):
                 environment = scope.environment or self._environment
-                asked = ask_provider(self._relay.send(call, environment), call, question, turn, self._most)
+                asked = ask_provider(send(call, environment), call, question, turn, self._most)
                 reply = await stack.enter_async_context(_or_refusal(call, asked))
                 if outcome is None or turn.is_counted:
                     yield reply
@@ -131,7 +139,7 @@ class Engine:
         return {"adapter": self._origin, "wire": question.protocol, **server.origin}
 
     @asynccontextmanager
-    async def _answer_opaque(self, scope: Scope, call: Call) -> AsyncIterator[HttpReply]:
+    async def _answer_opaque(self, scope: Scope, call: Call, send: SendOn) -> AsyncIterator[HttpReply]:
         protocol = call.route.protocol
         request = await aside(len(call.body), opaque_request, call)
         key = await aside(len(call.body), opaque_key, request)
@@ -143,7 +151,7 @@ class Engine:
                 return
             if scope.mode.asks:
                 environment = scope.environment or self._environment
-                asked = ask_opaque(self._relay.send(call, environment), turn, call, request, self._most)
+                asked = ask_opaque(send(call, environment), turn, call, request, self._most)
                 async with _or_refusal(call, asked) as reply:
                     yield reply
                 return

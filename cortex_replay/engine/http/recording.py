@@ -28,7 +28,7 @@ from cortex_replay.types import LlmRequest, TokenUsage
 from cortex_replay.wire import STREAM_MEDIA_TYPES
 
 if TYPE_CHECKING:
-    from cortex_replay.adapters.http import ByteStream, RelayReply
+    from cortex_replay.adapters.http import RelayReply, ReplyBody
 
 __all__ = ["ask_opaque", "ask_provider", "nothing"]
 
@@ -195,7 +195,7 @@ def _headers_to_store(relayed: RelayReply) -> dict[str, JsonValue]:
     return dict(recordable_headers(relayed.headers))
 
 
-async def _rest_of(body: ByteStream) -> bytes:
+async def _rest_of(body: ReplyBody) -> bytes:
     """What follows the last event: a blank line, most often nothing."""
     rest = b""
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
@@ -37,9 +38,13 @@ from cortex_replay.strict_json import JsonError, loads
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import AwsSigner, RelayClient, RelayReply
+    from cortex_replay.adapters.http.sockets import UpgradeRefused, UpstreamSocket
     from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["GATEWAY_VARIABLE", "Relay", "client_headers", "client_keys_in", "recordable_headers"]
+__all__ = ["GATEWAY_VARIABLE", "Relay", "SendOn", "client_headers", "client_keys_in", "recordable_headers"]
+
+SendOn = Callable[[Call, Mapping[str, str]], AbstractAsyncContextManager["RelayReply"]]
+"""Passes a call on, with the keys of an environment."""
 
 GATEWAY_VARIABLE: Final = "CORTEX_REPLAY_GATEWAY"
 """Holds the URL of the gateway that a command runs behind."""
@@ -94,6 +99,7 @@ _KEPT: Final = frozenset(
 _NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
 """Headers that are called so and hold none."""
 _SCHEME: Final = re.compile(r"\A(?:bearer|basic|token) +", re.IGNORECASE)
+_SUBPROTOCOL_KEY: Final = re.compile(r"\A(?:openai-insecure-api-key|xai-client-secret)\.")
 _MAX_ANSWER: Final = 64 * 2**20
 
 
@@ -181,6 +187,43 @@ class Relay:
         """
         from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415 - replay needs no client
 
+        http, target, headers = await self._prepare(call, environment)
+        with bypassing():
+            relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
+        async with aclosing(relayed.body):
+            yield relayed
+
+    async def open_socket(
+        self, call: Call, environment: Mapping[str, str]
+    ) -> UpstreamSocket | UpgradeRefused:
+        """A WebSocket to the upstream, or what it answered instead; see :meth:`send`."""
+        from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415
+
+        subprotocols = [name.strip() for name in call.header("sec-websocket-protocol").split(",")]
+        # Where a client cannot set headers, it brings its key among the subprotocols.
+        keys = [_SUBPROTOCOL_KEY.sub("", name) for name in subprotocols if _SUBPROTOCOL_KEY.match(name)]
+        if keys and not call.header("authorization"):
+            call = replace(call, headers=[*call.headers, ("authorization", f"Bearer {keys[0]}")])
+        http, target, headers = await self._prepare(call, environment)
+        offered = [name for name in subprotocols if name and not _SUBPROTOCOL_KEY.match(name)]
+        with bypassing():
+            return await http.open_socket(target, headers, offered, Deadline(self._timeout_ms))
+
+    async def check_frame(self, call: Call, frame: str | bytes, environment: Mapping[str, str]) -> None:
+        """Keep a key in a frame from a server that a project's file put in its provider's place.
+
+        Raises:
+            ConfigError: The user has not agreed.
+        """
+        upstream = call.server or self._upstreams[call.route.upstream]
+        body = frame.encode() if isinstance(frame, str) else frame
+        if upstream.is_strange and await aside(len(body), self._holds_key, replace(call, body=body), [], ""):
+            upstream.refuse_key_of_client(environment)
+
+    async def _prepare(
+        self, call: Call, environment: Mapping[str, str]
+    ) -> tuple[RelayClient, str, list[tuple[str, str]]]:
+        """Who passes a call on, and with what target and headers."""
         if call.method not in METHODS:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
         if (problem := path_problem(call.route.path)) is not None:
@@ -215,11 +258,7 @@ class Relay:
             upstream.refuse_key_of_client(environment)
         if call.outer_scope and upstream.base_url.startswith(f"{environment.get(GATEWAY_VARIABLE)}/"):
             headers.append(("x-cortex-replay-scope", quote(call.outer_scope)))
-        target = f"{call.route.path}?{query}" if query else call.route.path
-        with bypassing():
-            relayed = await http.relay(call.method, target, headers, call.body, Deadline(self._timeout_ms))
-        async with relayed.body:
-            yield relayed
+        return http, f"{call.route.path}?{query}" if query else call.route.path, headers
 
     def _learn(self, keys: list[str]) -> None:
         """What a client brings is neither to be stored nor to be shown, even if ours takes its place."""
