@@ -43,6 +43,7 @@ DROPPED: Final[Mapping[str, str]] = {
     "stream_options": "how the answer travels",
     "encoding_format": "how the answer travels",
     "metadata": "for the provider's records",
+    "client_metadata": "for the provider's records",
     "user": "for the provider's records",
     "user_profile_id": "for the provider's records",
     "workspace_id": "for the provider's records",

@@ -376,3 +376,21 @@ def test_writing_a_long_stream_costs_its_length(protocol: str) -> None:
             encoder.chunk(StreamChunk("x" * 20))
 
     assert grows_linearly(lambda: write(4000), lambda: write(8000))
+
+
+def test_what_codex_says_of_itself_is_not_part_of_the_key() -> None:
+    """New ids in every run; a model sees none of it."""
+
+    def key(run: int, said: str = "hello") -> str:
+        records = {"internal_chat_message_metadata_passthrough": {"turn_id": f"turn-{run}"}}
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        items = [
+            {"role": "user", "content": said, **records},
+            {"type": "reasoning", "summary": [], **records},
+            {**call, **records},
+            {"type": "function_call_output", "call_id": "c", "output": "1", **records},
+        ]
+        return key_of("openai-responses", input=items, client_metadata={"session_id": f"session-{run}"})
+
+    assert key(1) == key(2)
+    assert key(1) != key(1, "goodbye")

@@ -53,6 +53,8 @@ _ROLES: Final = {
 }
 _FROM_THE_CALLER: Final = ("_output", "_response")
 """How the types of items end that answer the model."""
+_FOR_RECORDS: Final = "internal_chat_message_metadata_passthrough"
+"""What Codex tells the provider of an item: when it was made, and in which turn."""
 
 
 def lift_request(body: object) -> LlmRequest:
@@ -141,6 +143,8 @@ class _Turn:
 
 
 def _lift_item(item: Block, turn: _Turn, messages: list[LlmMessage]) -> None:
+    if _FOR_RECORDS in item:
+        item = without_nulls(item, _FOR_RECORDS)
     kind = item.get("type", "message")
     if kind == "message" and (role := _ROLES.get(str(item.get("role")))) is not None:
         text, parts = content_and_parts(lift_content(item.get("content"), _lift_block))
