@@ -24,6 +24,7 @@ from cortex_replay.redact.sensitivity import may_hold_label
 from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
+from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["RedactingStager", "clean_wire", "redaction_entries"]
 
@@ -169,9 +170,24 @@ def _note_redactions(meta: JsonValue, entries: list[JsonValue]) -> dict[str, Jso
 
 def _readable(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What was answered as somebody would read it who looks for a secret."""
+    if isinstance(frames := wire.get("frames"), list):
+        return {**wire, "frames, read together": [_read_frame(frame) for frame in frames]}
     encoded, text = wire.get("body_base64"), wire.get("body")
     if isinstance(encoded, str):
         return {**wire, "body_base64": readings_of(base64.b64decode(encoded))}
     if isinstance(text, str) and "\0" in text:
         return {**wire, "body, read as bytes": readings_of(text.encode("utf-8", "surrogatepass"))}
     return wire
+
+
+def _read_frame(frame: JsonValue) -> JsonValue:
+    """A message of a WebSocket, open to whoever puts the pieces of a text together."""
+    match frame:
+        case {"text": str(text)}:
+            try:
+                return loads(text.encode("utf-8", "surrogatepass"))
+            except JsonError:
+                return text
+        case {"base64": str(encoded)}:
+            return readings_of(base64.b64decode(encoded))
+    return None

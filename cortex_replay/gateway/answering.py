@@ -64,6 +64,10 @@ class Answering:
         faults = self._faults_of_scopes.get(scope, self.faults)
         return faults.next(scope, own) if own or faults.are_any else None
 
+    def note_fault(self, scope: str, fault: Fault) -> None:
+        """Something went wrong as it was to."""
+        self._faults_of_scopes.get(scope, self.faults).note(fault)
+
     async def answer(
         self, asking: Scope, call: Call, question: Question | None, sink: Sink, send: SendOn | None = None
     ) -> None:
@@ -87,9 +91,8 @@ class Answering:
     ) -> None:
         """Let something go wrong. The turn has then not ended, so that the recording goes on with it."""
         protocol = call.route.protocol
-        faults = self._faults_of_scopes.get(asking.name, self.faults)
         if answers_alone(fault):
-            faults.note(fault)
+            self.note_fault(asking.name, fault)
             reply = refusal(fault, protocol)
             await sink.send(reply)
             await sink.end(reply)
@@ -106,7 +109,7 @@ class Answering:
                 await sink.send(faulty or reply)
                 if faulty is None:  # it has no place in this answer
                     return
-                faults.note(fault)
+                self.note_fault(asking.name, fault)
                 if not fault.is_chunking:
                     raise _Faulty
         except _Faulty:

@@ -50,6 +50,17 @@ class Connection:
         offered: list[str] = self._scope["subprotocols"]
         return next((name for name in offered if name and not name.startswith(_KEY_START)), None)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was accepted."""
+        return self._reader is not None
+
+    async def wait_until_gone(self) -> None:
+        """Wait until the client gives up, without a word."""
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read())
+        await self.gone.wait()
+
     async def deny(self, reply: HttpReply) -> None:
         """Open none; the client gets an ordinary answer."""
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]

@@ -8,11 +8,13 @@ from typing import Any
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.render import error_reply
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway.access import Access, Refusal
 from cortex_replay.gateway.answering import Answering
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.responses_socket import ResponsesSocket
+from cortex_replay.gateway.session_socket import Played, SessionSocket
 from cortex_replay.gateway.websocket_connection import Connection, Gone
 
 __all__ = ["WebSockets"]
@@ -35,6 +37,7 @@ class WebSockets:
         self._access = access
         self._pace = pace
         self._answering = answering
+        self._played = Played()
 
     async def serve(
         self,
@@ -59,7 +62,7 @@ class WebSockets:
         finally:
             await connection.aclose()
 
-    def _open(self, scope: _Message, connection: Connection) -> ResponsesSocket | HttpReply:
+    def _open(self, scope: _Message, connection: Connection) -> ResponsesSocket | SessionSocket | HttpReply:
         """What serves a connection, or what the client is told instead."""
         raw: list[tuple[bytes, bytes]] = scope["headers"]
         entry = self._access.enter(scope["raw_path"].decode("latin-1"), raw)
@@ -74,19 +77,23 @@ class WebSockets:
         upstreams = self._engine.upstreams
         route = None if is_control else upstreams.route("GET", entry.path, header)
         posting = None if is_control else upstreams.route("POST", entry.path, header)
-        if route is None or posting is None or posting.protocol != "openai-responses":
-            # At this status clients that can do without go over to HTTP; at others they try again.
-            reason = f"cortex-replay: there is no WebSocket at {entry.path}; ask over HTTP"
-            return error_reply(None, 426, reason, "invalid_request_error")
+        if route is None or posting is None:
+            return _nothing_at(entry.path)
         asking = self._engine.run.scope(entry.scope)
         opening = Call("GET", route, scope["query_string"].decode("latin-1"), headers)
-        return ResponsesSocket(
-            connection,
-            self._engine,
-            self._answering,
-            self._pace,
-            asking,
-            opening,
-            posting,
-            entry.fault,
-        )
+        parts = connection, self._engine, self._answering, self._pace, asking, opening
+        if posting.protocol == "openai-responses":
+            return ResponsesSocket(*parts, posting, entry.fault)
+        if posting.protocol is not None:
+            return _nothing_at(entry.path)
+        try:
+            fault = self._answering.next_fault(entry.scope, entry.fault)
+        except InvalidRequest as error:
+            return self._answering.error_reply_of(error, None)
+        return SessionSocket(*parts, fault, self._played)
+
+
+def _nothing_at(path: str) -> HttpReply:
+    """A refusal at which clients that can do without go over to HTTP; at others they try again."""
+    reason = f"cortex-replay: there is no WebSocket at {path}; ask over HTTP"
+    return error_reply(None, 426, reason, "invalid_request_error")

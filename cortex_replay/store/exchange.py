@@ -15,6 +15,7 @@ from cortex_replay.errors import ResponseParse
 from cortex_replay.hashing import blake3_hex, is_digest
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, read_document, render_document
+from cortex_replay.store.frames import check_frames
 
 __all__ = ["Exchange", "parse_exchange", "render_exchange"]
 
@@ -28,7 +29,8 @@ class Exchange:
     """A parsed exchange: either ``match`` and ``n`` are set (a failure), or ``key`` is (opaque)."""
 
     wire: dict[str, JsonValue]
-    """What was answered: ``status``, ``headers``, and one of ``body``, ``body_base64`` and ``events``."""
+    """What was answered: ``status``, ``headers``, and one of ``body``, ``body_base64``, ``events`` and
+    ``frames``."""
     match: FixtureKey | None = None
     n: int | None = None
     key: str | None = None
@@ -70,10 +72,16 @@ def parse_exchange(data: bytes) -> Exchange:
         raise FixtureError("meta: expected an object")
     if "request_match" in document:
         return replace(_failure(document, wire), meta=meta)
-    return replace(_opaque(document, wire), then=_then(document.get("then")), meta=meta)
+    then = _then(document.get("then"))
+    for one in (wire, *then):
+        if "frames" in one:
+            check_frames(one, document.get("request"))
+    return replace(_opaque(document, wire), then=then, meta=meta)
 
 
 def _wire(wire: JsonValue, where: str) -> dict[str, JsonValue]:
+    if isinstance(wire, dict) and "frames" in wire:
+        return wire
     status = wire.get("status") if isinstance(wire, dict) else None
     if not isinstance(wire, dict) or not isinstance(status, int):
         raise FixtureError(f"{where}: expected an object with a status")

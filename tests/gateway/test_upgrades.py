@@ -45,7 +45,7 @@ def path_of(gateway: Gateway, rest: str, scope: str = "") -> str:
 def test_an_upgrade_that_nobody_serves_is_refused_at_once(opened: Opened, provider: FakeProvider) -> None:
     """With 426, at which Codex and others go over to HTTP; anything else they try again."""
     with opened("once", provider.url) as gateway:
-        status, headers, body = upgrade(gateway, path_of(gateway, "/openai/v1/responses"))
+        status, headers, body = upgrade(gateway, path_of(gateway, "/openai/v1/chat/completions"))
     assert status == 426
     assert headers["connection"] == "close"
     assert "ask over HTTP" in json.loads(body)["error"]["message"]
@@ -78,7 +78,7 @@ def test_an_upgrade_needs_what_a_call_needs(
 @pytest.mark.parametrize("pieces", [1, 2, 3, 5, 50])
 def test_a_head_may_come_in_pieces(opened: Opened, pieces: int) -> None:
     with opened() as gateway:
-        assert upgrade(gateway, "/openai/v1/nothing", pieces=pieces)[0] == 426
+        assert upgrade(gateway, "/openai/v1/chat/completions", pieces=pieces)[0] == 426
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])

@@ -32,7 +32,7 @@ from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "refusal_of"]
 
 _WAIT_MS: Final = 600_000
 """How long a call waits for its turn: as long as the one before it may take."""
@@ -66,7 +66,8 @@ class Engine:
         self._origin = origin
         self._questions = Questions()
         self._renderer = Renderer()
-        self._most = Sensitivity.of(max_sensitivity)
+        self.most = Sensitivity.of(max_sensitivity)
+        """The highest label that may leave."""
         self._environment = environment
         self.relay = Relay(upstreams, timeout_ms, lambda: run.redactor)
 
@@ -99,6 +100,10 @@ class Engine:
             return self._answer_opaque(scope, call, send)
         return self._answer_question(scope, call, question, send)
 
+    def environment_of(self, scope: Scope) -> Mapping[str, str]:
+        """Where the keys are that a scope asks with."""
+        return scope.environment or self._environment
+
     async def aclose(self) -> None:
         await self.relay.aclose()
 
@@ -117,8 +122,8 @@ class Engine:
                 return
             outcome = turn.outcome
             if outcome is None or (not question.facts.stream and turn.tries_count()):
-                environment = scope.environment or self._environment
-                asked = ask_provider(send(call, environment), call, question, turn, self._most)
+                environment = self.environment_of(scope)
+                asked = ask_provider(send(call, environment), call, question, turn, self.most)
                 reply = await stack.enter_async_context(_or_refusal(call, asked))
                 if outcome is None or turn.is_counted:
                     yield reply
@@ -150,8 +155,8 @@ class Engine:
                 turn.end()
                 return
             if scope.mode.asks:
-                environment = scope.environment or self._environment
-                asked = ask_opaque(send(call, environment), turn, call, request, self._most)
+                environment = self.environment_of(scope)
+                asked = ask_opaque(send(call, environment), turn, call, request, self.most)
                 async with _or_refusal(call, asked) as reply:
                     yield reply
                 return
@@ -201,11 +206,12 @@ async def _or_refusal(call: Call, asked: AbstractAsyncContextManager[HttpReply])
         try:
             reply = await stack.enter_async_context(asked)
         except LlmError as error:
-            reply = _refusal(call, error)
+            reply = refusal_of(call, error)
         yield reply
 
 
-def _refusal(call: Call, error: LlmError) -> HttpReply:
+def refusal_of(call: Call, error: LlmError) -> HttpReply:
+    """An error in the shape of the provider that was asked, and did not answer."""
     protocol = _protocol_like(call)
     if isinstance(error, InvalidRequest | BudgetSpent):  # nothing was sent
         return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")

@@ -1,0 +1,115 @@
+"""What two messages have in common, and what is taken down of a session."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay import Store
+from cortex_replay.engine.staging import RedactingStager
+from cortex_replay.engine.ws.messages import ClientMessages, equal
+from cortex_replay.engine.ws.sessions import Playback, Recorded, SessionMiss, SessionTape
+from cortex_replay.errors import RecordingRefused
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.redact.redactor import Redactor
+
+OPENING: dict[str, Any] = {
+    "upstream": "openai",
+    "method": "WEBSOCKET",
+    "path": "/v1/realtime",
+    "query": [],
+    "body": [],
+}
+PCM = base64.b64encode(b"some audio").decode()
+
+
+def read(**message: Any) -> Any:
+    return ClientMessages().read(json.dumps(message))
+
+
+@pytest.mark.parametrize(
+    ("message", "stored"),
+    [
+        ({"type": "a", "event_id": "e1"}, {"type": "a"}),
+        ({"type": "a", "audio": PCM}, {"type": "a", "audio": "HASH"}),
+        ({"item": {"content": [{"audio": PCM}]}}, {"item": {"content": [{"audio": "HASH"}]}}),
+        ({"x": {"data": PCM, "mimeType": "audio/pcm"}}, {"x": {"data": "HASH", "mimeType": "audio/pcm"}}),
+        ({"x": {"data": PCM}}, {"x": {"data": PCM}}),
+        ({"audio": "no base64!"}, {"audio": "no base64!"}),
+        ({"item": {"id": "mine"}}, {"item": {"id": "<client-id-1>"}}),
+        ({"item_id": "of the server"}, {"item_id": "of the server"}),
+    ],
+)
+def test_what_is_compared(message: dict[str, Any], stored: dict[str, Any]) -> None:
+    audio = {"blake3": blake3_hex(b"some audio"), "bytes": 10}
+    expected = json.loads(json.dumps(stored).replace('"HASH"', json.dumps(audio)))
+    assert read(**message) == expected
+
+
+def test_ids_of_a_client_keep_their_order() -> None:
+    messages = ClientMessages()
+    made = [{"item": {"id": "b"}}, {"item": {"id": "a"}, "previous_item_id": "b"}, {"item_id": "a"}]
+    assert [messages.read(json.dumps(message)) for message in made] == [
+        {"item": {"id": "<client-id-1>"}},
+        {"item": {"id": "<client-id-2>"}, "previous_item_id": "<client-id-1>"},
+        {"item_id": "<client-id-2>"},
+    ]
+    said = '{"item": {"id": "a", "text": "a b"}}'
+    assert messages.hide(said) == '{"item": {"id": "<client-id-2>", "text": "a b"}}'
+    assert messages.show(messages.hide(said)) == said
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), ({"a": None}, {}), ([1], [1, 1])])
+def test_what_only_python_takes_for_equal_is_not(one: Any, other: Any) -> None:
+    assert not equal(one, other)
+    assert equal({"a": 1, "b": 2}, {"b": 2, "a": 1})
+
+
+def session(*messages: str, said: str = "x") -> Recorded:
+    tape = SessionTape(OPENING, None)
+    tape.add_received(f"hello {said}")
+    for message in messages:
+        tape.add_sent(message)
+        tape.add_received(f"{said}: {message}")
+    return Recorded.of(tape.exchange())
+
+
+def test_a_server_speaks_when_it_did() -> None:
+    playback = Playback([session('{"a": 1}', '{"a": 2}')])
+    assert [message for _, message in playback.due()] == ["hello x"]
+    playback.take('{"a": 1}')
+    assert [message for _, message in playback.due()] == ['x: {"a": 1}']
+    with pytest.raises(SessionMiss, match=r"Message 2 .*\n  message 2\.a: 2 → 3"):
+        playback.take('{"a": 3}')
+
+
+def test_the_session_that_goes_on_is_played() -> None:
+    playback = Playback([session('{"a": 1}', said="x"), session('{"a": 2}', said="y")])
+    playback.take('{"a": 2}')
+    assert [message for _, message in playback.due()] == ['y: {"a": 2}']
+
+
+def test_a_session_that_is_too_large_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_replay.engine.ws.sessions._MOST_BYTES", 10)
+    tape = SessionTape(OPENING, None)
+    tape.add_received("x" * 8)
+    assert not tape.is_too_large
+    tape.add_sent('"more"')
+    assert tape.is_too_large
+    assert tape.is_empty
+
+
+def test_a_secret_in_pieces_is_not_stored(tmp_path: Path) -> None:
+    """As a model spells it out, a piece a message."""
+    secret = "sk-proj-" + "Zq7k" * 10
+    tape = SessionTape(OPENING, None)
+    for start in range(0, len(secret), 12):
+        delta = {"type": "response.output_text.delta", "item_id": "i", "delta": secret[start : start + 12]}
+        tape.add_received(json.dumps(delta))
+    stager = RedactingStager(Store.open_or_create(tmp_path), Redactor([secret]))
+    with pytest.raises(RecordingRefused):
+        stager.clean_exchange(tape.exchange())
