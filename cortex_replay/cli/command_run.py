@@ -18,15 +18,17 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
 from cortex_replay.config import load_settings
-from cortex_replay.disk import absolute_path, write_file
+from cortex_replay.disk import absolute_path, scratch_folder, write_file
+from cortex_replay.engine.http.model_hosts import ModelHosts
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.state import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace
-from cortex_replay.gateway.guard import guarding
+from cortex_replay.gateway.proxy import ProxyRules
 from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
+from cortex_replay.run.certificates import trust_variables
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.store import Store
@@ -78,13 +80,14 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
         root,
         flags,
         default=default,
-        how_to_record=record_command_for(root, command),
-        needs_key=not flags.get("no_key"),
+        how_to_record=record_command_for(root, command, _proxy_options(flags)),
+        # What needs no base URL often has a key of its own, too.
+        needs_key=not flags.get("no_key") and not flags["proxy"],
     )
     faults = Faults(map(Fault.parse, flags.get("faults", ())))
-    is_guarded = not run.mode.asks and not flags.get("no_guard")
+    proxy = _proxy_rules(run, flags)
     handover = Handover.plan(os.environ, flags["pass_env"])
-    with gateway_environment(run, faults, handover, pace=pace, is_guarded=is_guarded) as environment:
+    with gateway_environment(run, faults, handover, pace=pace, proxy=proxy) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
         environment.update(_settings_of(run, root))
         status = _run(command, environment)
@@ -93,8 +96,11 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
     if run.mode.writes:
         warn_of_dropped(run.commit())
     ledger = run.ledger
+    _tell_of_proxy(proxy)
     _tell(run)
     document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
+    if proxy is not None and proxy.models is not None:
+        document |= {"tunnelled": dict(proxy.tunnelled), "distrusted": dict(proxy.distrusted)}
     if flags["report"] is not None and not _write_report(flags["report"], document):
         status = status or 1
     if flags["as_json"]:
@@ -105,19 +111,54 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
 
 @contextlib.contextmanager
 def gateway_environment(
-    run: Run, faults: Faults, handover: Handover, *, pace: Pace, is_guarded: bool
+    run: Run, faults: Faults, handover: Handover, *, pace: Pace, proxy: ProxyRules | None
 ) -> Iterator[dict[str, str]]:
     """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
     with contextlib.ExitStack() as stack:
-        served = Gateway(run, pace=pace, faults=faults, rpc=rpc_for(run))
+        served = Gateway(run, pace=pace, faults=faults, rpc=rpc_for(run), proxy=proxy)
         gateway = stack.enter_context(served.running())
-        guard = None
-        if is_guarded:
-            own = f"{gateway.host}:{gateway.port}"
-            guard = stack.enter_context(guarding(own, run.ledger.bypass))
-        yield command_environment(
-            os.environ, run.settings, gateway.url, guard, withheld=handover.withheld, passed=handover.passed
+        environment = command_environment(
+            os.environ,
+            run.settings,
+            gateway.url,
+            gateway.proxy_url(),
+            withheld=handover.withheld,
+            passed=handover.passed,
         )
+        if gateway.certificate is not None:
+            folder = stack.enter_context(scratch_folder())
+            environment |= trust_variables(os.environ, gateway.certificate, folder)
+        yield environment
+
+
+def _proxy_rules(run: Run, flags: Mapping[str, Any]) -> ProxyRules | None:
+    """What stands before everything that is not pointed at the gateway, if anything does."""
+    is_open = run.mode.asks or bool(flags.get("no_guard"))
+    models = ModelHosts(run.engine().upstreams, flags["model_hosts"]) if flags["proxy"] else None
+    if is_open and models is None:
+        return None
+    return ProxyRules(models, is_open, flags.get("allow_hosts", ()), run.ledger.bypass)
+
+
+def _proxy_options(flags: Mapping[str, Any]) -> list[str]:
+    named = [word for host in flags["model_hosts"] for word in ("--model-host", host)]
+    return ["--proxy", *named] if flags["proxy"] else []
+
+
+def _tell_of_proxy(proxy: ProxyRules | None) -> None:
+    """Who did not trust the proxy, and what went past it while something was recorded."""
+    if proxy is None or proxy.models is None:
+        return
+    for host, count in proxy.distrusted.most_common(_MOST_SHOWN):
+        output.talk(
+            f"warning: {count} x the command did not accept our certificate for {output.escape(host)}: "
+            "it takes its roots from elsewhere (docs/gateway.md, Clients without a base URL)"
+        )
+    if proxy.tunnelled:
+        shown = ", ".join(output.escape(host) for host, _ in proxy.tunnelled.most_common(_MOST_SHOWN))
+        more = len(proxy.tunnelled) - _MOST_SHOWN
+        shown += f" and {more} more" if more > 0 else ""
+        output.talk(f"note: not recorded, as no hosts of models: {shown} (--model-host NAME records one)")
 
 
 def _settings_of(run: Run, root: Path) -> dict[str, str]:
@@ -146,7 +187,8 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
     if ledger.calls == 0:
         output.talk(
             "error: no call came to the gateway. Does the command call a model? Does its SDK read one of "
-            "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST? CORTEX_REPLAY_GATEWAY holds the gateway's URL."
+            "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST? CORTEX_REPLAY_GATEWAY holds its URL, "
+            "and --proxy reaches clients that read none of these."
         )
         return 1
     if "miss" in fail_on and ledger.misses:

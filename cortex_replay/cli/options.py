@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ __all__ = [
     "ExampleCommand",
     "InputFile",
     "adapter_options",
+    "check_proxy_options",
     "command",
     "command_after_dashes",
     "every_answer_option",
@@ -30,6 +31,7 @@ __all__ = [
     "option_group",
     "pace_option",
     "pass_env_option",
+    "proxy_options",
     "raw_option",
     "record_failures_option",
     "report_option",
@@ -186,6 +188,30 @@ pace_option = click.option(
 raw_option = click.option(
     "--raw", is_flag=True, help="Print answers as they are, control characters and all."
 )
+
+
+proxy_options = option_group(
+    click.option(
+        "--proxy",
+        is_flag=True,
+        help="Reach clients that read no base URL, too: by an HTTPS proxy that speaks for hosts of models.",
+    ),
+    click.option(
+        "--model-host",
+        "model_hosts",
+        multiple=True,
+        metavar="HOST",
+        help="With --proxy: a further host of models, such as *.llm.example.com. Repeatable.",
+    ),
+)
+
+
+def check_proxy_options(given: Mapping[str, Any]) -> None:
+    """Refuse options that would do nothing."""
+    if given["model_hosts"] and not given["proxy"]:
+        raise click.UsageError("--model-host goes with --proxy")
+    if given.get("allow_hosts") and given.get("no_guard"):
+        raise click.UsageError("--allow-host does not go with --no-guard, which lets all hosts be reached")
 
 
 def _check_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,7 +19,9 @@ from cortex_replay.types import LlmRequest, LlmResponse
 
 __all__ = ["record_command"]
 
-_OF_A_COMMAND = ("upstreams", "fail_on", "report", "pass_env", "every_answer", "no_key")
+_OF_A_COMMAND = (
+    *("upstreams", "fail_on", "report", "pass_env", "every_answer", "no_key", "proxy", "model_hosts"),
+)
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
 _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
 
@@ -33,6 +35,7 @@ _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "time
   git diff | cortex-replay record --provider ollama --model NAME:TAG@sha256:... --system "Review this."
   cortex-replay record -- npm test             whatever a command asks, in any language
   cortex-replay record --upstream openai=http://127.0.0.1:8080/v1 --mode record -- pytest
+  cortex-replay record --proxy -- ./agent      its client reads no base URL
 
 `cortex-replay batch` records many requests; `cortex-replay refresh` asks again what is recorded.
 
@@ -59,6 +62,7 @@ Exit status:
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
 )
+@options.proxy_options
 @options.every_answer_option
 @options.fail_on_option
 @options.report_option
@@ -81,6 +85,7 @@ def record_command(ctx: click.Context, /, store: Path | None, **given: Any) -> N
     """
     if command := options.command_after_dashes(ctx):
         _refuse_with_command(ctx)
+        options.check_proxy_options(given)
         from cortex_replay.cli.command_run import run_command  # noqa: PLC0415 - a server, for this alone
 
         ctx.exit(run_command(command, options.store_root(ctx, store), given, default="once"))

@@ -20,6 +20,7 @@ __all__ = ["replay_command"]
   cortex-replay replay -- npm test
   cortex-replay replay --fail-on miss --fail-on unused -- pytest tests/agents
   cortex-replay replay --store tests/llm --report used.json -- go test ./...
+  cortex-replay replay --proxy -- ./agent      its client reads no base URL
   cortex-replay replay --fault 429@2 --fault cut:1@3 -- npm test     what if the model fails?
 
 Exit status:
@@ -34,7 +35,15 @@ Exit status:
 )
 @options.store_option
 @options.pace_option
-@click.option("--no-guard", is_flag=True, help="Leave the command's proxies as they are.")
+@options.proxy_options
+@click.option("--no-guard", is_flag=True, help="Let the command reach other hosts, as it could without us.")
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    help="Let the command reach this host, while all others are refused. Repeatable.",
+)
 @options.pass_env_option
 @options.fault_option
 @options.fail_on_option
@@ -52,5 +61,6 @@ def replay_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> N
     command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
+    options.check_proxy_options(flags)
     flags["mode"] = "replay"
     ctx.exit(run_command(command, options.store_root(ctx, store), flags, default="replay"))

@@ -175,6 +175,6 @@ def _refuse_tracked_token(name: str, caller: CallerSettings) -> None:
         raise InvalidRequest(f"callers.{name}.token_file", reason)
 
 
-def record_command_for(root: Path, command: Sequence[str]) -> str:
+def record_command_for(root: Path, command: Sequence[str], options: Sequence[str] = ()) -> str:
     """What records a command, as it can be pasted into a shell."""
-    return shlex.join(["cortex-replay", "record", "--store", str(root), "--", *command])
+    return shlex.join(["cortex-replay", "record", "--store", str(root), *options, "--", *command])

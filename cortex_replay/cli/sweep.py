@@ -21,6 +21,7 @@ from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Pace
+from cortex_replay.gateway.proxy import ProxyRules
 
 __all__ = ["sweep_command"]
 
@@ -188,7 +189,8 @@ class _Sweeper:
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
         how = record_command_for(self._root, self._command)
         run = open_run(self._root, {"mode": "replay"}, default="replay", how_to_record=how)
-        with gateway_environment(run, faults, self._handover, pace=Pace(), is_guarded=True) as environment:
+        guard = ProxyRules(refuse=run.ledger.bypass)
+        with gateway_environment(run, faults, self._handover, pace=Pace(), proxy=guard) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
                 status = _run_command(self._command, environment, into, self._seconds)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cortex_replay.engine.http.call import Call, HttpReply
+from cortex_replay.engine.http.destinations import Destinations
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.render import error_reply
@@ -21,6 +22,7 @@ from cortex_replay.gateway.closing import CLOSE
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
+from cortex_replay.gateway.visits import VISIT, Visit
 from cortex_replay.gateway.websockets import WebSockets
 from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
@@ -92,6 +94,7 @@ class App:
         self._sockets = WebSockets(engine, access, pace, self._answering)
         self._pace = pace
         self._max_body = max_body
+        self._destinations = Destinations(engine.upstreams)
 
     def set_faults(self, scope: str, faults: Faults | None) -> None:
         """Let a scope have faults of its own, or those of all again."""
@@ -142,7 +145,8 @@ class App:
     ) -> tuple[Scope, Call, Fault | None] | _Message | HttpReply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        entry = self._access.enter(scope["raw_path"].decode("latin-1"), headers)
+        visit: Visit | None = scope.get(VISIT)
+        entry = (visit or self._access).enter(scope["raw_path"].decode("latin-1"), headers)
         if isinstance(entry, Refusal):
             return error_reply(None, entry.status, f"cortex-replay: {entry.reason}", "permission_error")
 
@@ -151,9 +155,9 @@ class App:
             return next((value.decode("latin-1") for known, value in headers if known == wanted), "")
 
         method: str = scope["method"]
-        if entry.path == RPC_PATH and self._rpc is not None:
+        if visit is None and entry.path == RPC_PATH and self._rpc is not None:
             return await self._message(self._rpc, method, header, receive, place)
-        if entry.path.startswith(CONTROL):
+        if visit is None and entry.path.startswith(CONTROL):
             body = await self._body_or_refusal(header("content-length"), receive, place, None)
             if isinstance(body, HttpReply):
                 return body
@@ -161,7 +165,12 @@ class App:
         if method not in METHODS:
             reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
             return error_reply(None, 405, reason, "invalid_request_error")
-        route = self._engine.upstreams.route(method, entry.path, header)
+        server, addressed = None, ""
+        if visit is None:
+            route = self._engine.upstreams.route(method, entry.path, header)
+        else:
+            route, server = self._destinations.find(visit.server, method, entry.path, header)
+            addressed = str(visit.server)
         if route is None:
             known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
             reason = f"cortex-replay: there is nothing at {entry.path}; a base URL ends in one of {known}"
@@ -173,7 +182,8 @@ class App:
         is_quick = asking.mode is Mode.REPLAY and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]
-        call = Call(method, route, scope["query_string"].decode("latin-1"), shown, body)
+        query = scope["query_string"].decode("latin-1")
+        call = Call(method, route, query, shown, body, server, addressed=addressed)
         return asking, call, self._answering.next_fault(entry.scope, entry.fault)
 
     async def _message(

@@ -19,17 +19,21 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cortex_replay.errors import InvalidRequest, StoreIo
+from cortex_replay.engine.http.model_hosts import ModelHosts
+from cortex_replay.errors import ConfigError, InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
 from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
 from cortex_replay.gateway.app import HELD, App
 from cortex_replay.gateway.closing import CLOSE, close_transport
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
+from cortex_replay.gateway.proxy import Proxy, ProxyRules
+from cortex_replay.gateway.visits import VISIT, Visit
 from cortex_replay.modes import Mode
 from cortex_replay.run import Run
 
 if TYPE_CHECKING:
+    from cortex_replay.gateway.authority import Authority
     from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["Gateway"]
@@ -63,12 +67,18 @@ class _Protocol(HttpToolsProtocol):
     _has_large_body = False
     _is_get = False
     _unread_bytes = 0
+    visit: Visit | None = None
+    """Whom the client addressed, if it came through the proxy."""
+    first = b""
+    """What the proxy has read already."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
         if len(self.connections) > _MOST_CONNECTIONS:
             self._make_room()
+        if self.first:
+            self.data_received(self.first)
 
     @property
     def is_idle(self) -> bool:
@@ -99,6 +109,8 @@ class _Protocol(HttpToolsProtocol):
         self._has_large_body = False
         self._unread_bytes = 0
         self.scope[CLOSE] = self.close_connection  # type: ignore[typeddict-unknown-key]
+        if self.visit is not None:
+            self.scope[VISIT] = self.visit  # type: ignore[typeddict-unknown-key]
         if self._deadline is None:
             self._await_head()
 
@@ -233,6 +245,7 @@ class Gateway:
         max_body: The largest body that is read.
         faults: What is to go wrong.
         rpc: Who answers ``/rpc``, if anybody does.
+        proxy: What a proxy before it does, if there is one.
     """
 
     def __init__(
@@ -248,6 +261,7 @@ class Gateway:
         max_body: int = 32 * 2**20,
         faults: Faults | None = None,
         rpc: Rpc | None = None,
+        proxy: ProxyRules | None = None,
     ) -> None:
         is_local = host in _LOOPBACK
         if not is_local and not allow_remote:
@@ -270,6 +284,28 @@ class Gateway:
         self._rpc = rpc
         self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body)
         self._server = _Server(_config(self._app, max_body))
+        self._authority: Authority | None = None
+        self._proxy = None if proxy is None else self._open_proxy(proxy)
+
+    def _open_proxy(self, rules: ProxyRules) -> Proxy:
+        if rules.models is not None:
+            self._authority = _authority_for(rules.models)
+        return Proxy(rules, (self.host, self.port), self, _bind("127.0.0.1", 0), self._authority)
+
+    def protocol(self, visit: Visit, first: bytes = b"") -> asyncio.Protocol:
+        """Who speaks HTTP on a connection that came through the proxy."""
+        protocol = _Protocol(self._server.config, self._server.server_state, {}, asyncio.get_running_loop())
+        protocol.visit, protocol.first = visit, first
+        return protocol
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate, as PEM, of the authority that clients behind the proxy have to trust."""
+        return None if self._authority is None else self._authority.certificate
+
+    def proxy_url(self, scope: str = "") -> str | None:
+        """What a client's proxy variable holds, token and all; ``None`` where there is no proxy."""
+        return None if self._proxy is None else self._proxy.url(scope)
 
     def url(self, upstream: str = "", scope: str = "") -> str:
         """The base URL for clients of an upstream, with the scope in it, and the token where it is needed.
@@ -303,7 +339,11 @@ class Gateway:
     async def serve(self) -> None:
         """Serve until somebody stops it."""
         try:
-            await self._server.serve(sockets=[self._socket])
+            async with contextlib.AsyncExitStack() as stack:
+                stack.callback(self._socket.close)  # the server does not, if it is stopped as it starts
+                if self._proxy is not None:
+                    await stack.enter_async_context(self._proxy.serving())
+                await self._server.serve(sockets=[self._socket])
         finally:
             await self._engine.aclose()
             if self._rpc is not None:
@@ -344,6 +384,17 @@ class Gateway:
         """Finish what is under way, and end."""
         self._app.is_closing = True
         self._server.stop()
+
+
+def _authority_for(hosts: ModelHosts) -> Authority:
+    try:
+        from cortex_replay.gateway.authority import Authority  # noqa: PLC0415 - not installed for everybody
+    except ModuleNotFoundError as error:
+        if error.name != "cryptography":
+            raise
+        reason = "needs the package cryptography: pip install 'cortex-replay[proxy]'"
+        raise ConfigError("proxy", reason) from None
+    return Authority(hosts.patterns)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -41,7 +41,7 @@ def command_environment(
     environment: Mapping[str, str],
     settings: Settings,
     url: Callable[[str], str],
-    guard: str | None = None,
+    proxy: str | None = None,
     *,
     withheld: Collection[str] = (),
     passed: Collection[str] = (),
@@ -52,7 +52,7 @@ def command_environment(
         environment: Our own.
         settings: For the variables that hold keys of configured providers.
         url: The base URL of each upstream.
-        guard: A proxy that everything else is to run into; ``None`` to leave proxies as they are.
+        proxy: The proxy for everything else; ``None`` to leave proxies as they are.
         withheld: The variables to leave out, as :func:`variables_to_withhold` names them.
         passed: Those that the user hands over by name, keys of SDKs too.
     """
@@ -67,9 +67,9 @@ def command_environment(
         made |= {name: url(upstream_name(own_name)) + behind for name, behind in row.url_variables.items()}
     made[GATEWAY_VARIABLE] = url("")
     made["CORTEX_REPLAY_CONTROL"] = url("-")
-    if guard is not None:
+    if proxy is not None:
         for name in _PROXIES:
-            made[name] = made[name.lower()] = guard
+            made[name] = made[name.lower()] = proxy
         made["NO_PROXY"] = made["no_proxy"] = _LOOPBACK
         made["NODE_USE_ENV_PROXY"] = "1"
     else:

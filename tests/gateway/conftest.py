@@ -76,7 +76,7 @@ def gateway_over(
     environment = {**KEYS, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
     of_gateway = {
         name: options.pop(name)
-        for name in ("token", "allowed_hosts", "max_body", "faults")
+        for name in ("token", "allowed_hosts", "max_body", "faults", "proxy")
         if name in options
     }
     pace = Pace.parse(options.pop("pace", "instant"))

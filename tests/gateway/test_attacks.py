@@ -22,7 +22,7 @@ from cortex_replay import LlmRequest, Store
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.gateway import Gateway
-from cortex_replay.gateway.guard import guarding
+from cortex_replay.gateway.proxy import ProxyRules
 from cortex_replay.misses.differences import differences, plain_form
 from cortex_replay.misses.explanation import explain_miss
 from cortex_replay.providers import DUMMY_KEY
@@ -217,8 +217,8 @@ def test_headers_that_are_not_ascii_pass(opened: Opened) -> None:
 
 def test_a_second_request_on_a_proxied_connection_is_noted(opened: Opened) -> None:
     noted: list[str] = []
-    with opened() as gateway, guarding(f"127.0.0.1:{gateway.port}", noted.append) as url:
-        with httpx.Client(proxy=url, trust_env=False, timeout=10) as client:
+    with opened(proxy=ProxyRules(refuse=noted.append)) as gateway:
+        with httpx.Client(proxy=gateway.proxy_url(), trust_env=False, timeout=10) as client:
             client.post(f"{gateway.url('anthropic')}/v1/messages", json=ASKED)
             answer = client.post("http://api.example.com/v1/messages", json=ASKED)
 

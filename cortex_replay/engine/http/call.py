@@ -32,6 +32,9 @@ class Call:
     outer_scope: str = ""
     """The name under which the gateway of a command around us counts it."""
 
+    addressed: str = ""
+    """The server that the client itself addressed, where it did: its key goes to no other."""
+
     def header(self, name: str) -> str:
         """The first header of a name, or nothing."""
         return next((value for known, value in self.headers if known == name), "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.config.servers import server_of
 from cortex_replay.engine.bypass import bypassing
 from cortex_replay.engine.http.aws import (
     SIGNATURE_HEADERS,
@@ -31,6 +32,7 @@ from cortex_replay.secret_names.names import (
     CREDENTIAL_PARAMETERS,
     KEY_HEADERS,
     is_secret_field,
+    is_secret_header,
     is_secret_setting,
 )
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_dummy, is_plain, secrets_in_header
@@ -150,6 +152,12 @@ def _brings_key(headers: Headers, query: str) -> bool:
     return any(name in KEY_HEADERS for name, _ in headers) or bool(parameters & CREDENTIAL_PARAMETERS)
 
 
+def _without_credentials(query: str) -> str:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    kept = [pair for pair in pairs if pair[0].lower() not in CREDENTIAL_PARAMETERS]
+    return query if kept == pairs else urlencode(kept)
+
+
 def _refuse_without_key(upstream: UpstreamServer, environment: Mapping[str, str]) -> None:
     """Spare a client the provider's own refusal, which would name the dummy key or none."""
     if variables := upstream.missing_key(environment):
@@ -236,6 +244,7 @@ class Relay:
         signer = None if is_signed else signer_of(upstream, environment, brought)
         http, has_key = self._client(upstream, environment, signer, is_signed=is_signed)
         query = call.query
+        is_elsewhere = bool(call.addressed) and server_of(call.addressed) != server_of(upstream.base_url)
         dropped = _NOT_SENT | _hop_headers(call.headers)
         if is_signed:
             dropped -= signed_headers(call) - _SET_ANYWAY
@@ -247,9 +256,12 @@ class Relay:
             if name not in dropped
             and not name.startswith(_FAMILIES_NOT_SENT)
             and not (name in KEY_HEADERS and (has_key or DUMMY_KEY in value))
+            and not (is_elsewhere and is_secret_header(name))
         ]
         if upstream.kind == "bedrock" and call.server is None and not has_key and not is_signed:
             refuse_unsigned(call, upstream)
+        if is_elsewhere:
+            query = _without_credentials(query)
         if not has_key and not _brings_key(headers, query):
             _refuse_without_key(upstream, environment)
         if has_key and re.search(r"(?:^|&)key=", query):

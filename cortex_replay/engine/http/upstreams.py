@@ -155,6 +155,12 @@ class Upstreams:
         return self._by_name[name]
 
     @property
+    def everywhere(self) -> Iterator[UpstreamServer]:
+        """All of them, and then each provider where its own service is."""
+        yield from self
+        yield from _servers(Settings(), {})
+
+    @property
     def names(self) -> list[str]:
         return list(self._by_name)
 
