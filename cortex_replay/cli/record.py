@@ -89,6 +89,8 @@ def record_command(ctx: click.Context, /, store: Path | None, **given: Any) -> N
         from cortex_replay.cli.command_run import run_command  # noqa: PLC0415 - a server, for this alone
 
         ctx.exit(run_command(command, options.store_root(ctx, store), given, default="once"))
+    if given["proxy"] or given["model_hosts"]:
+        raise click.UsageError("--proxy goes with a command behind --")
     _forward_former_options(ctx)
     _record_prompt(options.store_root(ctx, store), given)
 

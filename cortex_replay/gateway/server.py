@@ -19,7 +19,6 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cortex_replay.engine.http.model_hosts import ModelHosts
 from cortex_replay.errors import ConfigError, InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
 from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
@@ -276,6 +275,7 @@ class Gateway:
         if caller is not None:
             reason = f"is also that of the caller {caller.name}, who could then do everything; take another"
             raise InvalidRequest("token", reason)
+        self._authority = _authority_for(proxy)
         self._socket = _bind(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         names = [*hosts_of(host, self.port), *allowed_hosts]
@@ -284,13 +284,10 @@ class Gateway:
         self._rpc = rpc
         self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body)
         self._server = _Server(_config(self._app, max_body))
-        self._authority: Authority | None = None
-        self._proxy = None if proxy is None else self._open_proxy(proxy)
-
-    def _open_proxy(self, rules: ProxyRules) -> Proxy:
-        if rules.models is not None:
-            self._authority = _authority_for(rules.models)
-        return Proxy(rules, (self.host, self.port), self, _bind("127.0.0.1", 0), self._authority)
+        self._proxy = None
+        if proxy is not None:
+            own = self.host, self.port
+            self._proxy = Proxy(proxy, own, self, _bind("127.0.0.1", 0), self._authority)
 
     def protocol(self, visit: Visit, first: bytes = b"") -> asyncio.Protocol:
         """Who speaks HTTP on a connection that came through the proxy."""
@@ -386,7 +383,14 @@ class Gateway:
         self._server.stop()
 
 
-def _authority_for(hosts: ModelHosts) -> Authority:
+def _authority_for(rules: ProxyRules | None) -> Authority | None:
+    """Who signs for the hosts of models, where a proxy speaks for any.
+
+    Raises:
+        ConfigError: There is nothing to sign with.
+    """
+    if rules is None or rules.models is None:
+        return None
     try:
         from cortex_replay.gateway.authority import Authority  # noqa: PLC0415 - not installed for everybody
     except ModuleNotFoundError as error:
@@ -394,7 +398,7 @@ def _authority_for(hosts: ModelHosts) -> Authority:
             raise
         reason = "needs the package cryptography: pip install 'cortex-replay[proxy]'"
         raise ConfigError("proxy", reason) from None
-    return Authority(hosts.patterns)
+    return Authority(rules.models.patterns)
 
 
 def _bind(host: str, port: int) -> socket.socket:
