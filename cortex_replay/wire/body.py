@@ -29,6 +29,7 @@ __all__ = [
     "take_integer",
     "take_stop",
     "take_text",
+    "take_tools",
     "text_block",
     "verbatim_message",
     "verbatim_of",
@@ -212,11 +213,18 @@ def lift_content(content: object, lift_block: Callable[[Block], Block]) -> list[
     return [lift_block(block) for block in content]
 
 
-def lift_tool(tool: JsonValue) -> JsonValue:
-    """A tool without its wrapper: ``name``, ``description``, ``input_schema`` and whatever else."""
+def lift_tool(tool: JsonValue, *, is_typed: bool = False) -> JsonValue:
+    """A tool without its wrapper: ``name``, ``description``, ``input_schema`` and whatever else.
+
+    Args:
+        tool: As it was sent.
+        is_typed: Whether a tool of this wire must say that it is a function. One that does not is none.
+    """
     if not isinstance(tool, dict):
         return tool
     plain = without_nulls(tool, "cache_control")
+    if is_typed and "type" not in plain and "name" in plain:
+        return {"type": None, **plain}
     if plain.get("type") == "mcp":
         plain = without_nulls(plain, "authorization", "headers")  # for the server, not for the model
     if plain.get("type") == "function" and set(plain) == {"type", "function"}:
@@ -231,17 +239,29 @@ def lift_tool(tool: JsonValue) -> JsonValue:
     return plain
 
 
+def take_tools(rest: Body, *, is_typed: bool = False) -> list[JsonValue]:
+    """The tools of a body, each as :func:`lift_tool` has it."""
+    tools = take(rest, "tools", lambda value: isinstance(value, list)) or ()
+    return [lift_tool(tool, is_typed=is_typed) for tool in tools]
+
+
 def lift_choice(choice: JsonValue) -> JsonValue:
-    """A tool choice in the one form for the four things every provider can say."""
-    kind = choice.get("type") if isinstance(choice, dict) else choice
-    if kind == "auto":
-        return None
-    if kind in ("any", "required"):
-        return "required"
-    if kind == "none":
-        return "none"
-    if isinstance(choice, dict):
-        inner = choice.get("function") if isinstance(choice.get("function"), dict) else choice
-        if kind in ("tool", "function") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
-            return {"name": inner["name"]}
+    """A tool choice in the one form for the four things every provider can say; any other as it is."""
+    if not isinstance(choice, str | dict):
+        return choice
+    plain = {"type": choice} if isinstance(choice, str) else without_nulls(choice)
+    function = plain.get("function")
+    if isinstance(function, dict) and set(plain) == {"type", "function"}:
+        plain = {**without_nulls(function), "type": plain["type"]}
+    match plain:
+        case {"type": "auto"} if len(plain) == 1:
+            return None
+        case {"type": "any" | "required"} if len(plain) == 1:
+            return "required"
+        case {"type": "none"} if len(plain) == 1:
+            return "none"
+        case {"type": "tool" | "function", "name": str(name)} if len(plain) == 2:
+            return {"name": name}
+    if plain.keys() <= {"name"}:
+        return {"type": None, **plain}  # without a type it says nothing on any wire, but would here
     return choice

@@ -17,13 +17,13 @@ from cortex_replay.wire.body import (
     is_number,
     is_text_list,
     lift_message_list,
-    lift_tool,
     parameters,
     put,
     take,
     take_integer,
     take_stop,
     take_text,
+    take_tools,
     text_block,
     verbatim_message,
     verbatim_of,
@@ -69,7 +69,6 @@ def _lift(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
     schema = take(rest, "format", lambda v: isinstance(v, dict))
     if rest.get("format") == "":
         del rest["format"]
-    tools = take(rest, "tools", lambda v: isinstance(v, list)) or ()
     fields = {
         "temperature": take(options, "temperature", is_number),
         "max_tokens": take_integer(options, "num_predict", 0),
@@ -85,7 +84,7 @@ def _lift(rest: Body, system: str, messages: list[LlmMessage]) -> LlmRequest:
         system=system,
         messages=messages,
         json_schema=schema,
-        tools=[lift_tool(tool) for tool in tools],
+        tools=take_tools(rest, is_typed=True),
         extra=rest,
         **fields,
     )

@@ -21,12 +21,12 @@ from cortex_replay.wire.body import (
     is_number,
     lift_choice,
     lift_content,
-    lift_tool,
     parameters,
     put,
     take,
     take_integer,
     take_text,
+    take_tools,
     verbatim_message,
     verbatim_of,
     without_nulls,
@@ -75,7 +75,7 @@ def lift_request(body: object) -> LlmRequest:
         temperature=take(rest, "temperature", is_number),
         max_tokens=take_integer(rest, "max_output_tokens", 0),
         json_schema=_take_schema(rest),
-        tools=[lift_tool(tool) for tool in take(rest, "tools", lambda v: isinstance(v, list)) or ()],
+        tools=take_tools(rest, is_typed=True),
         tool_choice=lift_choice(rest.pop("tool_choice", None)),
         top_p=take(rest, "top_p", is_number),
         extra=rest,
@@ -193,7 +193,7 @@ def _lift_block(block: Block) -> Block:
             plain["url"] = url
         plain |= lift_file_data(plain.pop("file_data", None))
         return plain | {"type": "document"}
-    if kind == "input_audio":
+    if kind == "input_audio" and len(plain) == 2:
         return lift_audio(plain.get("input_audio")) or plain
     return plain
 
