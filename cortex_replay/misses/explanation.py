@@ -12,7 +12,7 @@ from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.files import file_to_make, find_config, shown_path
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, escape_text, plain_form
-from cortex_replay.misses.nearest import nearest_fixture
+from cortex_replay.misses.nearest import nearest_exchange, nearest_fixture
 from cortex_replay.misses.suggestions import KINDS, suggest_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.settings import redactor_for
@@ -71,10 +71,25 @@ def explain_other_way(key: FixtureKey, how_to_record: str) -> str:
     return f"cortex-replay: {what} streamed or not, or over another API.\nTo record it: {how_to_record}"
 
 
-def explain_opaque_miss(request: dict[str, JsonValue], key: str, how_to_record: str) -> str:
-    """A call that is recorded as it is, and was not."""
-    what = f"{request['method']} {request['path']} of {request['upstream']}"
-    return f"cortex-replay: nothing is recorded for {what} ({key[:16]}).\nTo record it: {how_to_record}"
+def explain_opaque_miss(
+    store: Store, request: dict[str, JsonValue], key: str, how_to_record: str, redactor: Redactor
+) -> str:
+    """A call that is recorded as it is, and was not.
+
+    Args:
+        store: Where it was looked for.
+        request: What was asked.
+        key: What it was looked up by.
+        how_to_record: The command, or the words, for the last line.
+        redactor: What cuts secrets out.
+    """
+    try:
+        about = list(_nearest_exchange_lines(store, request, redactor))
+    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
+        about = []
+    call = f"{request['method']} {request['path']} of {request['upstream']}"
+    what = f"cortex-replay: nothing is recorded for {escape_text(call)} ({key[:16]})."
+    return "\n".join([what, *about, f"To record it: {how_to_record}"])
 
 
 def explain_opaque_exhaustion(request: dict[str, JsonValue], key: str, how_to_record: str) -> str:
@@ -111,19 +126,40 @@ def _nearest_lines(store: Store, request: LlmRequest, redactor: Redactor) -> Ite
     # Redacted as a whole, before anything is cut: no rule knows a secret by a piece of it.
     before, has_secrets = _redact(plain_form(nearest.request), redactor)
     after, has_more = _redact(plain_form(asked), redactor)
-    found = list(differences(before, after))
-    yield f"Nearest: {escape_text(nearest.path)}. It differs in" + (
-        ":" if found else " what was cut out as secret."
-    )
-    for difference in found[:_MOST_DIFFERENCES]:
-        yield f"  {difference}"
-    if len(found) > _MOST_DIFFERENCES:
-        yield f"  and {len(found) - _MOST_DIFFERENCES} more"
+    yield from _difference_lines(nearest.path, before, after)
     # With a secret in it, no word of a text is quoted in a pattern.
     counters = not (has_secrets or has_more)
     yield from _suggestion_lines(
         store, suggest_normalisers(store.key_rules, nearest.request, asked, counters=counters)
     )
+
+
+def _nearest_exchange_lines(store: Store, request: dict[str, JsonValue], redactor: Redactor) -> Iterator[str]:
+    after = _redact(request, redactor)[0]
+    nearest = nearest_exchange(store, after)
+    if nearest is None:
+        yield "No call of this kind is recorded in this store yet."
+        return
+    before = _redact(nearest.request, redactor)[0]
+    yield from _difference_lines(nearest.path, _call_form(before), _call_form(after))
+
+
+def _call_form(request: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A call as it is compared: its query by name."""
+    query: dict[str, JsonValue] = {}
+    for pair in cast("list[list[str]]", request.get("query", [])):
+        name, value = pair
+        query[name] = value if name not in query else f"{query[name]}, {value}"
+    return {**request, "query": query}
+
+
+def _difference_lines(path: str, before: dict[str, JsonValue], after: dict[str, JsonValue]) -> Iterator[str]:
+    found = list(differences(before, after))
+    yield f"Nearest: {escape_text(path)}. It differs in" + (":" if found else " what was cut out as secret.")
+    for difference in found[:_MOST_DIFFERENCES]:
+        yield f"  {difference}"
+    if len(found) > _MOST_DIFFERENCES:
+        yield f"  and {len(found) - _MOST_DIFFERENCES} more"
 
 
 def _redact(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:

@@ -20,12 +20,13 @@ from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
-__all__ = ["Nearest", "nearest_fixture"]
+__all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture"]
 
 # Chosen: every file is read, but neither parsed nor checked, and what an edit leaves alone, the start and the
 # end of the request's bytes, is compared in C. To check all takes 5x as long, and a cache on disk goes stale.
 
 _REQUEST: Final = b'\n  "request": {'
+_BODY: Final = b'\n    "body":'
 _END: Final = b"\n  },\n"
 _MOST_LINES: Final = 4
 _SAME_MODEL: Final = 0.15
@@ -50,11 +51,23 @@ class Nearest:
     request: LlmRequest
 
 
+@dataclass(frozen=True, slots=True)
+class NearestExchange:
+    """A recorded call, and what was asked there."""
+
+    path: str
+    request: dict[str, JsonValue]
+
+
+_Key = tuple[str, str]
+"""A model and a hash, of a fixture; a place and a hash, of an exchange."""
+
+
 class _Candidate(NamedTuple):
     """Candidates are sorted by what they are worth; no two have one key."""
 
     likeness: float
-    key: tuple[str, str]
+    key: _Key
     written: bytes
 
 
@@ -71,13 +84,10 @@ def nearest_fixture(
         within_s: How long files may be read, for a disk that is slow; those of the same model come first.
     """
     written = _request_bytes(asked.to_dict() if plain is None else plain)
-    found = _candidates(_Ends(written), _regions(store, asked.model, within_s))
-    if found and max(found).likeness < _CLEAR:
-        lines = _Lines(written)
-        found = [one._replace(likeness=lines.likeness(one.written)) for one in found]
+    regions = _regions(store.scan(first=asked.model), within_s)
     weighed = [
         one._replace(likeness=one.likeness + _SAME_MODEL * (one.key[0] == asked.model))
-        for one in _weigh(written, found)
+        for one in _compare(written, regions)
     ]
     words = Counter(written.split())
     best: tuple[float, float, Nearest] | None = None
@@ -88,7 +98,64 @@ def nearest_fixture(
     return None if best is None else best[2]
 
 
-def _candidates(ends: _Ends, regions: Iterable[tuple[tuple[str, str], bytes]]) -> list[_Candidate]:
+@pause_gc()
+def nearest_exchange(
+    store: Store, asked: dict[str, JsonValue], *, within_s: float = 2.0
+) -> NearestExchange | None:
+    """The opaque exchange that is most like a call: of those with its method and path, if there are any.
+
+    Args:
+        store: Where to look.
+        asked: The call, as it would be stored; without its secrets.
+        within_s: How long files may be read, for a disk that is slow.
+    """
+    written = _request_bytes(asked)
+    head = _Head(asked)
+    nearness = 0
+    regions: list[tuple[_Key, bytes]] = []
+    for key, region in _regions(store.scan_exchanges(), within_s):
+        near = head.nearness(region)
+        if near > nearness:
+            nearness, regions = near, []
+        if near == nearness:
+            regions.append((key, region))
+    for one in nlargest(_MOST_CHECKED, _compare(written, regions)):
+        try:
+            found = store.exchange(one.key[1])
+        except LlmError:  # what is wrong with it is not the matter here
+            continue
+        if found is not None and found.request is not None:
+            return NearestExchange(one.key[0], found.request)
+    return None
+
+
+class _Head:
+    """Where a call goes, as it stands in a file; a class to have it written once for all files."""
+
+    def __init__(self, asked: dict[str, JsonValue]) -> None:
+        self._upstream, self._method, self._path = (
+            _request_bytes({name: asked[name]}).removeprefix(_REQUEST)
+            for name in ("upstream", "method", "path")
+        )
+
+    def nearness(self, region: bytes) -> int:
+        """A path and a method say more than a host does: the same server may have moved."""
+        end = region.find(_BODY)
+        head = region if end < 0 else region[:end]
+        is_there = self._path + b"," in head, self._method + b"," in head, self._upstream + b"," in head
+        return sum(weight for weight, there in zip((4, 2, 1), is_there, strict=True) if there)
+
+
+def _compare(written: bytes, regions: Iterable[tuple[_Key, bytes]]) -> Iterator[_Candidate]:
+    """The requests that are most like one, with how like they are."""
+    found = _candidates(_Ends(written), regions)
+    if found and max(found).likeness < _CLEAR:
+        lines = _Lines(written)
+        found = [one._replace(likeness=lines.likeness(one.written)) for one in found]
+    return _weigh(written, found)
+
+
+def _candidates(ends: _Ends, regions: Iterable[tuple[_Key, bytes]]) -> list[_Candidate]:
     found: list[_Candidate] = []
     held = 0
     for key, region in regions:
@@ -119,10 +186,10 @@ def _weigh(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
         yield one._replace(likeness=high + 0.01 * low)
 
 
-def _regions(store: Store, model: str, within_s: float) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """The bytes of every stored request, those of one model first."""
+def _regions(files: Iterable[tuple[_Key, bytes]], within_s: float) -> Iterator[tuple[_Key, bytes]]:
+    """The bytes of every stored request, as far as there is time."""
     deadline = time.monotonic() + within_s
-    for i, (key, data) in enumerate(store.scan(first=model)):
+    for i, (key, data) in enumerate(files):
         region = _region(data)
         if region is not None:
             yield key, region

@@ -164,8 +164,12 @@ class Engine:
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
-            explain = explain_opaque_exhaustion if turn.exhausted else explain_opaque_miss
-            explained = scope.clean(explain(request, key, scope.how_to_record))
+            if turn.exhausted:
+                explanation = explain_opaque_exhaustion(request, key, scope.how_to_record)
+            else:
+                redactor = scope.run.redactor
+                explanation = explain_opaque_miss(scope.store, request, key, scope.how_to_record, redactor)
+            explained = scope.clean(explanation)
             scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
