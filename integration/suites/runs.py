@@ -1,0 +1,112 @@
+"""One suite, run twice: with vcrpy as it is, and moved over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from integration.install import BENCH
+from integration.suites.catalogue import Suite
+from integration.suites.environments import environment_of, program
+from integration.suites.moving import move_over
+from integration.suites.sources import check_out
+
+__all__ = ["Outcomes", "SuiteRun", "run_suite"]
+
+_INSIDE: Final = Path(__file__).resolve().parent / "inside"
+_LIMIT_S: Final = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What came of one run of a suite."""
+
+    cpu_s: float
+    tests: dict[str, dict[str, Any]]
+    other_questions: dict[str, list[dict[str, Any]]]
+    """By test: calls that vcrpy answered though their body was not the recorded one."""
+
+    def passed(self) -> set[str]:
+        """The ids of the marked tests that passed."""
+        return {name for name, test in self.tests.items() if test["marked"] and test["outcome"] == "passed"}
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """Both runs of a suite, and what the import said."""
+
+    suite: Suite
+    with_vcrpy: Outcomes
+    moved: Outcomes
+    imported: dict[str, Any]
+
+
+def run_suite(suite: Suite, *, repeats: int = 1) -> SuiteRun:
+    """Run a suite as it is, move a copy over, and run that.
+
+    Args:
+        suite: Which.
+        repeats: How often each is run to measure CPU time, of which the least counts.
+    """
+    work = BENCH / "suites" / "work" / suite.name
+    shutil.rmtree(work, ignore_errors=True)
+    original, copy = work / "vcrpy", work / "moved"
+    check_out(suite, original)
+    shutil.copytree(original, copy, symlinks=True)
+    before = environment_of(suite, original, is_moved=False)
+    after = _fresh(environment_of(suite, original, is_moved=True), work / "environment")
+    with_vcrpy = _run(suite, before, original, "vcr", repeats)
+    imported = move_over(copy, after, _variables(work))
+    moved = _run(suite, after, copy, "llm_replay", repeats)
+    return SuiteRun(suite, with_vcrpy, moved, imported)
+
+
+def _fresh(environment: Path, copy: Path) -> Path:
+    """A copy that may be changed: the guide uninstalls a package."""
+    shutil.copytree(environment, copy, symlinks=True)
+    for path in (copy / "bin").iterdir():  # programs name the folder that they were installed to
+        if path.is_file() and not path.is_symlink():
+            text = path.read_bytes()
+            path.write_bytes(re.sub(re.escape(os.fsencode(environment)), os.fsencode(copy), text))
+    return copy
+
+
+def _run(suite: Suite, environment: Path, folder: Path, marker: str, repeats: int) -> Outcomes:
+    runs = [_run_once(suite, environment, folder, marker) for _ in range(repeats)]
+    first = runs[0]
+    return Outcomes(min(run.cpu_s for run in runs), first.tests, first.other_questions)
+
+
+def _run_once(suite: Suite, environment: Path, folder: Path, marker: str) -> Outcomes:
+    told = folder.with_name(f"{folder.name}-outcomes.json")
+    told.unlink(missing_ok=True)
+    command = [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", "-p", "no:cacheprovider"]
+    command += ["-p", "no:sugar", "-p", "no:pretty", *(["-m", marker] if suite.marked_only else []), *suite.options]
+    with folder.with_name(f"{folder.name}-output.txt").open("wb") as output:
+        subprocess.run(
+            command,
+            cwd=folder,
+            env={**_variables(folder.parent), "PYTHONPATH": str(_INSIDE), "SUITE_OUTCOMES": str(told)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    if not told.exists():
+        raise RuntimeError(f"pytest wrote no outcomes, see {output.name}")
+    data = json.loads(told.read_text("utf-8"))
+    return Outcomes(data["cpu"], data["tests"], data["other_questions"])
+
+
+def _variables(work: Path) -> dict[str, str]:
+    """No key, no settings and no home of the person who runs this."""
+    home = work / "home"
+    home.mkdir(exist_ok=True)
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
