@@ -86,6 +86,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="args",
         default=[],
     )
+    parser.addini(
+        "llm_allow_no_calls", "Whether a marked test may make no model call.", type="bool", default=False
+    )
     parser.addini("llm_store", "Root of the store, relative to this file.", default="")
 
 

@@ -254,7 +254,7 @@ class TestRun:
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
                 "Does its client use another library than httpx, requests, urllib3, botocore, aiohttp or "
                 "http.client, or ask in a way that is not known (docs/pytest.md)? If it makes none, say "
-                "@pytest.mark.llm_replay(allow_no_calls=True).",
+                "@pytest.mark.llm_replay(allow_no_calls=True), or llm_allow_no_calls = true in the ini.",
                 pytrace=False,
             )
 
@@ -277,7 +277,8 @@ class TestRun:
 def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:
     if "may_call_nobody" in options:
         item.warn(pytest.PytestDeprecationWarning("llm_replay: may_call_nobody is now called allow_no_calls"))
-    return bool(options.get("allow_no_calls", options.get("may_call_nobody", False)))
+    default = item.config.getini("llm_allow_no_calls")
+    return bool(options.get("allow_no_calls", options.get("may_call_nobody", default)))
 
 
 def _mode_of(wanted: Any, session: LlmSession) -> Mode | None:

@@ -12,8 +12,8 @@ __all__ = ["SUITES", "Suite"]
 class Suite:
     """A suite with cassettes in its repository.
 
-    The package under test comes from the registry, as its users get it; the repository gives the tests, the cassettes and
-    the versions of everything else.
+    The package under test comes from the registry, as its users get it; the repository gives the tests, the
+    cassettes and the versions of everything else.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Suite:
     lock_options: tuple[str, ...] = ()
     """How `uv export` gets the versions from the lock file; none where there is no lock file."""
     versions: str = ""
-    """Where there is no lock file: the day of which the registry's newest versions are taken."""
+    """The day of which the registry's newest versions are taken, of what no lock file names."""
     requirements: tuple[str, ...] = ()
     """What the tests need besides."""
     left_out: tuple[str, ...] = ()
@@ -53,8 +53,17 @@ def _openllmetry(name: str) -> Suite:
         ),
         folder=f"packages/{package}",
         lock_options=("--group", "test"),
+        versions="2026-06-29",
     )
 
+
+_PYDANTIC_AI_EXTRAS: Final = (
+    "ag-ui,anthropic,bedrock,bedrock-mantle,cli,cohere,duckduckgo,evals,exa,google,google-realtime,groq,huggingface,"
+    "logfire,mcp,mistral,openai,openai-realtime,openrouter,realtime,retries,spec,tavily,temporal,ui,voyageai,web,"
+    "web-fetch,xai,xai-realtime"
+)
+_LARGE_EXTRAS: Final = ("mcp-tasks", "sentence-transformers", "dbos", "prefect")
+"""What runs models or workflow servers of its own: gigabytes, for a dozen tests."""
 
 SUITES: Final = (
     Suite(
@@ -62,9 +71,19 @@ SUITES: Final = (
         repository="simonw/llm-anthropic",
         commit="3ae428f3b5143cc81da25af0271d8fa55bda3f05",
         packages=("llm-anthropic==0.25.1",),
-        files=("tests", "pyproject.toml", "llm_anthropic.py"),  # its one module has moved on since that release
+        files=(
+            "tests",
+            "pyproject.toml",
+            "llm_anthropic.py",
+        ),  # its one module has moved on since that release
         versions="2026-07-01",
-        requirements=("llm>=0.32a1", "pytest", "pytest-recording", "pytest-asyncio", "inline-snapshot[black]"),
+        requirements=(
+            "llm>=0.32a1",
+            "pytest",
+            "pytest-recording",
+            "pytest-asyncio",
+            "inline-snapshot[black]",
+        ),
     ),
     _openllmetry("ollama"),
     _openllmetry("anthropic"),
@@ -74,9 +93,23 @@ SUITES: Final = (
     Suite(
         name="pydantic-ai",
         repository="pydantic/pydantic-ai",
-        commit="",
-        packages=(),
-        lock_options=("--all-extras", "--no-extra", "mcp-tasks", "--group", "dev", "--all-packages"),
+        commit="1d7eb695cc17c5bed46d32749ed02092819fc3a1",
+        packages=(
+            *("pydantic-ai==2.33.0", "pydantic-evals==2.33.0", "pydantic-graph==2.33.0", "clai==2.33.0"),
+            f"pydantic-ai-slim[{_PYDANTIC_AI_EXTRAS}]==2.33.0",
+        ),
+        files=(
+            *("tests", "pyproject.toml", "uv.lock", "examples/pyproject.toml", "clai/pyproject.toml"),
+            *(f"pydantic_{name}/pyproject.toml" for name in ("ai_slim", "evals", "graph")),
+        ),
+        lock_options=(
+            *("--all-extras", *(option for name in _LARGE_EXTRAS for option in ("--no-extra", name))),
+            *("--group", "dev", "--no-group", "lint"),
+        ),
+        versions="2026-08-22",
+        left_out=("strict-no-cover",),
+        # They run the examples of the documentation, which has no cassettes.
+        options=("--ignore=tests/test_examples.py", "--ignore=tests/test_skill_examples.py"),
         marked_only=True,
     ),
 )

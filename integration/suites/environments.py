@@ -28,18 +28,21 @@ def environment_of(suite: Suite, project: Path, *, is_moved: bool) -> Path:
         is_moved: Whether cortex-replay is installed beside.
     """
     versions = _versions(suite, project)
-    told = "\0".join([platform.python_version(), _UV, *versions, *suite.packages, str(is_moved), str(ROOT)])
-    digest = hashlib.sha256(told.encode()).hexdigest()[:12]
+    facts = (platform.python_version(), _UV, *versions, *suite.packages, suite.versions, str(is_moved))
+    identity = "\0".join([*facts, str(ROOT)])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     kind = "moved" if is_moved else "vcrpy"
     folder = install.BENCH / "suites" / "environments" / f"{suite.name}-{kind}-{digest}"
 
     def fill(place: Path) -> None:
         install.completed([_uv(), "venv", "--quiet", "--clear", "--seed", "--python", sys.executable, place])
         wanted = place / "requirements.txt"
-        wanted.write_text("\n".join([*versions, *suite.packages]) + "\n")
+        wanted.write_text("\n".join(versions) + "\n")
         add: list[str | Path] = [_uv(), "pip", "install", "--quiet", "--python", place]
         newest = ["--exclude-newer", suite.versions] if suite.versions else []
-        install.completed([*add, *newest, "--only-binary", ":all:", "--requirement", wanted])
+        install.completed([*add, *newest, "--requirement", wanted])
+        # Apart: a lock file may be older than what the package asks for.
+        install.completed([*add, *newest, "--only-binary", ":all:", *suite.packages])
         if is_moved:
             install.completed([*add, "--editable", ROOT])
 
@@ -54,10 +57,11 @@ def program(environment: Path, name: str) -> Path:
 def _versions(suite: Suite, project: Path) -> list[str]:
     if not suite.lock_options:
         return list(suite.requirements)
-    told = ["--frozen", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-workspace", "--no-emit-local"]
-    told += [option for name in suite.left_out for option in ("--no-emit-package", name)]
+    options = ["--frozen", "--no-hashes", "--no-annotate", "--no-header"]
+    options += ["--no-emit-workspace", "--no-emit-local"]
+    options += [option for name in suite.left_out for option in ("--no-emit-package", name)]
     done = subprocess.run(
-        [_uv(), "export", "--quiet", *told, *suite.lock_options],
+        [_uv(), "export", "--quiet", *options, *suite.lock_options],
         cwd=project,
         capture_output=True,
         text=True,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from integration.install import BENCH
 from integration.suites.catalogue import Suite
 from integration.suites.environments import environment_of, program
 from integration.suites.moving import move_over
@@ -21,6 +20,8 @@ __all__ = ["Outcomes", "SuiteRun", "run_suite"]
 
 _INSIDE: Final = Path(__file__).resolve().parent / "inside"
 _LIMIT_S: Final = 3000
+_UNWANTED: Final = ("cacheprovider", "sugar", "pretty")
+"""Plugins that only change what is shown, or would remember one run in the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class Outcomes:
 
     cpu_s: float
     tests: dict[str, dict[str, Any]]
-    other_questions: dict[str, list[dict[str, Any]]]
-    """By test: calls that vcrpy answered though their body was not the recorded one."""
+    played: list[dict[str, str]]
+    """Calls that vcrpy answered though their body was not the recorded one."""
 
     def passed(self) -> set[str]:
         """The ids of the marked tests that passed."""
@@ -45,26 +46,29 @@ class SuiteRun:
     with_vcrpy: Outcomes
     moved: Outcomes
     imported: dict[str, Any]
+    absent: list[str]
+    """Files that the clone does not have: what needs them fails in both runs."""
 
 
-def run_suite(suite: Suite, *, repeats: int = 1) -> SuiteRun:
+def run_suite(suite: Suite, place: Path, *, repeats: int = 1) -> SuiteRun:
     """Run a suite as it is, move a copy over, and run that.
 
     Args:
         suite: Which.
+        place: Where to; not below a folder with settings of pytest, which would be found.
         repeats: How often each is run to measure CPU time, of which the least counts.
     """
-    work = BENCH / "suites" / "work" / suite.name
+    work = place.resolve() / suite.name
     shutil.rmtree(work, ignore_errors=True)
     original, copy = work / "vcrpy", work / "moved"
-    check_out(suite, original)
+    absent = check_out(suite, original)
     shutil.copytree(original, copy, symlinks=True)
     before = environment_of(suite, original, is_moved=False)
     after = _fresh(environment_of(suite, original, is_moved=True), work / "environment")
     with_vcrpy = _run(suite, before, original, "vcr", repeats)
     imported = move_over(copy, after, _variables(work))
     moved = _run(suite, after, copy, "llm_replay", repeats)
-    return SuiteRun(suite, with_vcrpy, moved, imported)
+    return SuiteRun(suite, with_vcrpy, moved, imported, absent)
 
 
 def _fresh(environment: Path, copy: Path) -> Path:
@@ -80,33 +84,39 @@ def _fresh(environment: Path, copy: Path) -> Path:
 def _run(suite: Suite, environment: Path, folder: Path, marker: str, repeats: int) -> Outcomes:
     runs = [_run_once(suite, environment, folder, marker) for _ in range(repeats)]
     first = runs[0]
-    return Outcomes(min(run.cpu_s for run in runs), first.tests, first.other_questions)
+    return Outcomes(min(run.cpu_s for run in runs), first.tests, first.played)
 
 
 def _run_once(suite: Suite, environment: Path, folder: Path, marker: str) -> Outcomes:
-    told = folder.with_name(f"{folder.name}-outcomes.json")
-    told.unlink(missing_ok=True)
-    command = [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", "-p", "no:cacheprovider"]
-    command += ["-p", "no:sugar", "-p", "no:pretty", *(["-m", marker] if suite.marked_only else []), *suite.options]
+    report = folder.with_name(f"{folder.name}-outcomes.json")
+    report.unlink(missing_ok=True)
+    options = [option for name in _UNWANTED for option in ("-p", f"no:{name}")]
+    options += [*(["-m", marker] if suite.marked_only else []), *suite.options]
     with folder.with_name(f"{folder.name}-output.txt").open("wb") as output:
         subprocess.run(
-            command,
+            [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", *options],
             cwd=folder,
-            env={**_variables(folder.parent), "PYTHONPATH": str(_INSIDE), "SUITE_OUTCOMES": str(told)},
+            env={**_variables(folder.parent), "PYTHONPATH": str(_INSIDE), "SUITE_OUTCOMES": str(report)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             timeout=_LIMIT_S,
             check=False,
         )
-    if not told.exists():
+    if not report.exists():
         raise RuntimeError(f"pytest wrote no outcomes, see {output.name}")
-    data = json.loads(told.read_text("utf-8"))
-    return Outcomes(data["cpu"], data["tests"], data["other_questions"])
+    document = json.loads(report.read_text("utf-8"))
+    return Outcomes(document["cpu"], document["tests"], document["played"])
 
 
 def _variables(work: Path) -> dict[str, str]:
     """No key, no settings and no home of the person who runs this."""
     home = work / "home"
     home.mkdir(exist_ok=True)
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "AWS_MAX_ATTEMPTS": "1",  # a call that nobody answers is not tried five times
+    }

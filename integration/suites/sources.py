@@ -19,26 +19,26 @@ class MissingSource(Exception):
     """There is no clone of a suite's repository, and none can be made."""
 
 
-def check_out(suite: Suite, folder: Path) -> None:
-    """Put a suite's files into a folder, in a git repository of their own."""
+def check_out(suite: Suite, folder: Path) -> list[str]:
+    """Put a suite's files into a git repository of their own; gives those that the clone lacks."""
     git_folder = _clone_of(suite)
-    root = f"{suite.folder}/" if suite.folder != "." else ""
-    listed = _git("-C", git_folder, "ls-tree", "--name-only", suite.commit, root or ".")
-    wanted = [f"{root}{name}" for name in suite.files if f"{root}{name}" in listed.split()]
-    index = folder.with_name(f"{folder.name}.index").absolute()
+    root = "" if suite.folder == "." else f"{suite.folder}/"
     folder.mkdir(parents=True)
-    place = ("--git-dir", git_folder, "--work-tree", folder)
-    environment = {"GIT_INDEX_FILE": str(index)}
-    _git(*place, "read-tree", suite.commit, **environment)
-    files = _git(*place, "ls-files", "-z", "--", *wanted, **environment).strip("\0").split("\0")
-    _git(*place, "checkout-index", "-z", "--stdin", stdin="\0".join(files), **environment)
+    index = folder.with_name(f"{folder.name}.index").absolute()
+    git = _Git("--git-dir", git_folder, "--work-tree", folder, GIT_INDEX_FILE=str(index))
+    git.run("read-tree", suite.commit)
+    wanted = (f"{root}{name}" for name in suite.files)
+    files = git.run("ls-files", "-z", "--", *wanted).strip("\0").split("\0")
+    git.run("checkout-index", "-z", "--stdin", stdin="\0".join(files), may_fail=True)
     index.unlink()
+    absent = [name.removeprefix(root) for name in files if not os.path.lexists(folder / name)]
     if root:
         _lift(folder, suite.folder)
-    _git("init", "-q", folder)
-    _git("-C", folder, "add", "--all")
-    identity = ("-c", "user.name=suites", "-c", "user.email=suites@example.org")
-    _git("-C", folder, *identity, "commit", "-q", "-m", suite.commit)
+    own = _Git("-C", folder, "-c", "user.name=suites", "-c", "user.email=suites@example.org")
+    own.run("init", "-q")
+    own.run("add", "--all")
+    own.run("commit", "-q", "-m", suite.commit)
+    return absent
 
 
 def _lift(folder: Path, below: str) -> None:
@@ -59,27 +59,35 @@ def _clone_of(suite: Suite) -> Path:
     address = f"https://github.com/{suite.repository}"
     try:
         own.mkdir(parents=True, exist_ok=True)
-        _git("init", "-q", "--bare", own)
-        _git("-C", own, "fetch", "-q", "--depth", "1", address, suite.commit)
+        git = _Git("-C", own)
+        git.run("init", "-q", "--bare")
+        git.run("fetch", "-q", "--depth", "1", address, suite.commit)
     except subprocess.CalledProcessError as error:
         raise MissingSource(
-            f"{suite.name}: {address} cannot be fetched ({error.stderr.strip().splitlines()[-1]}). Clone it to "
-            f"{name} in some folder, and say which: {VARIABLE}=FOLDER make suites"
+            f"{suite.name}: {address} cannot be fetched: {error.stderr.strip().splitlines()[-1]}\n"
+            f"Clone it to {name} in a folder of your own, and say which: {VARIABLE}=FOLDER make suites"
         ) from None
     return own
 
 
 def _has(place: Path, commit: str) -> bool:
     done = subprocess.run(["git", "-C", place, "cat-file", "-e", commit], capture_output=True, check=False)
-    return place.is_dir() and done.returncode == 0
+    return done.returncode == 0
 
 
-def _git(*arguments: str | Path, stdin: str | None = None, **environment: str) -> str:
-    return subprocess.run(
-        ["git", *arguments],
-        env=os.environ | environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+class _Git:
+    """Git with options that several of its commands share."""
+
+    def __init__(self, *options: str | Path, **environment: str) -> None:
+        self._options = options
+        self._environment = os.environ | environment
+
+    def run(self, *arguments: str, stdin: str | None = None, may_fail: bool = False) -> str:
+        return subprocess.run(
+            ["git", *self._options, *arguments],
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=not may_fail,
+        ).stdout

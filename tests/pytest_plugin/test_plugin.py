@@ -179,6 +179,26 @@ def test_a_marked_test_that_asks_nobody_fails(run: Run, pytester: pytest.Pyteste
     )
 
 
+def test_the_ini_lets_marked_tests_ask_nobody(run: Run, pytester: pytest.Pytester) -> None:
+    """As vcrpy does; a marker still decides for its own test."""
+    Store.create(pytester.path / "llm")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.llm_replay
+
+        def test_silent(): pass
+
+        @pytest.mark.llm_replay(allow_no_calls=False)
+        def test_that_should_ask(): pass
+        """
+    )
+    result = run("-o", "llm_allow_no_calls=true")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*test_that_should_ask*"])
+
+
 def test_only_what_passed_is_kept(run: Run, pytester: pytest.Pytester) -> None:
     """Unless it is asked for; and what a test that passed has used, too."""
     pytester.makepyfile(
