@@ -13,6 +13,7 @@ from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.fixtures import is_first_for_all
 from cortex_replay.engine.scope import KeyState, Scope
 from cortex_replay.engine.staging import RedactingStager
+from cortex_replay.engine.state import RunState
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey
@@ -20,7 +21,7 @@ from cortex_replay.store.changes import essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import TokenUsage
 
-__all__ = ["ExchangeAttempt", "ExchangeTurn", "take_turn"]
+__all__ = ["ExchangeAttempt", "ExchangeTurn", "ask_opaquely", "take_turn"]
 
 _WAIT_MS: Final = 600_000
 Wire = dict[str, JsonValue]
@@ -100,28 +101,6 @@ class ExchangeTurn:
             self.scope.pin_exchange(self.key, self.state)
         self._advance(self.wire, self.state)
 
-    @asynccontextmanager
-    async def ask(self, what: str) -> AsyncIterator[ExchangeAttempt]:
-        """Ask: what is done here is a live call, which counts as one.
-
-        Raises:
-            BudgetSpent: No more calls may be made.
-        """
-        run = self.scope.run
-        async with run.budget.call_of(0) as bill:
-            bill.pay(TokenUsage(0, 0))
-            run.ledger.ask()
-            attempt = ExchangeAttempt()
-            problem, is_sent = "", True
-            try:
-                yield attempt
-            except LlmError as error:
-                problem, is_sent = f"{what}: {error}", not isinstance(error, InvalidRequest)
-                raise
-            finally:
-                if not attempt.is_good:
-                    run.ledger.fail(problem, is_sent=is_sent)
-
     def keep(self, exchange: Exchange, what: str, query: str) -> None:
         """Stage an answer, unless there is a secret in it that cannot be cut out."""
         if self.state is None:
@@ -157,6 +136,28 @@ class ExchangeTurn:
     def _advance(self, wire: Wire, state: KeyState[Wire]) -> None:
         state.successes.append(wire)
         state.turns.advance()
+
+
+@asynccontextmanager
+async def ask_opaquely(run: RunState, what: str) -> AsyncIterator[ExchangeAttempt]:
+    """Ask: what is done here is a live call, which counts as one.
+
+    Raises:
+        BudgetSpent: No more calls may be made.
+    """
+    async with run.budget.call_of(0) as bill:
+        bill.pay(TokenUsage(0, 0))
+        run.ledger.ask()
+        attempt = ExchangeAttempt()
+        problem, is_sent = "", True
+        try:
+            yield attempt
+        except LlmError as error:
+            problem, is_sent = f"{what}: {error}", not isinstance(error, InvalidRequest)
+            raise
+        finally:
+            if not attempt.is_good:
+                run.ledger.fail(problem, is_sent=is_sent)
 
 
 @dataclass(slots=True)

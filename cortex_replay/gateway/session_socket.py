@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.exchanges import ask_opaquely, take_turn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine, refusal_of
 from cortex_replay.engine.http.offload import aside
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Played", "SessionSocket"]
 
-Played = Counter[tuple[str, str]]
+Played = Counter[tuple[str, str, int]]
 """How often each session was replayed in each scope."""
 _POLICY: Final = 1008
 _BROKEN: Final = 1011
@@ -109,8 +110,8 @@ class SessionSocket:
 
     def _sessions(self) -> list[Recorded]:
         """What may be replayed; what this scope has not had yet comes first."""
-        found = recorded_sessions(self._asking.store, self._request)
-        return sorted(found, key=lambda session: self._played[self._asking.name, session.key])
+        found = recorded_sessions(self._asking.store, self._request, self._asking.owner)
+        return sorted(found, key=lambda session: self._played[self._asking.name, session.key, session.n])
 
     async def _play(self, sessions: list[Recorded]) -> None:
         playback = Playback(sessions)
@@ -134,7 +135,7 @@ class SessionSocket:
             await self._miss(str(miss), message)
             return
         session = playback.session
-        self._played[self._asking.name, session.key] += 1
+        self._played[self._asking.name, session.key, session.n] += 1
         self._asking.serve(nothing, session.key, session.exchange)
 
     async def _say(self, messages: list[tuple[int, str | bytes]]) -> None:
@@ -201,9 +202,9 @@ class SessionSocket:
             first: What the client has said already, to a recorded session that does not go on with it.
             greeted: How many messages of that session the client has got.
         """
-        exchanges, mode = self._asking.exchanges, self._asking.mode
+        mode = self._asking.mode
         try:
-            async with exchanges.ask(self._what) as attempt:
+            async with ask_opaquely(self._asking.run, self._what) as attempt:
                 self._asking.observe(nothing, None)
                 environment = self._engine.environment_of(self._asking)
                 opened = await self._engine.relay.open_socket(self._opening, environment)
@@ -230,9 +231,9 @@ class SessionSocket:
             self._asking.run.ledger.refuse(f"{self._what}: the session is too large to be recorded")
             return
         exchange = tape.exchange()
-        key = exchange.key or ""
-        if exchanges.find(key, mode) is None:  # of equal sessions of a run, the first is kept
-            await aside(tape.size, exchanges.keep, exchange, key, self._what, self._opening.query, mode)
+        async with take_turn(self._asking, exchange.key or "") as turn:
+            if turn.wire is None:
+                await aside(tape.size, turn.keep, exchange, self._what, self._opening.query)
 
     async def _refuse(self, reply: HttpReply, *, is_open: bool) -> None:
         if is_open:

@@ -301,9 +301,13 @@ class StoreReader:
         own = self._own.get((scope, None, key)) if scope in self._scopes else None
         return self._opaque.get(key) if own is None else own.fixture
 
-    def exchange_keys(self) -> dict[str, str]:
-        """The keys of all opaque exchanges that are shared, and their paths."""
-        return {key: row.path for key, row in self._opaque.items()}
+    def exchange_keys(self, scope: str = "") -> dict[str, str]:
+        """The keys of all opaque exchanges that are shared or a scope's own, and their paths."""
+        shared = {key: row.path for key, row in self._opaque.items()}
+        if scope not in self._scopes:
+            return shared
+        rows = (own.fixture for own in self._own.values() if own.fixture is not None)
+        return shared | {row.key: row.path for row in rows if row.scope == scope and row.key is not None}
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows

@@ -129,7 +129,7 @@ async def open_socket(
             close_timeout=_CLOSE_S,
             max_size=most_bytes,
             logger=logger,
-            **({"ssl": httpx.create_ssl_context()} if is_secure else {}),
+            ssl=httpx.create_ssl_context() if is_secure else None,
         )
     except InvalidStatus as error:
         answered = error.response

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.exchanges import ExchangeTurn
+from cortex_replay.engine.exchanges import ExchangeTurn, ask_opaquely
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
@@ -161,7 +161,7 @@ async def ask_opaque(
         )
     async with AsyncExitStack() as stack:
         what = f"{request['method']} {request['path']}"
-        attempt = await stack.enter_async_context(turn.ask(what))
+        attempt = await stack.enter_async_context(ask_opaquely(turn.scope.run, what))
         scope.observe(nothing, None)
         relayed = await stack.enter_async_context(sent)
 

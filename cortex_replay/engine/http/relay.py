@@ -126,6 +126,16 @@ def _hop_headers(headers: Headers) -> frozenset[str]:
     )
 
 
+def _dropped_headers(
+    call: Call, upstream: UpstreamServer, *, has_key: bool, is_signed: bool
+) -> frozenset[str]:
+    """What of a client's headers is not passed on; of a signed call, all that is signed is."""
+    dropped = _NOT_SENT | _hop_headers(call.headers)
+    if is_signed:
+        return dropped - (signed_headers(call) - _SET_ANYWAY)
+    return dropped | SIGNATURE_HEADERS if has_key and upstream.kind == "bedrock" else dropped
+
+
 def recordable_headers(headers: list[tuple[str, str]]) -> dict[str, str]:
     """What a recording keeps of them: only what is named here."""
     return {name.lower(): value for name, value in headers if name.lower() in _KEPT}
@@ -245,11 +255,7 @@ class Relay:
         http, has_key = self._client(upstream, environment, signer, is_signed=is_signed)
         query = call.query
         is_elsewhere = bool(call.addressed) and server_of(call.addressed) != server_of(upstream.base_url)
-        dropped = _NOT_SENT | _hop_headers(call.headers)
-        if is_signed:
-            dropped -= signed_headers(call) - _SET_ANYWAY
-        elif has_key and upstream.kind == "bedrock":
-            dropped |= SIGNATURE_HEADERS
+        dropped = _dropped_headers(call, upstream, has_key=has_key, is_signed=is_signed)
         headers = [
             (name, value)
             for name, value in call.headers

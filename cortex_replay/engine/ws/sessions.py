@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -34,6 +34,8 @@ class Recorded:
     """One recorded session."""
 
     key: str
+    n: int
+    """Which of those in which the client says the same, from 1."""
     sent: list[JsonValue]
     frames: list[Frame]
     subprotocol: str | None
@@ -41,11 +43,12 @@ class Recorded:
     exchange: Exchange
 
     @classmethod
-    def of(cls, exchange: Exchange) -> Recorded:
+    def of(cls, exchange: Exchange, n: int = 1) -> Recorded:
         body = (exchange.request or {}).get("body")
         subprotocol = exchange.wire.get("subprotocol")
         return cls(
             exchange.key or "",
+            n,
             body if isinstance(body, list) else [],
             frames_in(exchange.wire),
             subprotocol if isinstance(subprotocol, str) else None,
@@ -70,19 +73,20 @@ def opening_request(call: Call) -> dict[str, JsonValue]:
     }
 
 
-def recorded_sessions(store: Store, opening: Mapping[str, JsonValue]) -> list[Recorded]:
-    """The sessions that are recorded at one place; the longest first.
+def recorded_sessions(store: Store, opening: Mapping[str, JsonValue], scope: str) -> list[Recorded]:
+    """The sessions that a scope has at one place, its own and those that all share; the longest first.
 
     Raises:
         FixtureIntegrityFailed: A file is no longer what the index vouches for.
     """
-    found = [exchange for key in store.exchange_keys() if (exchange := store.exchange(key)) is not None]
+    found = (store.exchange(key, scope) for key in store.exchange_keys(scope))
     sessions = [
-        Recorded.of(exchange)
+        Recorded.of(replace(exchange, wire=wire, then=()), n)
         for exchange in found
-        if "frames" in exchange.wire and _is_at(exchange.request or {}, opening)
+        if exchange is not None and "frames" in exchange.wire and _is_at(exchange.request or {}, opening)
+        for n, wire in enumerate(exchange.wires, 1)
     ]
-    return sorted(sessions, key=lambda session: (-len(session.sent), session.key))
+    return sorted(sessions, key=lambda session: (-len(session.sent), session.key, session.n))
 
 
 def _is_at(request: Mapping[str, JsonValue], opening: Mapping[str, JsonValue]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import httpx
 import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
@@ -12,6 +11,7 @@ from cortex_replay.config.servers import server_of
 from cortex_replay.engine.http.destinations import Destination, Destinations
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.interception.interception import Interception
+from cortex_replay.interception.request import Request
 from cortex_replay.run import Run
 
 SETTINGS = Settings(
@@ -23,7 +23,7 @@ SETTINGS = Settings(
 
 
 def find(method: str, url: str, headers: Mapping[str, str] | None = None) -> Destination:
-    server, path = server_of(url), httpx.URL(url).path
+    server, path = server_of(url), Request.at(method, url, []).path
     assert server is not None
     given = headers or {}
     return Destinations(Upstreams(SETTINGS)).find(server, method, path, lambda name: given.get(name, ""))
@@ -86,16 +86,15 @@ def test_a_call_means_the_same_in_a_process_and_through_the_proxy(url: str) -> N
     run = Run(SETTINGS, "live")
     interception = Interception(run.engine(), run.open_scope())
     body = b'{"model": "m", "messages": []}'
-    request = httpx.Request("POST", url, content=body)
+    request = Request.at("POST", url, [])
     target = interception.target(request)
     assert target is not None
     call = interception.call(target, request, body)
     assert call is not None
     server = server_of(url)
     assert server is not None
-    path = request.url.raw_path.decode("ascii")
 
-    found = Destinations(run.engine().upstreams).find(server, "POST", path, lambda _: "")
+    found = Destinations(run.engine().upstreams).find(server, "POST", request.path, lambda _: "")
 
     assert found.route == call.route
     assert found.server == call.server

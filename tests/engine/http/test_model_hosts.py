@@ -46,7 +46,7 @@ def test_every_provider_is_known_where_its_service_is() -> None:
     ],
 )
 def test_hosts_of_models_by_settings_and_by_name(host: str, port: int, scheme: str) -> None:
-    assert hosts().server_at(host, port) == Server(scheme, host, port)  # type: ignore[arg-type]
+    assert hosts().server_at(host, port) == Server(scheme, host, port)
 
 
 @pytest.mark.parametrize(
