@@ -7,5 +7,6 @@ numbers, lists and objects, and within limits. No cassette is ever changed.
 from cortex_replay.cassettes.importing import Importer, open_dry_run
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cassettes.report import ImportReport, Omission
+from cortex_replay.cassettes.scopes import CassetteScopes
 
-__all__ = ["ImportReport", "Importer", "Omission", "Places", "open_dry_run"]
+__all__ = ["CassetteScopes", "ImportReport", "Importer", "Omission", "Places", "open_dry_run"]

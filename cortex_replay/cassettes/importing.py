@@ -1,13 +1,12 @@
 """From interactions to what a store holds, staged to be committed at once.
 
-A cassette is a scope, as a test is: the n-th interaction with a key is its answer n. Cassettes that have one
-key share its answers; where they say something else, the first that was read is kept, and the other is
-listed.
+A cassette is of a scope, that of its test: the n-th interaction with a key is its answer n. What came back is
+taken, errors too: the test that recorded it wanted it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,33 +16,28 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cassettes.documents import CassetteError, read_document
-from cortex_replay.cassettes.interactions import Interaction, interactions_in, is_json
+from cortex_replay.cassettes.interactions import Interaction, interactions_in
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cassettes.report import ImportReport, Omission
+from cortex_replay.cassettes.scopes import CassetteScopes
 from cortex_replay.disk import scratch_folder
-from cortex_replay.engine.fixtures import FixtureMaker, answers_in
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.opaque import (
-    encode_body,
-    is_worth_keeping,
-    opaque_exchange,
-    opaque_key,
-    opaque_request,
-)
+from cortex_replay.engine.http.opaque import encode_body, opaque_key, opaque_request
 from cortex_replay.engine.http.question import document_in
 from cortex_replay.engine.http.relay import client_keys_in, recordable_headers
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
-from cortex_replay.engine.outcomes import Outcome, recorded_outcome
-from cortex_replay.engine.redaction import redact_answer
-from cortex_replay.engine.staging import RedactingStager, clean_wire
+from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.engine.sequences import Fate, SequenceStager, StagedSequence
+from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.wordlike import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
-from cortex_replay.store.changes import Add, Pin, Remove, essence_of_answer, essence_of_exchange
+from cortex_replay.store.answers import answer_problem
+from cortex_replay.store.changes import Add, Pin, Remove
 from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
@@ -56,7 +50,7 @@ __all__ = ["Importer", "open_dry_run"]
 
 _SHORTEST_KEY: Final = 16
 """What stands in place of a key that was filtered out is shorter or words, and may stand in any text."""
-_KEPT: Final = "the store has another answer, which is kept (--mode record overwrites it)"
+_KEPT: Final = "its test has another answer in the store, which is kept (--mode record overwrites it)"
 
 
 class _Source(NamedTuple):
@@ -66,42 +60,40 @@ class _Source(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """What one interaction says about a key."""
+    """What one interaction says about a question."""
 
     source: _Source
     request: LlmRequest
     outcome: Outcome
-    """An answer, or how a failure went over the wire."""
+    """An answer, or how something else went over the wire."""
 
-    @property
-    def is_failure(self) -> bool:
-        return isinstance(self.outcome, Exchange)
 
-    def redact(self, redactor: Redactor) -> Outcome:
-        if isinstance(self.outcome, Exchange):
-            return Exchange(clean_wire(self.outcome.wire, redactor))
-        return redact_answer(self.outcome, redactor)[0]
+class _OpaqueEntry(NamedTuple):
+    """What one interaction says about a call that is recorded as it is."""
+
+    source: _Source
+    request: dict[str, JsonValue]
+    wire: dict[str, JsonValue]
 
 
 @dataclass
-class _Scope:
-    """How far one cassette has come."""
+class _Sequences:
+    """What the cassettes of one scope say, in their order."""
 
-    turns: dict[FixtureKey, int] = field(default_factory=dict)
-    conflicts: dict[FixtureKey, _Source] = field(default_factory=dict)
-    """The keys under which it says something else than a cassette before it."""
+    completions: dict[FixtureKey, list[_Entry]] = field(default_factory=dict)
+    opaque: dict[str, list[_OpaqueEntry]] = field(default_factory=dict)
 
 
 class Importer:
-    """Reads cassettes and stages what is in them. It is a class to hold what they share: keys, and who said
-    what first.
+    """Reads cassettes and stages what is in them. It is a class to hold what they share: keys, and scopes, of
+    which each may have several.
 
     Args:
         store: Where to; the caller commits.
-        mode: Whether what it has is kept (``once``) or overwritten (``record``).
+        mode: Whether what a scope has is kept (``once``) or overwritten (``record``).
         places: Whose API an address is.
         redactor: Makes what cuts secrets out, given the keys that cassettes hold.
-        record_failures: Whether errors of providers are answers to be recorded.
+        scopes: Whose cassette a file is.
     """
 
     def __init__(
@@ -110,8 +102,7 @@ class Importer:
         mode: Mode,
         places: Places,
         redactor: Callable[[Collection[str]], Redactor],
-        *,
-        record_failures: bool = False,
+        scopes: CassetteScopes | None = None,
     ) -> None:
         self.report = ImportReport()
         self._store = store
@@ -120,28 +111,27 @@ class Importer:
         self._make_redactor = redactor
         self._redactor = redactor(())
         self._keys: set[str] = set()
-        self._record_failures = record_failures
-        self._entries: dict[FixtureKey, list[_Entry]] = {}
-        self._exchanges: dict[str, tuple[_Source, Exchange]] = {}
+        self._tests = scopes or CassetteScopes()
+        self._counted: set[_Source] = set()
 
     def stage(self, files: Iterable[Path]) -> ImportReport:
         """Stage what is in these files. All are read first: a key in one may stand in another."""
         cassettes = [(file, self._read(file)) for file in files]
         self._redactor = self._make_redactor(self._keys)
+        scopes: dict[str, _Sequences] = {}
         for file, interactions in cassettes:
-            scope = _Scope()
+            names, is_known = self._tests.of(file) if interactions else ([], True)
+            if not is_known:
+                self.report.without_test.append(str(file))
+            sequences = [scopes.setdefault(name, _Sequences()) for name in names]
             for number, interaction in interactions:
-                source = _Source(file, number, interaction.call)
-                try:
-                    problem = self._take(source, interaction, scope)
-                except (InvalidRequest, ValueError, RecursionError) as error:
-                    problem = f"it holds what no recording can: {type(error).__name__}"
-                if problem is not None:
-                    self._skip(source, problem)
-        for key, entries in self._entries.items():
-            self._stage_key(key, entries)
-        for source, exchange in self._exchanges.values():
-            self._stage_exchange(source, exchange)
+                self._place(_Source(file, number, interaction.call), interaction, sequences)
+        stager = SequenceStager(self._store, self._redactor, overwrite=self._overwrites)
+        for scope, said in scopes.items():
+            for entries in said.completions.values():
+                self._stage_completions(stager, scope, entries)
+            for calls in said.opaque.values():
+                self._stage_calls(stager, scope, calls)
         self.report.not_converted.sort(key=lambda left: (left.file, left.number or 0))
         return self.report
 
@@ -170,10 +160,32 @@ class Importer:
             learn_secret(key)  # what is not converted is listed
 
     def _skip(self, source: _Source, reason: str) -> None:
-        self.report.not_converted.append(Omission(str(source.file), source.number, source.call, reason))
+        """List what is not converted; once, of how many scopes it may be."""
+        if self._count(source):
+            self.report.not_converted.append(Omission(str(source.file), source.number, source.call, reason))
 
-    def _take(self, source: _Source, interaction: Interaction, scope: _Scope) -> str | None:
-        """Note what an interaction says; gives the reason if it cannot be converted."""
+    def _count(self, source: _Source) -> bool:
+        is_first = source not in self._counted
+        self._counted.add(source)
+        return is_first
+
+    def _place(self, source: _Source, interaction: Interaction, scopes: Iterable[_Sequences]) -> None:
+        """Put what an interaction says behind what its scopes have."""
+        try:
+            taken = self._take(source, interaction)
+        except (InvalidRequest, ValueError, RecursionError) as error:
+            taken = f"it holds what no recording can: {type(error).__name__}"
+        if isinstance(taken, str):
+            self._skip(source, taken)
+            return
+        for scope in scopes:
+            if isinstance(taken, _Entry):
+                scope.completions.setdefault(self._store.key(taken.request), []).append(taken)
+            else:
+                scope.opaque.setdefault(opaque_key(taken.request), []).append(taken)
+
+    def _take(self, source: _Source, interaction: Interaction) -> _Entry | _OpaqueEntry | str:
+        """What an interaction says, or the reason why it cannot be converted."""
         route = self._places.route(
             interaction.method, interaction.host, interaction.path, interaction.request_header
         )
@@ -188,59 +200,13 @@ class Importer:
             except InvalidRequest:
                 pass  # recorded as it is, as the gateway does
             else:
-                return self._take_completion(source, interaction, scope, route.protocol, request, body)
+                wants_stream = WIRES[route.protocol].wants_stream(body)
+                return _Entry(
+                    source, request, _outcome_in(interaction, route.protocol, request, wants_stream)
+                )
         return self._take_opaque(source, interaction, route)
 
-    def _take_completion(
-        self,
-        source: _Source,
-        interaction: Interaction,
-        scope: _Scope,
-        protocol: str,
-        request: LlmRequest,
-        body: dict[str, JsonValue],
-    ) -> str | None:
-        status = interaction.status
-        outcome: Outcome
-        if status == 200:
-            try:
-                outcome = _answer_in(interaction, protocol, request, WIRES[protocol].wants_stream(body))
-            except LlmError as error:
-                return f"the answer is not whole, or not of its protocol: {error}"
-        elif status < 400:
-            return f"the answer is no completion: status {status}"
-        elif not self._record_failures:
-            return f"the answer is an error: status {status} (--record-failures takes it)"
-        else:
-            headers = _headers_of(interaction, "application/json")
-            content = encode_body(interaction.body)
-            outcome = Exchange({"protocol": protocol, "status": status, "headers": headers, **content})
-        return self._note(_Entry(source, request, outcome), scope)
-
-    def _note(self, entry: _Entry, scope: _Scope) -> str | None:
-        """Put an outcome in its turn, unless another cassette has another one there."""
-        key = self._store.key(entry.request)
-        known = self._entries.setdefault(key, [])
-        turn = scope.turns.get(key, 0)
-        scope.turns[key] = turn + 1
-        if turn < len(known) and _essence(known[turn].outcome) == _essence(entry.outcome):
-            self.report.repeated += 1
-            return None
-        if turn < len(known):
-            scope.conflicts.setdefault(key, known[turn].source)
-        if key in scope.conflicts:
-            other = scope.conflicts[key]
-            return f"another cassette answers the same question otherwise: {other.file} #{other.number}"
-        known.append(entry)
-        return None
-
-    def _take_opaque(self, source: _Source, interaction: Interaction, route: Route) -> str | None:
-        if not is_worth_keeping(interaction.status):
-            return f"the answer would not be the same tomorrow: status {interaction.status}"
-        media_type = _media_type(interaction)
-        is_called_json = media_type == "application/json" and interaction.method != "HEAD"
-        if is_called_json and interaction.body and not is_json(interaction.body):
-            return "the answer is not the JSON that it should be"
+    def _take_opaque(self, source: _Source, interaction: Interaction, route: Route) -> _OpaqueEntry | str:
         call = Call(
             interaction.method,
             Route(route.upstream, route.path, None),
@@ -253,119 +219,58 @@ class Importer:
             RedactingStager(self._store, self._redactor).refuse_request(request, interaction.query)
         except RecordingRefused:
             return "there is a secret in what was asked"
-        content = encode_body(interaction.body)
-        if media_type in STREAM_MEDIA_TYPES:
-            tape = _StillStream(media_type)
-            tape.add(interaction.body)
-            content = tape.content()
         wire: dict[str, JsonValue] = {
             "status": interaction.status,
             "headers": _headers_of(interaction, None),
-            **content,
+            **_content_in(interaction),
         }
-        exchange = opaque_exchange(request, wire)
-        known = self._exchanges.setdefault(opaque_key(request), (source, exchange))
-        if known[0] is source:
-            return None
-        if essence_of_exchange(known[1]) == essence_of_exchange(exchange):
-            self.report.repeated += 1
-            return None
-        other = known[0]
-        return f"the same call is answered otherwise: {other.file} #{other.number}; it has one answer only"
+        return _OpaqueEntry(source, request, wire)
 
-    def _stage_key(self, key: FixtureKey, entries: Sequence[_Entry]) -> None:
-        maker = FixtureMaker(self._store, self._redactor)
-        committed = answers_in(self._store, key)
-        failures = self._store.failures(*key) if self._store.has_failures(*key) else {}
-        new = list(entries)
-        if committed or failures:
-            if self._overwrites:
-                ours = {i for i, entry in enumerate(entries, 1) if entry.is_failure}
-                for n in failures.keys() - ours:
-                    maker.drop_failures(key, n, and_later=False)
-                self.report.overwritten += any(
-                    _essence(recorded_outcome(committed, failures, n))
-                    != _essence(entry.redact(self._redactor))
-                    for n, entry in enumerate(entries, 1)
-                )
-            else:
-                new = self._additions(entries, committed, failures)
-                if not new:
-                    return
-        successes: list[Answer] = []
-        for i, entry in enumerate(entries, 1):
-            try:
-                self._stage_entry(key, i, entry, successes)
-            except (RecordingRefused, FixtureIntegrityFailed) as error:
-                for left in entries[i - 1 :]:
-                    self._skip(left.source, _refusal(error))
-                return
-            if entry not in new:
-                self.report.repeated += 1
-            elif entry.is_failure:
-                self.report.failures += 1
-            else:
-                self.report.answers += 1
-
-    def _stage_entry(self, key: FixtureKey, n: int, entry: _Entry, successes: list[Answer]) -> None:
-        maker = FixtureMaker(self._store, self._redactor)
-        if isinstance(entry.outcome, Exchange):
-            failure = Exchange.failure(key, n, entry.outcome.wire)
-            staged = maker.stage_failure(failure, overwrite=self._overwrites)
-            self.report.redacted += staged != failure
+    def _stage_completions(self, stager: SequenceStager, scope: str, entries: Sequence[_Entry]) -> None:
+        outcomes = [(entry.outcome, _origin_of(entry.source)) for entry in entries]
+        try:
+            staged = stager.stage(scope, entries[0].request, outcomes)
+        except (RecordingRefused, FixtureIntegrityFailed) as error:
+            for entry in entries:
+                self._skip(entry.source, _refusal(error))
             return
-        origin: dict[str, JsonValue] = {
-            "adapter": "import",
-            "cassette": "/".join(entry.source.file.parts[-2:]),
-            "interaction": entry.source.number,
-        }
-        kept = maker.stage(
-            entry.request, key, successes, entry.outcome, (), origin, overwrite=self._overwrites
-        )
-        self.report.redacted += "redactions" in (kept.meta or {})
-        successes.append(kept)
+        self._report(staged, entries)
 
-    def _additions(
-        self, entries: Sequence[_Entry], committed: Sequence[Answer], failures: Mapping[int, Exchange]
-    ) -> list[_Entry]:
-        """What the store has not, if that can be added to what it has; the rest is counted or listed."""
-        ours = [_essence(entry.redact(self._redactor)) for entry in entries]
-        there = [_essence(recorded_outcome(committed, failures, n)) for n in range(1, len(entries) + 1)]
-        if not failures and not any(entry.is_failure for entry in entries):
-            distinct = ours[:1] if len(set(ours)) == 1 else ours
-            recorded = [essence_of_answer(answer) for answer in committed]
-            if len(distinct) > len(recorded) and distinct[: len(recorded)] == recorded:
-                return list(entries[len(recorded) :])
-        for entry, mine, other in zip(entries, ours, there, strict=True):
-            if mine == other:
-                self.report.repeated += 1
-            else:
+    def _stage_calls(self, stager: SequenceStager, scope: str, calls: Sequence[_OpaqueEntry]) -> None:
+        try:
+            staged = stager.stage_exchange(scope, calls[0].request, [call.wire for call in calls])
+        except (RecordingRefused, FixtureIntegrityFailed) as error:
+            for call in calls:
+                self._skip(call.source, _refusal(error, "the answer"))
+            return
+        self._report(staged, calls)
+
+    def _report(self, staged: StagedSequence, entries: Sequence[_Entry | _OpaqueEntry]) -> None:
+        report = self.report
+        if not all(entry.source in self._counted for entry in entries):
+            report.redacted += staged.redacted
+            report.overwritten += staged.overwrites and self._overwrites
+        for fate, entry in zip(staged.fates, entries, strict=True):
+            if fate is Fate.KEPT:
                 self._skip(entry.source, _KEPT)
-        return []
+            elif not self._count(entry.source):
+                continue
+            elif fate is Fate.KNOWN:
+                report.repeated += 1
+            elif isinstance(entry, _OpaqueEntry):
+                report.exchanges += 1
+            elif isinstance(entry.outcome, Exchange):
+                report.failures += 1
+            else:
+                report.answers += 1
 
-    def _stage_exchange(self, source: _Source, exchange: Exchange) -> None:
-        door = RedactingStager(self._store, self._redactor)
-        try:
-            stored = door.clean_exchange(exchange)
-        except RecordingRefused as error:
-            self._skip(source, _refusal(error, "the answer"))
-            return
-        there = self._store.exchange(stored.key or "")
-        is_same = there is not None and essence_of_exchange(there) == essence_of_exchange(stored)
-        if there is not None and not is_same and not self._overwrites:
-            self._skip(source, _KEPT)
-            return
-        if is_same:
-            self.report.repeated += 1
-            return
-        try:
-            door.stage_exchange(stored, overwrite=self._overwrites)
-        except FixtureIntegrityFailed as error:
-            self._skip(source, _refusal(error))
-            return
-        self.report.exchanges += 1
-        self.report.overwritten += there is not None
-        self.report.redacted += stored != exchange
+
+def _origin_of(source: _Source) -> dict[str, JsonValue]:
+    return {
+        "adapter": "import",
+        "cassette": "/".join(source.file.parts[-2:]),
+        "interaction": source.number,
+    }
 
 
 class _StillStream(StreamTape):
@@ -380,25 +285,55 @@ class _StillAnswer(AnswerTape):
     at_ms = 0
 
 
-def _answer_in(interaction: Interaction, protocol: str, request: LlmRequest, wants_stream: bool) -> Answer:
-    """The answer with the bytes that it came in.
-
-    Raises:
-        LlmError: It is none.
-    """
+def _outcome_in(interaction: Interaction, protocol: str, request: LlmRequest, wants_stream: bool) -> Outcome:
+    """What came back, with the bytes that it came in: an answer, or whatever else it was."""
     media_type = _media_type(interaction)
-    if media_type in STREAM_MEDIA_TYPES or (not media_type and wants_stream):
-        media_type = media_type or WIRES[protocol].stream_media_type
-        tape = _StillAnswer(request, protocol, media_type)
-        tape.add(interaction.body)
+    is_stream = media_type in STREAM_MEDIA_TYPES or (not media_type and wants_stream)
+    shown = (media_type or WIRES[protocol].stream_media_type) if is_stream else "application/json"
+    headers = _headers_of(interaction, shown)
+    if interaction.status == 200:
+        answer = _answer_in(interaction.body, protocol, request, headers, shown if is_stream else None)
+        if answer is not None and answer_problem(answer, request.model) is None:
+            return answer
+    content = _content_in(interaction)
+    return Exchange(
+        {
+            "protocol": protocol,
+            "stream": is_stream,
+            "status": interaction.status,
+            "headers": headers,
+            **content,
+        }
+    )
+
+
+def _answer_in(
+    body: bytes,
+    protocol: str,
+    request: LlmRequest,
+    headers: dict[str, JsonValue],
+    stream_type: str | None,
+) -> Answer | None:
+    """The completion that a body holds, if it holds a whole one."""
+    if stream_type is not None:
+        tape = _StillAnswer(request, protocol, stream_type)
+        tape.add(body)
         tape.end()
-        if tape.response is None:
-            assert tape.problem is not None  # noqa: S101 - it is one or the other
-            raise tape.problem
-        return tape.answer(_headers_of(interaction, media_type))
-    return answer_of_body(request, protocol, interaction.body, _headers_of(interaction, "application/json"))[
-        0
-    ]
+        return None if tape.response is None else tape.answer(headers)
+    try:
+        return answer_of_body(request, protocol, body, headers)[0]
+    except LlmError:
+        return None
+
+
+def _content_in(interaction: Interaction) -> dict[str, JsonValue]:
+    """The body of an answer as a recording holds it."""
+    media_type = _media_type(interaction)
+    if media_type not in STREAM_MEDIA_TYPES:
+        return encode_body(interaction.body)
+    tape = _StillStream(media_type)
+    tape.add(interaction.body)
+    return tape.content()
 
 
 def _media_type(interaction: Interaction) -> str:
@@ -418,12 +353,6 @@ def _document_in(body: bytes, route: Route) -> object:
         return document_in(body, route.parameters)
     except orjson.JSONDecodeError:
         return None
-
-
-def _essence(outcome: Outcome | None) -> bytes | None:
-    if outcome is None:
-        return None
-    return essence_of_exchange(outcome)[0] if isinstance(outcome, Exchange) else essence_of_answer(outcome)
 
 
 def _refusal(error: RecordingRefused | FixtureIntegrityFailed, what: str = "it") -> str:

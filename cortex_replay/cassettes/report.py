@@ -39,6 +39,8 @@ class ImportReport:
     """Say what the store, or another interaction, says already."""
     overwritten: int = 0
     """How many keys had something else in the store before."""
+    without_test: list[str] = field(default_factory=list)
+    """Cassettes of which no test could be told; their scope is their path."""
     redacted: int = 0
     """In how many recordings a secret was found and cut out."""
     not_converted: list[Omission] = field(default_factory=list)

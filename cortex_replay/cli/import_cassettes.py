@@ -61,7 +61,7 @@ Exit status:
     type=click.Choice(["once", "record"]),
     default="once",
     show_default=True,
-    help="Keep other answers that the store has (once), or overwrite them (record).",
+    help="Keep other answers that a test has in the store (once), or overwrite them (record).",
 )
 @click.option(
     "--host",
@@ -71,7 +71,12 @@ Exit status:
     help="Whose API was called there: 127.0.0.1:8080=openai. Repeatable.",
 )
 @click.option("--all", "takes_all", is_flag=True, help="Take calls to hosts that run no model, too.")
-@click.option("--record-failures", is_flag=True, help="Take errors of providers as answers, too.")
+@click.option("--record-failures", is_flag=True, hidden=True, help="Errors are always taken; does nothing.")
+@click.option(
+    "--rootdir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="pytest's rootdir, which ids of tests are relative to; by default as pytest finds it.",
+)
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @json_option
 @click.pass_context
@@ -82,12 +87,13 @@ def import_command(
     mode: str,
     hosts: Sequence[str],
     takes_all: bool,
-    record_failures: bool,
+    record_failures: bool,  # noqa: ARG001 - of earlier versions
+    rootdir: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Take over cassettes of vcrpy and pytest-recording."""
-    from cortex_replay.cassettes import Importer, Places  # noqa: PLC0415 - and with it, YAML
+    from cortex_replay.cassettes import CassetteScopes, Importer, Places  # noqa: PLC0415 - and with it, YAML
     from cortex_replay.cassettes.documents import cassettes_in  # noqa: PLC0415
     from cortex_replay.engine.http.upstreams import Upstreams  # noqa: PLC0415
 
@@ -105,7 +111,7 @@ def import_command(
             Mode(mode),
             places,
             lambda keys: redactor_for(settings, os.environ, *keys),
-            record_failures=record_failures,
+            CassetteScopes(rootdir),
         )
         report = importer.stage(files)
         if not dry_run:
@@ -183,5 +189,9 @@ def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
         output.talk(f"{output.count(report.overwritten, 'key')} had something else, which is overwritten")
     if report.redacted:
         output.talk(f"a secret was cut out of {output.count(report.redacted, 'recording')}")
+    if report.without_test:
+        many = output.count(len(report.without_test), "cassette")
+        first = output.escape(report.without_test[0])
+        output.talk(f"{many} of no test that could be told ({first}, ...): docs/migrating.md")
     if report.not_converted:
         output.talk(f"{len(report.not_converted)} not converted, listed above")

@@ -77,19 +77,24 @@ def render_setup(runner: str) -> str:
 
 
 _IMPORT: Final = 'import { afterAll, afterEach, beforeEach } from "vitest";'
-_REQUIRE: Final = 'const { afterAll, afterEach, beforeEach, expect } = require("@jest/globals");'
+_REQUIRE: Final = """\
+const { relative } = require("node:path");
+const { afterAll, afterEach, beforeEach, expect } = require("@jest/globals");"""
 _LAST_PART: Final = "// Nobody can tell"
 _JEST_LAST_PART: Final = """\
 // Concurrent tests have no hooks; Jest itself knows which of them asks.
 const current = () => {
-  const { testPath, currentConcurrentTestName } = expect.getState();
-  const name = currentConcurrentTestName?.();
-  return name ? scopeOf(`${testPath} > ${name}`) : state.scope;
+  const name = expect.getState().currentConcurrentTestName?.();
+  return name ? scopeOf(nameOf(name)) : state.scope;
+};
+/** @param {string} [test] */
+const nameOf = (test) => {
+  const file = relative(process.cwd(), expect.getState().testPath ?? "").replaceAll("\\\\", "/");
+  return `${file} > ${test}`;
 };
 if (gateway) {
   beforeEach(() => {
-    const { testPath, currentTestName } = expect.getState();
-    state.scope = scopeOf(`${testPath} > ${currentTestName}`);
+    state.scope = scopeOf(nameOf(expect.getState().currentTestName));
   });
   afterEach(() => end());
 }

@@ -43,8 +43,12 @@ const scoped = (send) => async (input, init) => {
   return response;
 };
 
-/** @param {string} test */
-const scopeOf = (test) => encodeURIComponent(`${test} ${run}`);
+/**
+ * Whose answers they are, and what is counted by itself: a test is known by its name, and each of its runs counts anew.
+ *
+ * @param {string} test @param {string} [turn]
+ */
+const scopeOf = (test, turn = "") => encodeURIComponent(`${test}\u001f${turn}${run}`);
 
 /** @param {string} [shown] what the report shows anyway */
 function end(shown = "") {
@@ -65,9 +69,11 @@ if (gateway && typeof fetch === "function") {
 
 // Nobody can tell which of several concurrent tests asks. They have no scope, and each question has one answer.
 const current = () => state.scope;
+/** @param {any} task @returns {string} */
+const nameOf = (task) => (task.suite?.name ? `${nameOf(task.suite)} > ${task.name}` : task.name);
 if (gateway) {
   beforeEach(({ task }) => {
-    state.scope = task.concurrent ? "" : scopeOf(`${task.file.name} > ${task.name} ${task.id}`);
+    state.scope = task.concurrent ? "" : scopeOf(`${task.file.name} > ${nameOf(task)}`, task.id);
   });
   afterEach(({ task }) => {
     if (!task.concurrent) end(task.result?.errors?.map((error) => error.message).join("\n"));

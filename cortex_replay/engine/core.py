@@ -15,20 +15,27 @@ from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.store.paths import escape
 from cortex_replay.store.trust import MAX_SCOPE_LENGTH
 
-__all__ = ["RunCore", "scope_name"]
+__all__ = ["RunCore", "owner_name", "scope_name"]
 
 _MOST_SCOPES_KEPT: Final = 4096
 """Of those that have not counted anything yet."""
 _MOST_TURNS: Final = 100_000
 
+_COUNTED_APART: Final = "\x1f"
+"""What follows it in a name is for counting only: a test that runs again counts anew, and has its answers."""
+
 
 def scope_name(name: str) -> str:
-    """A name that can be written and takes little room, and is not that of another scope."""
-    name = escape(name)
+    """A name that takes little room, and is not that of another scope."""
     if len(name) <= MAX_SCOPE_LENGTH:
         return name
-    digest = blake3_hex(name.encode())
+    digest = blake3_hex(name.encode("utf-8", "surrogatepass"))
     return f"{name[: MAX_SCOPE_LENGTH - len(digest)]}{digest}"
+
+
+def owner_name(name: str) -> str:
+    """Whose answers a scope of this name gets and records, as the store writes it."""
+    return scope_name(escape(name.partition(_COUNTED_APART)[0]))
 
 
 class RunCore(RunState):
@@ -47,7 +54,7 @@ class RunCore(RunState):
                 self.store,
                 self.mode,
                 name,
-                name,
+                owner_name(name),
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
                 keeps_first=not name and not self.every_answer,
@@ -95,7 +102,7 @@ class RunCore(RunState):
             store,
             chosen,
             scope_name(name or ""),
-            scope_name((name if owner is None else owner) or ""),
+            owner_name((name if owner is None else owner) or ""),
             is_branch=is_branch,
             observer=observer,
             how_to_record=how_to_record or self.how_to_record,

@@ -59,6 +59,23 @@ class FixtureMaker:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
+        stored, answer = self.prepare(request, answer, origin)
+        answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
+        if "scope" in (answers[0].meta or {}):  # it may go on from what another scope recorded
+            meta = {name: value for name, value in (answers[0].meta or {}).items() if name != "scope"}
+            answers = (replace(answers[0], meta=meta), *answers[1:])
+        fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
+        kept = fixture.answers[min(len(before), len(answers) - 1)]
+        return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
+
+    def prepare(
+        self, request: LlmRequest, answer: Answer, origin: Mapping[str, JsonValue]
+    ) -> tuple[LlmRequest, Answer]:
+        """The request and the answer as they are stored, with where the answer comes from.
+
+        Raises:
+            RecordingRefused: A secret could not be cut out of them.
+        """
         self._stager.learn()
         answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         stored, rules = self._store.normalise(request)
@@ -66,25 +83,27 @@ class FixtureMaker:
         meta = meta_of(origin, in_answer, in_request, rules)
         if breakpoints := _breakpoints_of(request, stored):
             meta["breakpoints"] = breakpoints
-        answer = replace(answer, meta=meta)
-        answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
-        meta = {name: value for name, value in (answers[0].meta or {}).items() if name != "scope"}
-        meta |= {"scope": self._owner} if self._owner else {}
-        answers = (replace(answers[0], meta=meta), *answers[1:])
-        fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
-        kept = fixture.answers[min(len(before), len(answers) - 1)]
-        return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
+        return stored, replace(answer, meta=meta)
 
     def stage_answers(
-        self, key: FixtureKey, request: LlmRequest | None, answers: Sequence[Answer], *, overwrite: bool
+        self,
+        key: FixtureKey,
+        request: LlmRequest | None,
+        answers: Sequence[Answer],
+        *,
+        overwrite: bool,
+        is_exact: bool = False,
     ) -> Fixture:
         """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
-        fixture = Fixture(key, tuple(answers), request, answers[0].meta)
-        return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner)
+        meta = answers[0].meta
+        if self._owner:
+            meta = {**(meta or {}), "scope": self._owner}
+        fixture = Fixture(key, tuple(answers), request, meta)
+        return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
 
-    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
+    def stage_failure(self, failure: Exchange, *, overwrite: bool, is_exact: bool = False) -> Exchange:
         """Stage a failure; gives it as it is stored."""
-        return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner)
+        return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
 
     def drop_failures(self, key: FixtureKey, n: int, *, and_later: bool) -> None:
         """Stage the removal of the failure that an answer takes the place of; and of those behind it, where

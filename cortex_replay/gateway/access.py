@@ -110,7 +110,7 @@ class Access:
             elif name == b"x-cortex-replay-token":
                 token = value
             elif name == b"x-cortex-replay-scope":
-                scope = value.decode("latin-1")
+                scope = unquote(value.decode("latin-1"))
             elif name == b"x-cortex-replay-fault":
                 fault = value.decode("latin-1")
         return (token, scope, fault) if hosts == 1 else Refusal(403, "a call needs one Host")

@@ -154,7 +154,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "llm_replay(enabled=True, mode=None, guard=True, allow_hosts=(), allow_no_calls=False, "
-        "normalisers=()): record and replay the model calls of this test.",
+        "normalisers=(), scope=None): record and replay the model calls of this test.",
     )
     config.addinivalue_line(
         "markers",

@@ -15,6 +15,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings
 from cortex_replay.config.files import shown_path
 from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.owners import owner_of_test
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import ConfigError, LlmError
 from cortex_replay.faults.fault import Fault
@@ -185,6 +186,7 @@ class TestRun:
         _ = session.store  # a test without one fails, with the reason
         self.scope = session.run.open_scope(
             f"{item.nodeid} {attempt}",
+            owner=_owner_of(self.name, options.get("scope"), session.store),
             mode=_mode_of(options.get("mode"), session),
             is_branch=True,
             normalisers=options.get("normalisers"),
@@ -272,6 +274,11 @@ class TestRun:
             self._session.has_left_answers = True
         elif self.mode.writes:
             self.store.discard()
+
+
+def _owner_of(name: str, scope: Any, store: Store) -> str:
+    """Whose answers a test gets and records: its own, or those of a scope that its marker names."""
+    return owner_of_test(name, store.scopes) if scope is None else str(scope)
 
 
 def _allows_no_calls(item: pytest.Item, options: Mapping[str, Any]) -> bool:

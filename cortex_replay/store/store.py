@@ -128,8 +128,7 @@ class Store(StoreReader):
             NoFixture: Nothing is recorded under it.
         """
         key = FixtureKey(model, prompt_hash)
-        is_there = self.has_own(*key, scope) if scope else bool(self.rows(*key))
-        if not is_there:
+        if not self.rows(*key, scope):
             raise NoFixture(*key)
         self._note(Remove((*key, None, None), scope))
 

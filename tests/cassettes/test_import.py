@@ -24,41 +24,60 @@ KEY = "sk-ant-api03-" + "k3Y" * 27
 OTHER_KEY = "gateway-key-of-our-own-88417263"
 
 
-def texts(root: Path) -> list[str]:
-    """The answers of the one fixture."""
+def texts(root: Path, scope: str = "") -> list[str]:
+    """The answers of the one fixture that a scope gets."""
     store = Store.open(root)
     (stored,) = store.list()
-    return [answer.text for answer in store.get(stored.model, stored.prompt_hash).answers]
+    return [answer.text for answer in store.get(stored.model, stored.prompt_hash, scope).answers]
 
 
 def test_answers_come_in_the_order_of_a_cassette(imported: Imported, tmp_path: Path) -> None:
-    """Those that all say the same are one."""
+    """Those that are the same to the byte are one; its test may look at the id of each."""
     different = [interaction(answer=said(text)) for text in ("One.", "Two.", "One.")]
-    same = [interaction({**ASKED, "system": "s"}, said("Same.", id=f"msg_{i}")) for i in range(3)]
-    report = imported(write(tmp_path / "a.yaml", *different, *same))
+    same = [interaction({**ASKED, "system": "s"}, said("Same.")) for i in range(3)]
+    other = [interaction({**ASKED, "system": "o"}, said("Like.", id=f"msg_{i}")) for i in range(2)]
+    report = imported(write(tmp_path / "a.yaml", *different, *same, *other))
     store = Store.open(tmp_path / "store")
     found = sorted(
         [answer.text for answer in store.get(one.model, one.prompt_hash).answers] for one in store.list()
     )
 
-    assert found == [["One.", "Two.", "One."], ["Same."]]
-    assert (report["exit"], report["answers"]) == (0, 6)
+    assert found == [["Like.", "Like."], ["One.", "Two.", "One."], ["Same."]]
+    assert (report["exit"], report["answers"]) == (0, 8)
 
 
-def test_cassettes_share_what_they_agree_on(imported: Imported, tmp_path: Path) -> None:
-    """Each is a test of its own: its first call gets answer 1, whatever others do."""
-    write(tmp_path / "c/test_a.yaml", interaction(answer=said("One.")))
-    write(tmp_path / "c/test_b.yaml", *[interaction(answer=said(text)) for text in ("One.", "Two.")])
-    write(
-        tmp_path / "c/test_c.yaml", *[interaction(answer=said(text)) for text in ("Other.", "Two.", "Three.")]
-    )
-    report = imported(tmp_path / "c")
+def test_each_test_keeps_the_answers_of_its_cassette(imported: Imported, tmp_path: Path) -> None:
+    """Whatever others were answered to the same; those that were answered the same share a file."""
+    (tmp_path / "test_m.py").touch()
+    said_by = {"test_a": ["One."], "test_b": ["One.", "Two."], "test_c": ["Other."], "test_d": ["One."]}
+    for test, answers in said_by.items():
+        given = [interaction(answer=said(text)) for text in answers]
+        write(tmp_path / f"cassettes/test_m/{test}.yaml", *given)
+    report = imported(tmp_path / "cassettes")
 
-    assert texts(tmp_path / "store") == ["One.", "Two."]
-    assert (report["exit"], report["answers"], report["repeated"]) == (4, 2, 2)
-    assert [left["number"] for left in report["not_converted"]] == [1, 3]
-    first = str(tmp_path / "c/test_a.yaml")
-    assert reasons(report) == [f"another cassette answers the same question otherwise: {first} #1"] * 2
+    for test, answers in said_by.items():
+        assert texts(tmp_path / "store", f"test_m.py::{test}") == answers
+    assert (report["exit"], report["answers"], report["repeated"]) == (0, 4, 1)
+    assert len(report["added"]) == 3
+
+
+def test_each_test_keeps_its_sequence_of_calls(imported: Imported, tmp_path: Path) -> None:
+    """Polls, counters, files: the same call is answered otherwise each time."""
+    (tmp_path / "test_m.py").touch()
+    run_1: Any = {"asked": None, "method": "GET", "uri": "https://api.openai.com/v1/threads/t/runs/r"}
+    said_by = {"test_a": ["queued", "done"], "test_b": ["failed"], "test_c": ["queued", "done"]}
+    for test, states in said_by.items():
+        given = [interaction(answer={"status": state}, **run_1) for state in states]
+        write(tmp_path / f"cassettes/test_m/{test}.yaml", *given)
+    report = imported(tmp_path / "cassettes")
+    store = Store.open(tmp_path / "store")
+    (key,) = store.exchange_keys()
+
+    assert (report["exit"], report["exchanges"], report["repeated"], len(report["added"])) == (0, 3, 2, 2)
+    for test, states in said_by.items():
+        exchange = store.exchange(key, f"test_m.py::{test}")
+        assert exchange is not None
+        assert [json.loads(str(wire["body"]))["status"] for wire in exchange.wires] == states
 
 
 def test_a_second_time_nothing_changes(imported: Imported, tmp_path: Path) -> None:
@@ -76,16 +95,13 @@ def test_a_second_time_nothing_changes(imported: Imported, tmp_path: Path) -> No
 
 def test_what_the_store_has_is_kept_or_overwritten(imported: Imported, tmp_path: Path) -> None:
     models: Any = {"asked": None, "method": "GET", "uri": "https://api.openai.com/v1/models"}
-    imported(
-        write(tmp_path / "a.yaml", interaction(answer=said("Old.")), interaction(answer={"n": 1}, **models))
-    )
-    file = write(
-        tmp_path / "b.yaml", interaction(answer=said("New.")), interaction(answer={"n": 2}, **models)
-    )
+    file = tmp_path / "a.yaml"
+    imported(write(file, interaction(answer=said("Old.")), interaction(answer={"n": 1}, **models)))
+    write(file, interaction(answer=said("New.")), interaction(answer={"n": 2}, **models))
 
     kept = imported(file)
     assert (kept["exit"], kept["added"], len(kept["not_converted"])) == (4, [], 2)
-    assert all("the store has another answer, which is kept" in reason for reason in reasons(kept))
+    assert all("has another answer in the store, which is kept" in reason for reason in reasons(kept))
     assert texts(tmp_path / "store") == ["Old."]
 
     overwritten = imported(file, "--mode", "record")
@@ -96,26 +112,24 @@ def test_what_the_store_has_is_kept_or_overwritten(imported: Imported, tmp_path:
 def test_more_answers_are_added_to_those_that_are_there(imported: Imported, tmp_path: Path) -> None:
     imported(write(tmp_path / "a.yaml", interaction(answer=said("One."))))
     report = imported(
-        write(tmp_path / "b.yaml", interaction(answer=said("One.")), interaction(answer=said("Two.")))
+        write(tmp_path / "a.yaml", interaction(answer=said("One.")), interaction(answer=said("Two.")))
     )
 
     assert (report["exit"], report["answers"], report["repeated"]) == (0, 1, 1)
     assert texts(tmp_path / "store") == ["One.", "Two."]
 
 
-def test_failures_are_recorded_where_that_is_asked_for(imported: Imported, tmp_path: Path) -> None:
+def test_failures_are_taken_in_their_turn(imported: Imported, tmp_path: Path) -> None:
     overloaded: Any = {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}
     file = write(tmp_path / "a.yaml", interaction(answer=overloaded, status=529), interaction())
 
-    plain = imported(file)
-    assert (plain["exit"], plain["failures"], plain["answers"]) == (4, 0, 1)
-    recorded = imported(file, "--record-failures", "--store", tmp_path / "other")
+    recorded = imported(file)
     assert (recorded["exit"], recorded["failures"], recorded["answers"]) == (0, 1, 1)
-    store = Store.open(tmp_path / "other")
+    store = Store.open(tmp_path / "store")
     (stored,) = store.list()
     (failure,) = store.failures(stored.model, stored.prompt_hash).items()
     assert (failure[0], failure[1].wire["status"]) == (1, 529)
-    assert imported(file, "--record-failures", "--store", tmp_path / "other")["repeated"] == 2
+    assert imported(file, "--record-failures")["repeated"] == 2, "a flag of earlier versions"
 
 
 def test_a_dry_run_writes_nothing(imported: Imported, tmp_path: Path) -> None:
@@ -135,7 +149,7 @@ def test_a_dry_run_writes_nothing(imported: Imported, tmp_path: Path) -> None:
     more = write(tmp_path / "b.yaml", interaction({**ASKED, "system": "s"}), interaction(answer=said("New.")))
     before |= {"b.yaml": more.read_bytes()}
     report = imported(more, "--dry-run")
-    assert (report["exit"], report["answers"], len(report["not_converted"])) == (4, 1, 1)
+    assert (report["exit"], report["answers"], len(report["not_converted"])) == (0, 2, 0)
     assert tree(tmp_path) == before
 
 

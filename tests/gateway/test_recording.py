@@ -62,6 +62,12 @@ CANNOT_BE_RECORDED: dict[str, Script] = {
     "cut off": cut(EVENTS[:-1]),
     "cut off at once": cut([]),
     "ends without its last event": stream(EVENTS[:-1]),
+    "server error": whole(b'{"type":"error","error":{"type":"api_error","message":"x"}}', 500),
+    "too many requests": whole(b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}', 429),
+    "a redirect": whole(b"", 307, location="http://127.0.0.1:1/"),
+    "hangs up": hang_up,
+}
+NO_COMPLETIONS: dict[str, Script] = {
     "an error in mid-stream": stream(
         [
             *EVENTS[:2],
@@ -73,10 +79,6 @@ CANNOT_BE_RECORDED: dict[str, Script] = {
     "an error with a good status": whole({"error": {"message": "no", "type": "api_error"}}),
     "half a document": whole(b'{"content": [{"type": "text", "te'),
     "not utf-8": whole(b'{"content": "\xff\xfe"}'),
-    "server error": whole(b'{"type":"error","error":{"type":"api_error","message":"x"}}', 500),
-    "too many requests": whole(b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}', 429),
-    "a redirect": whole(b"", 307, location="http://127.0.0.1:1/"),
-    "hangs up": hang_up,
 }
 
 
@@ -98,6 +100,24 @@ def test_what_is_no_answer_is_not_recorded(opened: Opened, tmp_path: Path, name:
         assert gateway.run.ledger.recorded == 1
     (item,) = stored(tmp_path).list()
     assert stored(tmp_path).get(item.model, item.prompt_hash).answers[0].text == "fine"
+
+
+@pytest.mark.parametrize("name", NO_COMPLETIONS)
+def test_what_is_no_completion_is_recorded_as_it_came(opened: Opened, tmp_path: Path, name: str) -> None:
+    """Its status says that it is no error; the next call gets the next answer."""
+    with (
+        serving_in_thread(NO_COMPLETIONS[name], whole(CLAUDE.answer("fine"))) as provider,
+        opened("once", provider.url) as gateway,
+    ):
+        live = [scoped(gateway, "a") for _ in range(2)]
+        assert gateway.run.ledger.recorded == 2
+    with opened() as gateway:
+        replayed = [scoped(gateway, "a") for _ in range(2)]
+
+    assert [got.content for got in replayed] == [got.content for got in live]
+    assert [got.status_code for got in replayed] == [200, 200]
+    (item,) = stored(tmp_path).list()
+    assert list(stored(tmp_path).failures(item.model, item.prompt_hash)) == [1]
 
 
 def test_errors_are_passed_on_as_they_are(opened: Opened) -> None:
