@@ -33,8 +33,8 @@ _VERSION: Final = "bedrock-2023-05-31"
 
 
 def _lift_anthropic(body: object) -> LlmRequest:
-    """As of the Messages API; the version of Bedrock's wrapper says nothing to a model."""
-    if isinstance(body, dict) and body.get("anthropic_version") == _VERSION:
+    """As of the Messages API, which has the version in a header: SDKs differ in it, and no model sees it."""
+    if isinstance(body, dict):
         body = {name: value for name, value in body.items() if name != "anthropic_version"}
     return lift_messages(body)
 
