@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any, Final
 
 import pytest
 
+_LIMIT_S: Final = 120
+"""A test that polls waits forever for an answer that never changes."""
 _MOST_OF_A_REASON: Final = 4_000
 _MOST_OF_A_REPORT: Final = 12_000
 
@@ -49,7 +52,9 @@ class Outcomes:
         self.current = item.nodeid
         is_marked = any(item.get_closest_marker(name) is not None for name in ("vcr", "llm_replay"))
         self.tests[item.nodeid] = {"marked": is_marked, "outcome": "passed", "reason": "", "details": ""}
+        signal.alarm(_LIMIT_S)
         yield
+        signal.alarm(0)
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_runtest_makereport(
@@ -83,6 +88,7 @@ class Outcomes:
 
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = Outcomes()
+    signal.signal(signal.SIGALRM, _give_up)
     try:
         from vcr.cassette import Cassette  # noqa: PLC0415 - not there once a suite has moved over
     except ImportError:
@@ -90,6 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         outcomes.watch(Cassette)
     config.pluginmanager.register(outcomes)
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError(f"the test took longer than {_LIMIT_S} s")
 
 
 def _text(body: Any) -> str:
