@@ -28,13 +28,22 @@ def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list
     ]
 
 
-def find_fixture(ctx: click.Context, store: Store, wanted: str, model: str | None) -> StoredFixture:
-    """The one fixture with this path, or whose prompt hash begins so; ends the command if it is not one."""
-    found = [
+def find_fixture(
+    ctx: click.Context, store: Store, wanted: str, model: str | None, scope: str = ""
+) -> StoredFixture:
+    """The one fixture with this path, or whose prompt hash begins so; ends the command if it is not one.
+
+    By its hash it is what a scope gets: its own, or the shared one. By its path, whoever has it.
+    """
+    stored = store.list(scoped=True)
+    by_path = [item for item in stored if item.path == wanted and scope in ("", item.scope)]
+    found = by_path[:1] or [
         item
-        for item in store.list()
-        if (item.path == wanted or (wanted and item.prompt_hash.startswith(wanted.lower())))
+        for item in stored
+        if wanted
+        and item.prompt_hash.startswith(wanted.lower())
         and model in (None, item.model)
+        and item.scope == (scope if store.has_own(item.model, item.prompt_hash, scope) else "")
     ]
     if not found:
         reason = f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"

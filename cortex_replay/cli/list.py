@@ -40,6 +40,7 @@ class _Row:
 
   cortex-replay list
   cortex-replay list --model 'claude-*'
+  cortex-replay list --scope 'tests/test_chat.py::*'
   cortex-replay list --json | jq -r '.[] | [.question, .path] | @tsv'
 
 Exit status:
@@ -51,15 +52,21 @@ Exit status:
 )
 @store_option
 @click.option("--model", metavar="PATTERN", help="Only models that match this pattern ('*' and '?').")
+@click.option(
+    "--scope", metavar="PATTERN", help="Only what scopes (tests) whose names match have of their own."
+)
 @json_option
 @click.pass_context
-def list_command(ctx: click.Context, store: Path | None, model: str | None, as_json: bool) -> None:
+def list_command(
+    ctx: click.Context, store: Path | None, model: str | None, scope: str | None, as_json: bool
+) -> None:
     """List the recordings: prompt hash, model, question.
 
-    The question is the first line of what the user said last. At a terminal it is shortened to fit. With
+    What a test or another scope has of its own is listed with its name. The question is the first line of
+    what the user said last. At a terminal it is shortened to fit. With
     --json each recording has its whole hash and its file as well.
     """
-    rows = _read(store_root(ctx, store), model)
+    rows = _read(store_root(ctx, store), model, scope)
     findings = [finding for row in rows for finding in row.findings]
     settle(ctx, FixtureIntegrityFailed.exit_code if findings else 0)
     if as_json:
@@ -73,10 +80,15 @@ def list_command(ctx: click.Context, store: Path | None, model: str | None, as_j
     ctx.exit(FixtureIntegrityFailed.exit_code if findings else 0)
 
 
-def _read(root: Path, model: str | None) -> list[_Row]:
+def _read(root: Path, model: str | None, scope: str | None) -> list[_Row]:
     with progress_bar("reading") as progress:
         opened = Store.open(root, verify="on-read")
-        wanted = [stored for stored in opened.list() if model is None or fnmatchcase(stored.model, model)]
+        wanted = [
+            stored
+            for stored in opened.list(scoped=True)
+            if (model is None or fnmatchcase(stored.model, model))
+            and (scope is None or (bool(stored.scope) and fnmatchcase(stored.scope, scope)))
+        ]
         rows = []
         for done, stored in enumerate(wanted, start=1):
             rows.append(_row(opened, stored))
@@ -87,7 +99,7 @@ def _read(root: Path, model: str | None) -> list[_Row]:
 
 def _row(store: Store, stored: StoredFixture) -> _Row:
     try:
-        return _Row(stored, question_of(store.get(stored.model, stored.prompt_hash).request))
+        return _Row(stored, question_of(store.get(stored.model, stored.prompt_hash, stored.scope).request))
     except FixtureIntegrityFailed as error:  # the others are what they are all the same
         return _Row(stored, None, error.issues)
 
@@ -104,6 +116,7 @@ def _lines(rows: Sequence[_Row], columns: int | None) -> Iterator[str]:
 
 
 def _cell(row: _Row) -> str:
+    of = f"[{output.escape(output.redact(row.stored.scope))}] " if row.stored.scope else ""
     if row.findings:
-        return "(its file is not what the index says)"
-    return output.escape(row.question or "(does not say what was asked)")
+        return f"{of}(its file is not what the index says)"
+    return of + output.escape(row.question or "(does not say what was asked)")

@@ -11,7 +11,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import command
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import Index
+from cortex_replay.store.index import Index, ScopedRow
 from cortex_replay.store.merge import Conflict, merge_indexes, render_conflicts
 from cortex_replay.store.trust import MAX_INDEX_BYTES, Untrusted, trust_index
 
@@ -65,7 +65,8 @@ def _show(conflict: Conflict, name: str) -> None:
     row = conflict.ours or conflict.theirs
     model = output.escape(str(row.model)) if row else ""
     digest = (row.prompt_hash or "")[:16] if row else ""
-    output.talk(f"conflict in {output.escape(name)}: {model} {digest} has different answers")
+    of = f" of {output.escape(row.scope)}" if isinstance(row, ScopedRow) else ""
+    output.talk(f"conflict in {output.escape(name)}: {model} {digest}{of} has different answers")
     for side, one in (("ours", conflict.ours), ("theirs", conflict.theirs)):
         output.talk(f"    {side}: {output.escape(one.path) if one else '(removed)'}")
     output.talk("    to keep one of them, run: cortex-replay resolve")

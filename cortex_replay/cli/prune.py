@@ -23,10 +23,12 @@ __all__ = ["prune_command"]
   cortex-replay prune --unused-from a.json --unused-from b.json --dry-run
   cortex-replay prune --model 'claude-*-4-*'
   cortex-replay prune --older-than 90d --path 'fixtures/gpt-*'
+  cortex-replay prune --scope 'tests/test_gone.py::*'
 
 A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON
-object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}; with several, a fixture is
-unused when some report says so and none has used it.
+object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}, with "scope" for what a scope
+has of its own; with several, a fixture is unused when some report says so and none has used it.
+A file goes with the last scope that has it.
 
 Exit status:
   0  done, or with --dry-run: this is what would be done
@@ -45,6 +47,7 @@ Exit status:
 )
 @click.option("--model", metavar="PATTERN", help="Models that match this pattern ('*' and '?').")
 @click.option("--path", "pattern", metavar="PATTERN", help="Files whose path matches this pattern.")
+@click.option("--scope", metavar="PATTERN", help="What scopes (tests) whose names match have of their own.")
 @click.option("--older-than", "age", metavar="AGE", help="Recorded longer ago than this: 36h, 30d, 8w.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @json_option
@@ -55,6 +58,7 @@ def prune_command(
     reports: tuple[Path, ...],
     model: str | None,
     pattern: str | None,
+    scope: str | None,
     age: str | None,
     dry_run: bool,
     as_json: bool,
@@ -66,11 +70,12 @@ def prune_command(
             model,
             pattern,
             parse_age(age, datetime.now(UTC)) if age else None,
+            scope,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if criteria.is_empty:
-        raise click.UsageError("say what is to go: --unused-from, --model, --path or --older-than")
+        raise click.UsageError("say what is to go: --unused-from, --model, --path, --scope or --older-than")
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), progress=progress)
     plan = plan_prune(opened, criteria)
@@ -79,7 +84,8 @@ def prune_command(
             output.print_json(_as_json(plan, dry_run=dry_run))
         else:
             for item in plan.going:
-                output.echo(f"remove  {output.escape(item.path)}")
+                of = f"  (of {output.escape(item.scope)})" if item.scope else ""
+                output.echo(f"remove  {output.escape(item.path)}{of}")
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"

@@ -32,6 +32,7 @@ _MOST_NAMED: Final = 3
 
   cortex-replay refresh --check                        has a model changed its mind? (exit 4)
   cortex-replay refresh --model 'claude-*' --jobs 8    ask again, and write what changed
+  cortex-replay refresh --scope 'tests/test_chat.py::*'  also what these tests have of their own
   cortex-replay refresh --provider ollama --check --json | jq '.changed[].path'
   OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cortex-replay refresh --check    another server
 
@@ -46,6 +47,9 @@ Exit status:
 )
 @options.store_option
 @click.option("--model", "pattern", metavar="PATTERN", help="Only fixtures of these models: 'claude-*'.")
+@click.option(
+    "--scope", metavar="PATTERN", help="What these scopes (tests) recorded; by default what is shared."
+)
 @click.option("--check", is_flag=True, help="Only report, and write nothing.")
 @click.option("--strict", is_flag=True, help="Fail if a recording could not be asked.")
 @options.adapter_options
@@ -61,6 +65,7 @@ def refresh_command(
     /,
     store: Path | None,
     pattern: str | None,
+    scope: str | None,
     check: bool,
     strict: bool,
     upstreams: tuple[str, ...],
@@ -82,7 +87,7 @@ def refresh_command(
         servers=overrides_in(upstreams),
         is_check=check,
     )
-    plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"])
+    plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"], scope)
     items = plan.items
     asyncio.run(_ask(run, items))
     if not as_json:

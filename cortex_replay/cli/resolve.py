@@ -14,6 +14,7 @@ from cortex_replay.config.files import shown_path
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.index import ScopedRow
 from cortex_replay.store.resolve import Choice, Resolution, Side, apply_resolution, plan_resolution
 
 __all__ = ["resolve_command"]
@@ -96,6 +97,7 @@ def _print(plan: Resolution | None, report: CheckReport | None, root: Path) -> N
 def _print_choice(choice: Choice, root: Path) -> None:
     row = choice.kept or choice.dropped
     key = f"{row.model} {(row.prompt_hash or '')[:16]}" if row and row.model else "a call"
+    key += f" of {row.scope}" if isinstance(row, ScopedRow) else ""
     kept = choice.kept.path if choice.kept else "its removal"
     output.echo(output.escape(f"kept      {kept}  ({key} has two answers)"))
     if choice.dropped:

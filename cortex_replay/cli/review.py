@@ -9,6 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import question_of, shorten
+from cortex_replay.store.index import ScopedRow
 from cortex_replay.store.review import Addition, Change, Recording, Review
 
 __all__ = ["print_review", "review_as_json"]
@@ -27,12 +28,14 @@ def print_review(review: Review, base: str) -> None:
         output.echo_lines(_change_lines(change))
     for recording in removed:
         output.echo(f"removed  {_describe(recording)}")
-    if not (review.added or review.changed or review.removed):
+    if not (review.added or review.changed or review.removed or review.pinned):
         return
     replacing = f" ({len(replaced)} in place of another)" if replaced else ""
+    scopes = len({row.scope for row in review.pinned})
+    pinned = f", {output.count(scopes, 'scope')} given what others recorded" if scopes else ""
     output.talk(
         f"since {output.escape(base)}: {len(review.added)} added{replacing}, {len(review.changed)} changed, "
-        f"{len(removed)} removed"
+        f"{len(removed)} removed{pinned}"
     )
 
 
@@ -60,7 +63,8 @@ def _describe(recording: Recording) -> str:
     model = f"{output.escape(recording.model)}  " if recording.model else ""
     key = row.prompt_hash or ""
     short = click.style(f"  ({key[:_HASH_SHOWN]})", dim=True) if key else ""
-    return f"{model}{_quote(question)}{short}"
+    of = f"  of {output.escape(output.redact(row.scope))}" if isinstance(row, ScopedRow) else ""
+    return f"{model}{_quote(question)}{short}{of}"
 
 
 def _question_of(recording: Recording) -> str:
@@ -91,6 +95,7 @@ def review_as_json(review: Review) -> dict[str, object]:
             for change in review.changed
         ],
         "removed": [_as_json(recording) for recording in review.removed],
+        "pinned": [row._asdict() for row in review.pinned],
     }
 
 

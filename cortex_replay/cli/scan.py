@@ -65,7 +65,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
     report = check_listing(source)
     if not report.is_trusted:
         raise FixtureIntegrityFailed(report.findings)
-    rows = sorted(report.index.rows, key=lambda row: row.path)
+    rows = sorted({row.path: row for row in report.index.rows}.values(), key=lambda row: row.path)
     settings = load_settings(Path(), os.environ).settings
     redactor = redactor_for(settings, os.environ)
     with progress_bar("scanning") as progress:

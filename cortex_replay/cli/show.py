@@ -24,6 +24,7 @@ __all__ = ["show_command"]
   cortex-replay show 3f2a91                        by the start of its prompt hash
   cortex-replay show fixtures/m/3f2a91-77aa01.json  by its file
   cortex-replay show 3f2a91 --json                 its JSON, once it is trusted
+  cortex-replay show 3f2a91 --scope tests/test_chat.py::test_hello   what this test gets
 
 Exit status:
   0  the fixture is shown
@@ -36,6 +37,7 @@ Exit status:
 @click.argument("fixture", shell_complete=complete_fixture)
 @store_option
 @click.option("--model", help="Only this model, where several have the same prompt.")
+@click.option("--scope", metavar="NAME", default="", help="What this test, or other scope, gets.")
 @click.option(
     "--raw",
     is_flag=True,
@@ -44,32 +46,53 @@ Exit status:
 @json_option
 @click.pass_context
 def show_command(
-    ctx: click.Context, fixture: str, store: Path | None, model: str | None, raw: bool, as_json: bool
+    ctx: click.Context,
+    fixture: str,
+    store: Path | None,
+    model: str | None,
+    scope: str,
+    raw: bool,
+    as_json: bool,
 ) -> None:
     """Show one recording: prompt, answers, usage, where it came from.
 
     FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
     """
     opened = Store.open(store_root(ctx, store), verify="on-read")
-    stored = find_fixture(ctx, opened, fixture, model)
-    content = opened.content(stored.model, stored.prompt_hash)
+    stored = find_fixture(ctx, opened, fixture, model, scope)
+    content = opened.content(stored.model, stored.prompt_hash, stored.scope)
     if as_json and raw:
         output.print_file(content)
         return
     if as_json:
         output.print_json_text(content.decode())
         return
-    lines = _lines(opened.get(stored.model, stored.prompt_hash), stored, len(content), raw)
+    recorded = opened.get(stored.model, stored.prompt_hash, stored.scope)
+    lines = _lines(recorded, stored, _scopes_of(opened, stored), len(content), raw)
     output.echo("\n".join(lines), raw=raw)
 
 
-def _lines(fixture: Fixture, stored: StoredFixture, size: int, raw: bool) -> Iterator[str]:
+def _scopes_of(store: Store, stored: StoredFixture) -> list[tuple[str, str]]:
+    """Who gets this file, and who gets another to the same question."""
+    key = (stored.model, stored.prompt_hash)
+    same = [item for item in store.list(scoped=True) if item[:2] == key]
+    holders = [item.scope or "all others" for item in same if item.path == stored.path]
+    others = [f"{item.scope or 'all others'}: {item.path}" for item in same if item.path != stored.path]
+    if len(same) == 1 and not same[0].scope:
+        return []
+    return [("given to", name) for name in holders] + [("another for", name) for name in others]
+
+
+def _lines(
+    fixture: Fixture, stored: StoredFixture, scopes: list[tuple[str, str]], size: int, raw: bool
+) -> Iterator[str]:
     meta = fixture.meta or {}
     facts = [
         ("model", stored.model),
         ("prompt hash", stored.prompt_hash),
         ("file", f"{stored.path} ({size:,} bytes)"),
         ("blake3", stored.blake3),
+        *scopes,
         *((name.replace("_", " "), _one_line(value)) for name, value in meta.items()),
     ]
     for name, text in facts:

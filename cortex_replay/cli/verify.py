@@ -18,6 +18,7 @@ from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import StoreAtCommit
 from cortex_replay.store.git_staging import check_staged
+from cortex_replay.store.merge import compare_indexes
 from cortex_replay.store.merge_driver import mend_driver
 from cortex_replay.store.paths import path_problem
 from cortex_replay.store.review import Review, review_changes
@@ -107,12 +108,10 @@ def _review(root: Path, base: str, report: CheckReport, source: DirectorySource)
     it, staged or not."""
     then = StoreAtCommit(root, base)
     before = then.index()
-    now = {row.path: row.blake3 for row in report.index.rows}
-    old = {row.path: row.blake3 for row in before.rows}
-    gone = [path for path, digest in old.items() if now.get(path) != digest]
-    new = sorted(
-        path for path, digest in now.items() if old.get(path) != digest and path_problem(path) is None
-    )
+    rows = compare_indexes(before, report.index)
+    gone = sorted({row.path for row in (*rows.removed, *(old for old, _ in rows.changed))})
+    changed = {row.path for row in (*rows.added, *(new for _, new in rows.changed))}
+    new = sorted(path for path in changed if path_problem(path) is None)
     files = source.read_many(new, MAX_FIXTURE_BYTES) if new else ()
     return review_changes(before, report.index, then.read_many(gone), files)
 
@@ -141,6 +140,7 @@ def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict
         "layout": report.layout.value,
         "fixtures": len(report.index.fixtures),
         "exchanges": len(report.index.exchanges),
+        "scoped": len(report.index.scoped),
         "files_checked": report.files_checked,
         "bytes_checked": report.bytes_checked,
         "redacted_requests": report.redacted_requests,

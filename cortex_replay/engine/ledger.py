@@ -17,8 +17,11 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Ledger", "LedgerPart", "Miss", "shorten"]
+__all__ = ["Ledger", "LedgerPart", "Miss", "ScopedKey", "shorten"]
 
+ScopedKey = tuple[str, str, str]
+"""A model, a prompt hash and a scope."""
+_SCOPED_NAMES: Final = ("model", "prompt_hash", "scope")
 _MOST_REASONS: Final = 50
 _MOST_LISTED: Final = 1000
 """Further ones are only counted: anybody can cause as many as he likes."""
@@ -46,6 +49,7 @@ class LedgerPart:
     saved: Tally
     misses: Sequence[Miss]
     used: frozenset[FixtureKey]
+    used_scoped: frozenset[ScopedKey]
     used_exchanges: frozenset[str]
     bypassed: Mapping[str, int]
 
@@ -70,11 +74,23 @@ class LedgerPart:
                     hits,
                     read_tally(saved),
                     [Miss(*_texts(miss, "what", "explanation")) for miss in misses[:_MOST_LISTED]],
-                    frozenset(FixtureKey(*_texts(key, "model", "prompt_hash")) for key in used),
+                    frozenset(
+                        FixtureKey(*_texts(key, *_SCOPED_NAMES[:2])) for key in used if not _scope_in(key)
+                    ),
+                    frozenset(_scoped_key(key) for key in used if _scope_in(key)),
                     frozenset(str(key) for key in exchanges),
                     {host: count for host, count in hosts.items() if 0 < count <= _MOST_COUNTED},
                 )
         raise InvalidRequest("ledger", "is not what a process reports of its calls")
+
+
+def _scope_in(key: object) -> bool:
+    return isinstance(key, dict) and bool(key.get("scope"))
+
+
+def _scoped_key(value: object) -> ScopedKey:
+    model, prompt_hash, scope = _texts(value, *_SCOPED_NAMES)
+    return model, prompt_hash, scope
 
 
 def _texts(value: object, *names: str) -> list[str]:
@@ -134,6 +150,8 @@ class Ledger:
     saved: Tally = field(default_factory=dict)
     """What replayed calls would have taken."""
     used_keys: set[FixtureKey] = field(default_factory=set)
+    used_scoped: set[ScopedKey] = field(default_factory=set)
+    """Of what scopes have of their own, or have from now on."""
     used_exchanges: set[str] = field(default_factory=set)
 
     def __post_init__(self, redactor_for: Callable[[], Redactor]) -> None:
@@ -162,11 +180,14 @@ class Ledger:
         with self._noting():
             reasons.append(self._clean(reason) if len(reasons) < _MOST_LISTED else _OTHERS)
 
-    def _use(self, key: FixtureKey | str) -> None:
+    def _use(self, key: FixtureKey | str, owner: str, *, is_shared: bool) -> None:
         if isinstance(key, str):
             self.used_exchanges.add(key)
-        else:
+            return
+        if is_shared:
             self.used_keys.add(key)
+        if owner:
+            self.used_scoped.add((*key, owner))
 
     def _redact_again(self) -> None:
         with self._lock:
@@ -197,11 +218,25 @@ class Ledger:
         """Those that replaying saved."""
         return sum(tokens.total for tokens in self.saved.values())
 
-    def hit(self, key: FixtureKey | str, usage: TokenUsage | None = None) -> None:
-        """Something was answered from the store; an exchange and a failure cost nothing."""
+    def hit(
+        self,
+        key: FixtureKey | str,
+        usage: TokenUsage | None = None,
+        owner: str = "",
+        *,
+        is_shared: bool = True,
+    ) -> None:
+        """Something was answered from the store; an exchange and a failure cost nothing.
+
+        Args:
+            key: What it stands under.
+            usage: What it would have cost.
+            owner: The scope that asked.
+            is_shared: Whether it is what all scopes get that have nothing of their own.
+        """
         with self._lock:
             self.hits += 1
-            self._use(key)
+            self._use(key, owner, is_shared=is_shared)
             if isinstance(key, FixtureKey):
                 _count(self.saved, key.model, usage)
 
@@ -237,11 +272,13 @@ class Ledger:
     def damage(self, reason: str) -> None:
         self._note(reason, self.broken)
 
-    def keep(self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "") -> None:
+    def keep(
+        self, key: FixtureKey | str, usage: TokenUsage | None = None, model: str = "", owner: str = ""
+    ) -> None:
         """Something was recorded, or passed through in mode ``live``."""
         with self._lock:
             self.recorded += 1
-            self._use(key)
+            self._use(key, owner, is_shared=True)
         self.spend(usage, model)
 
     def spend(self, usage: TokenUsage | None, model: str) -> None:
@@ -265,6 +302,7 @@ class Ledger:
             self.hits += part.hits
             self.saved = merge_tallies([self.saved, part.saved])
             self.used_keys |= part.used
+            self.used_scoped |= part.used_scoped
             self.used_exchanges |= part.used_exchanges
         for miss in part.misses:
             self.miss(miss.what, miss.explanation)
@@ -274,7 +312,11 @@ class Ledger:
     def unused(self, store: Store) -> list[StoredFixture]:
         """The fixtures that no call of this run has used, in order."""
         with self._lock:
-            return [item for item in store.list() if (item.model, item.prompt_hash) not in self.used_keys]
+            return [item for item in store.list(scoped=True) if not self._has_used(item)]
+
+    def _has_used(self, item: StoredFixture) -> bool:
+        key = FixtureKey(item.model, item.prompt_hash)
+        return (*key, item.scope) in self.used_scoped if item.scope else key in self.used_keys
 
     def money(self) -> dict[str, Any] | None:
         """What was paid and saved, for a program; ``None`` without prices."""
@@ -303,7 +345,10 @@ class Ledger:
             "recorded_failures": list(self.recorded_failures),
             "not_recorded": self.refused[:_MOST_LISTED],
             "broken": self.broken[:_MOST_LISTED],
-            "used": [key._asdict() for key in sorted(self.used_keys)],
+            "used": [
+                *(key._asdict() for key in sorted(self.used_keys)),
+                *(dict(zip(_SCOPED_NAMES, key, strict=True)) for key in sorted(self.used_scoped)),
+            ],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),
             "tokens": {

@@ -88,7 +88,9 @@ class Scope:
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
-        self.run.ledger.hit(key, outcome.usage if isinstance(outcome, Answer) else _NOTHING)
+        usage = outcome.usage if isinstance(outcome, Answer) else _NOTHING
+        is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
+        self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
         if self.observer is not None:
             self.observer(ask, outcome)
 
@@ -368,7 +370,7 @@ class Turn:
             self.is_counted = True
             self.state.successes[0] = kept if isinstance(kept, Answer) else self.state.successes[0]
         self._advance(kept)
-        ledger.keep(self.key, usage, model)
+        ledger.keep(self.key, usage, model, self.scope.owner)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
         """Record what is no good answer as the answer of this turn, if that is wanted; whether it is.
@@ -388,7 +390,7 @@ class Turn:
         if self.claim is not None:
             self.claim.settle(failure)
         self._advance(failure)
-        self.scope.run.ledger.keep(self.key)
+        self.scope.run.ledger.keep(self.key, owner=self.scope.owner)
         return True
 
     def _stage(self, outcome: Outcome) -> Outcome:

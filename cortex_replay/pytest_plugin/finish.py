@@ -15,6 +15,7 @@ import pytest
 
 from cortex_replay.config.files import shown_path
 from cortex_replay.disk import write_file
+from cortex_replay.engine.ledger import ScopedKey
 from cortex_replay.engine.money import merge_tallies, read_tally
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
@@ -58,14 +59,17 @@ def finish(
         saved=merge_tallies(read_tally(one["saved"]) for one in reports),
         prices=llm.run.ledger.prices,
     )
-    used = {(str(model), str(prompt_hash)) for one in reports for model, prompt_hash in one["used"]}
+    used = {
+        (str(model), str(prompt_hash), str(scope))
+        for one in reports
+        for model, prompt_hash, scope in one["used"]
+    }
     ran: dict[str, bool] = {name: passed for one in reports for name, passed in one["ran"].items()}
     try:
         store = llm.store
         # Each test that was to record left its answers to this moment. Replay takes over nothing.
-        if any(one["left_answers"] for one in reports) and store.abandoned().sessions:
-            store.adopt_abandoned()
-            store.commit()
+        if any(one["left_answers"] for one in reports):
+            _adopt_all(store)
         summary.fixtures = len(store)
         is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop
         is_whole = is_whole and config.args_source != pytest.Config.ArgsSource.ARGS
@@ -92,6 +96,13 @@ def finish(
     return summary
 
 
+def _adopt_all(store: Store) -> None:
+    left = store.abandoned()
+    if left.answers or left.notes:
+        store.adopt_abandoned()
+        store.commit()
+
+
 def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> str:
     count = len(summary.unused)
     what = "1 fixture is unused" if count == 1 else f"{count} fixtures are unused"
@@ -106,19 +117,20 @@ def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> st
 
 
 def _find_unused(
-    store: Store, used: set[tuple[str, str]], ran: Mapping[str, bool], *, is_whole: bool
+    store: Store, used: set[ScopedKey], ran: Mapping[str, bool], *, is_whole: bool
 ) -> tuple[list[StoredFixture], int]:
     """The fixtures that no test asks for any more, and the number of those that nobody can tell.
 
-    A fixture says which tests recorded it. If they all ran well and none asked for it, it is unused. If one
-    of them did not run, only a run of everything can tell.
+    A fixture says which tests recorded it; what a test has of its own is its alone. If they all ran well and
+    none asked for it, it is unused. If one of them did not run, only a run of everything can tell.
     """
     unused: list[StoredFixture] = []
     unjudged = 0
-    for item in store.list():
-        if (item.model, item.prompt_hash) in used:
+    for item in store.list(scoped=True):
+        if (item.model, item.prompt_hash, item.scope) in used:
             continue
-        tests = (store.get(item.model, item.prompt_hash).meta or {}).get("tests")
+        meta = store.get(item.model, item.prompt_hash, item.scope).meta or {}
+        tests: Any = [item.scope] if item.scope else meta.get("tests")
         known = tests if isinstance(tests, list) and tests else None
         if is_whole or (known is not None and all(ran.get(str(test)) for test in known)):
             unused.append(item)
@@ -127,14 +139,21 @@ def _find_unused(
     return unused, unjudged
 
 
-def _write(path: Path, summary: Summary, used: Iterable[tuple[str, str]], redactor: Redactor) -> None:
+def _used_as_json(used: Iterable[ScopedKey]) -> list[dict[str, str]]:
+    return [
+        {"model": model, "prompt_hash": prompt_hash, **({"scope": scope} if scope else {})}
+        for model, prompt_hash, scope in sorted(used)
+    ]
+
+
+def _write(path: Path, summary: Summary, used: Iterable[ScopedKey], redactor: Redactor) -> None:
     document: dict[str, Any] = {
         "mode": summary.mode,
         **summary.counts,
         "misses": [{"test": test, "explanation": text} for test, text in summary.misses],
         "not_recorded": summary.not_recorded,
         "bypassed": dict(summary.bypassed),
-        "used": [{"model": model, "prompt_hash": prompt_hash} for model, prompt_hash in sorted(used)],
+        "used": _used_as_json(used),
         "unused": [item._asdict() for item in summary.unused],
         "unjudged": summary.unjudged,
         "errors": summary.errors,
@@ -163,15 +182,13 @@ def _write_step_summary(summary: Summary, session: pytest.Session) -> None:
     write_step_summary(os.environ, "cortex-replay (pytest)", rows, [*summary.errors, *misses])
 
 
-def _part_for_outer_run(
-    summary: Summary, used: Iterable[tuple[str, str]], exchanges: list[str]
-) -> dict[str, Any]:
+def _part_for_outer_run(summary: Summary, used: Iterable[ScopedKey], exchanges: list[str]) -> dict[str, Any]:
     """What the gateway has not seen. Calls that were passed on to it, it has counted itself."""
     return {
         "hits": summary.counts["hits"],
         "saved": {model: asdict(tokens) for model, tokens in summary.saved.items()},
         "misses": [{"what": test, "explanation": without_test(text, test)} for test, text in summary.misses],
-        "used": [{"model": model, "prompt_hash": prompt_hash} for model, prompt_hash in sorted(used)],
+        "used": _used_as_json(used),
         "used_exchanges": exchanges,
         "bypassed": dict(summary.bypassed),
     }

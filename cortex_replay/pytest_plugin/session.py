@@ -159,7 +159,9 @@ class LlmSession:
             "replayed_tokens": ledger.replayed_tokens,
             "paid": {model: asdict(tokens) for model, tokens in ledger.paid.items()},
             "saved": {model: asdict(tokens) for model, tokens in ledger.saved.items()},
-            "used": [list(key) for key in sorted(ledger.used_keys)],
+            "used": [
+                list(key) for key in sorted([(*key, "") for key in ledger.used_keys] + [*ledger.used_scoped])
+            ],
             "used_exchanges": sorted(ledger.used_exchanges),
             "ran": self.ran,
             "left_answers": self.has_left_answers,

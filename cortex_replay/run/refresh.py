@@ -83,7 +83,9 @@ class Plan:
     """The files of calls that are recorded as they are, such as embeddings; those are never asked again."""
 
 
-def plan_refresh(run: Run, provider: str | None, pattern: str | None, timeout_ms: int | None) -> Plan:
+def plan_refresh(
+    run: Run, provider: str | None, pattern: str | None, timeout_ms: int | None, scope: str | None = None
+) -> Plan:
     """The fixtures that can be asked again, and those that cannot.
 
     Args:
@@ -91,11 +93,14 @@ def plan_refresh(run: Run, provider: str | None, pattern: str | None, timeout_ms
         provider: Who is asked for all of them; by default who answered each.
         pattern: Of the models; ``None`` for all, and for the exchanges, which have none.
         timeout_ms: What a call may take, if not what the settings or an SDK say.
+        scope: Pattern of the scopes whose answers are asked again, those that they share too; by default what
+            is shared.
     """
     targets = Targets(run.settings, run.engine().upstreams, os.environ, provider)
-    plan = Plan([], [], sorted(run.store.exchange_keys().values()) if pattern is None else [])
-    for stored in run.store.list():
-        if pattern is None or fnmatchcase(stored.model, pattern):
+    is_all = pattern is None and scope is None
+    plan = Plan([], [], sorted(run.store.exchange_keys().values()) if is_all else [])
+    for stored in run.store.list(scoped=scope is not None):
+        if (pattern is None or fnmatchcase(stored.model, pattern)) and _is_of(run, stored, scope):
             found = _plan_one(run, stored, targets, timeout_ms or _SDK_TIMEOUT_MS)
             if isinstance(found, str):
                 plan.skipped.append((stored, found))
@@ -104,9 +109,18 @@ def plan_refresh(run: Run, provider: str | None, pattern: str | None, timeout_ms
     return plan
 
 
+def _is_of(run: Run, stored: StoredFixture, scope: str | None) -> bool:
+    """Whether a recording is to be asked again for these scopes: one of their own, or one that they share."""
+    if scope is None:
+        return True
+    meta = run.store.get(stored.model, stored.prompt_hash, stored.scope).meta or {}
+    owner = stored.scope or str(meta.get("scope", ""))
+    return bool(owner) and fnmatchcase(owner, scope)
+
+
 def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int) -> Refresh | str:
     """One recording to be asked again, or why it cannot be."""
-    fixture = run.store.get(stored.model, stored.prompt_hash)
+    fixture = run.store.get(stored.model, stored.prompt_hash, stored.scope)
     target = _problem_with_request(fixture) or targets.find(fixture)
     if isinstance(target, str):
         return target
@@ -235,7 +249,7 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
     """
     for item in items:
         if item.has_changed:
-            maker = FixtureMaker(run.store, run.redactor)
+            maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
             origin = {**_lasting(item.fixture.meta or {}), **item.origin}
             answers = [replace(answer, meta=meta_of(origin, hits)) for answer, hits in item.after]
             try:

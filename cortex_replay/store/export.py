@@ -25,6 +25,7 @@ __all__ = ["ExportSummary", "Omission", "export_crtx"]
 _OMISSIONS: Final = {
     "failure": ("recorded errors", "it has answers only; their files are left out"),
     "exchange": ("calls that are no completions", "it makes none; their files are left out"),
+    "scoped": ("answers of single scopes", "it knows no scopes, and gives the shared answer"),
     "answer": ("further answers", "it gives the first one to every call"),
     "request": (
         "recordings that it cannot ask for",
@@ -85,7 +86,9 @@ def export_crtx(store: Store, target: Path) -> ExportSummary:
 def _write(store: Store, folder: Folder) -> ExportSummary:
     blocks: list[str] = []
     several = 0
-    unseen = Counter(failure=store.count_failures(), exchange=len(store.exchange_keys()))
+    unseen = Counter(
+        failure=store.count_failures(), exchange=len(store.exchange_keys()), scoped=store.count_scoped()
+    )
     written: list[str] = []
     try:
         for item in store.list():

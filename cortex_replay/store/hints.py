@@ -31,6 +31,7 @@ REKEY: Final = "`cortex-replay rekey --accept-changed` gives it the key of its r
 UPGRADE: Final = "the store was written by a newer cortex-replay; upgrade this one"
 MISSING: Final = (
     "was it deleted, or never committed? `git status --ignored` shows both; "
+    "after a merge, `cortex-replay resolve` brings it back; "
     "`cortex-replay index --drop-missing` drops its row"
 )
 STALE_INDEX: Final = (

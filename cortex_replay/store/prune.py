@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused"]
 
+_Key = tuple[str, str, str]
+"""A model, a prompt hash, and the scope of what is not shared."""
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
 _UNIT_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
@@ -23,10 +24,12 @@ _UNIT_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 class PruneCriteria:
     """Which fixtures are to go: those that fit every criterion that is given."""
 
-    unused: frozenset[FixtureKey] | None = None
+    unused: frozenset[_Key] | None = None
     model: str | None = None
     pattern: str | None = None
     recorded_before: datetime | None = None
+    scope: str | None = None
+    """Of what scopes have of their own."""
 
     @property
     def is_empty(self) -> bool:
@@ -46,18 +49,19 @@ class PrunePlan:
     def apply(self, store: Store) -> None:
         """Drop what the plan names, in one commit: the index first, then the files."""
         for item in self.going:
-            store.remove(item.model, item.prompt_hash)
+            store.remove(item.model, item.prompt_hash, item.scope)
         store.commit()
 
 
 def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
     """What fits the criteria in this store."""
     going: list[StoredFixture] = []
-    size = undated = 0
-    stored = store.list()
+    undated = 0
+    stored = store.list(scoped=True)
     for item in stored:
         fits = (
-            (criteria.unused is None or FixtureKey(item.model, item.prompt_hash) in criteria.unused)
+            (criteria.unused is None or (item.model, item.prompt_hash, item.scope) in criteria.unused)
+            and (criteria.scope is None or (bool(item.scope) and fnmatchcase(item.scope, criteria.scope)))
             and (criteria.model is None or fnmatchcase(item.model, criteria.model))
             and (criteria.pattern is None or fnmatchcase(item.path, criteria.pattern))
         )
@@ -67,7 +71,9 @@ def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
             fits = recorded is not None and recorded < criteria.recorded_before
         if fits:
             going.append(item)
-            size += len(store.content(item.model, item.prompt_hash))
+    staying = {item.path for item in set(stored) - set(going)}
+    files = {item.path: item for item in going if item.path not in staying}
+    size = sum(len(store.content(item.model, item.prompt_hash, item.scope)) for item in files.values())
     return PrunePlan(going, size, len(stored) - len(going), undated)
 
 
@@ -83,17 +89,17 @@ def parse_age(text: str, now: datetime) -> datetime:
     return now - timedelta(hours=int(match[1]) * _UNIT_HOURS[match[2]])
 
 
-def read_unused(reports: Iterable[bytes]) -> frozenset[FixtureKey]:
+def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
     """The keys that some report calls unused and none calls used.
 
     A report is a JSON object with the lists ``used`` and ``unused``, each of objects with ``model``
-    and ``prompt_hash``.
+    and ``prompt_hash``, and ``scope`` where it is what a scope has of its own.
 
     Raises:
         ValueError: One of them is not such a report.
     """
-    used: set[FixtureKey] = set()
-    unused: set[FixtureKey] = set()
+    used: set[_Key] = set()
+    unused: set[_Key] = set()
     for data in reports:
         try:
             report = loads(data)
@@ -105,15 +111,15 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[FixtureKey]:
             items = report.get(name, [])
             for item in items if isinstance(items, list) else [items]:
                 match item:
-                    case {"model": str() as model, "prompt_hash": str() as prompt_hash}:
-                        keys.add(FixtureKey(model, prompt_hash))
+                    case {"model": str() as model, "prompt_hash": str() as prompt_hash, **rest}:
+                        keys.add((model, prompt_hash, str(rest.get("scope") or "")))
                     case _:
                         raise ValueError(f"expected objects with model and prompt_hash in `{name}`")
     return frozenset(unused - used)
 
 
 def _recorded_at(store: Store, item: StoredFixture) -> datetime | None:
-    text = (store.get(item.model, item.prompt_hash).meta or {}).get("recorded_at")
+    text = (store.get(item.model, item.prompt_hash, item.scope).meta or {}).get("recorded_at")
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

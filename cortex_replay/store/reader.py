@@ -284,6 +284,10 @@ class StoreReader:
         """How many answers were failures, of all keys."""
         return sum(map(len, self._failures.values()))
 
+    def count_scoped(self) -> int:
+        """How many sequences are those of single scopes."""
+        return len(self._own)
+
     def exchange(self, key: str, scope: str = "") -> Exchange | None:
         """The trusted opaque exchange of a key, that of a scope before the shared one, if there is one.
 

@@ -13,16 +13,19 @@ from dataclasses import dataclass, field, replace
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import hints, trust
+from cortex_replay.store.changes import said_by, said_by_exchange
 from cortex_replay.store.check import Progress
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture_json import FixtureError
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.index import (
     ExchangeRow,
     FixtureRow,
     Index,
     IndexSyntaxError,
     Row,
+    ScopedRow,
+    content_key,
     parse_index,
 )
 from cortex_replay.store.journal import trust_journal
@@ -93,7 +96,7 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
     for row in index.rows:
         if path_problem(row.path) is None and row.path != schema:
             listed.setdefault(row.path, []).append(row)
-    unlisted: list[Row] = []
+    unlisted: list[tuple[Row, str]] = []
     # What a commit is moving is that commit's, and the next writer's, to bring to an end.
     moving = trust_journal(source.read_journal()).moving
     left_out = read_left_out(source)
@@ -109,11 +112,12 @@ def plan_reindex(source: DirectorySource, progress: Progress | None = None) -> R
         if path in listed:
             _look_at_listed(source, plan, path, listed[path])
             continue
-        found = _row_of(source.read(path, trust.MAX_FIXTURE_BYTES), path)
+        data = source.read(path, trust.MAX_FIXTURE_BYTES)
+        found = _row_of(data, path)
         if isinstance(found, Finding):
             plan.refused.append(replace(found, hint=found.hint or hints.for_other_json(found.path)))
         else:
-            unlisted.append(found)
+            unlisted.append((found, _owner_in(found, data)))
     gone = [row for path in sorted(listed.keys() - listing.files) for row in listed[path]]
     _place_unlisted(plan, unlisted, gone)
     _refuse_duplicate_keys(plan)
@@ -160,34 +164,58 @@ def _look_at_listed(source: DirectorySource, plan: ReindexPlan, path: str, rows:
                 plan.mended[path] = data = mended
                 break
     now = _row_of(data, path)
+    rows = _as_listed(rows)
     if isinstance(now, Finding):
         plan.refused.append(now)
-        plan.kept.append(rows[0])  # it stays as it is: broken, and known to be
+        plan.kept += rows  # they stay as they are: broken, and known to be
     elif now.blake3 in digests:
-        plan.kept.append(now)
+        plan.kept += [_for_scope_of(row, now) for row in rows]
     else:
-        plan.changed.append((rows[0], now))
+        plan.changed += [(row, _for_scope_of(row, now)) for row in rows]
 
 
-def _place_unlisted(plan: ReindexPlan, unlisted: list[Row], gone: list[Row]) -> None:
-    """A file that is not listed is new, or a listed one that was moved, or another answer to its key."""
-    by_digest = {row.blake3: row for row in gone}
+def _as_listed(rows: list[Row]) -> list[Row]:
+    """The first of the rows that are no scope's, and one of each scope, in the order of the index."""
+    by_scope = {row.scope if isinstance(row, ScopedRow) else "": row for row in reversed(rows)}
+    return list(by_scope.values())[::-1]
+
+
+def _for_scope_of(row: Row, now: Row) -> Row:
+    """What a file deserves to be listed as, in the scope of a row."""
+    return ScopedRow(*now[:2], *content_key(now), row.scope) if isinstance(row, ScopedRow) else now
+
+
+def _place_unlisted(plan: ReindexPlan, unlisted: list[tuple[Row, str]], gone: list[Row]) -> None:
+    """A file that is not listed is new, or a listed one that was moved, or another answer to its key.
+
+    A new one under a key that is taken is its scope's, if it names one that has none.
+    """
+    by_digest: dict[str, list[Row]] = {}
+    for lost in gone:
+        by_digest.setdefault(lost.blake3, []).append(lost)
     by_key = {row[2:]: row for row in gone if any(row[2:])}
-    for row in unlisted:
+    taken = {row[2:] for row in plan.kept}
+    for row, owner in unlisted:
+        scoped = ScopedRow(*row[:2], *content_key(row), owner)
         if before := by_digest.pop(row.blake3, None):
-            plan.moved.append((before.path, row))
-        elif before := by_key.get(row[2:]):
-            by_digest.pop(before.blake3, None)
-            plan.changed.append((before, row))
+            plan.moved += [(lost.path, _for_scope_of(lost, row)) for lost in before]
+            continue
+        is_free = row[2:] not in taken and row[2:] not in by_key
+        now = scoped if owner and not is_free and scoped[2:] not in taken else row
+        if (lost_row := by_key.get(now[2:])) is not None:
+            by_digest.pop(lost_row.blake3, None)
+            plan.changed.append((lost_row, now))
         elif plan.unreadable is not None:
-            plan.changed.append((None, row))
+            plan.changed.append((None, now))
+            taken.add(now[2:])
         else:
-            plan.adopted.append(row)
+            plan.adopted.append(now)
+            taken |= {now[2:]} if isinstance(now, ScopedRow) else set()
     plan.missing = [row for row in gone if row.blake3 in by_digest]
 
 
 def _refuse_duplicate_keys(plan: ReindexPlan) -> None:
-    """Of two files under one key, the one that is listed stays; of two new ones, neither is chosen."""
+    """Of two files under one key and scope the one that is listed stays; of two new ones, none is chosen."""
     taken = {row[2:]: row.path for row in [*plan.kept, *(row for _, row in plan.moved)]}
     refused = [row for row in plan.kept if taken[row[2:]] != row.path]
     refused += [row for row in plan.adopted if taken.setdefault(row[2:], row.path) != row.path]
@@ -197,7 +225,16 @@ def _refuse_duplicate_keys(plan: ReindexPlan) -> None:
     plan.adopted = [row for row in plan.adopted if row not in refused]
 
 
-def _row_of(data: bytes | Finding, path: str) -> Row | Finding:
+def _owner_in(row: Row, data: bytes | Finding) -> str:
+    """The scope that says of itself that it recorded a file."""
+    if not isinstance(data, bytes):
+        return ""
+    if isinstance(row, FixtureRow):
+        return said_by(parse_fixture(data)).owner
+    return said_by_exchange(parse_exchange(data)).owner
+
+
+def _row_of(data: bytes | Finding, path: str) -> FixtureRow | ExchangeRow | Finding:
     """The row that a file deserves, or why it deserves none."""
     if isinstance(data, Finding):
         return data

@@ -21,7 +21,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
-from cortex_replay.store.index import ExchangeRow
+from cortex_replay.store.index import ExchangeRow, FixtureRow, ScopedRow
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
@@ -38,6 +38,8 @@ class KeyChange:
     old: FixtureKey
     fixture: Fixture
     """As it will be written."""
+    scope: str = ""
+    """Whose it is, where it is not shared."""
 
 
 @dataclass(slots=True)
@@ -51,22 +53,23 @@ class RekeyPlan:
     """The fixture does not hold its request, or a secret was cut out of it."""
     colliding: list[tuple[str, str]] = field(default_factory=list)
     """Two files whose requests have one key now, with different answers."""
-    failures: list[Exchange] = field(default_factory=list)
-    """Those of the keys that move, under their new ones."""
+    failures: list[tuple[str, Exchange]] = field(default_factory=list)
+    """Those of the keys that move, under their new ones, each with its scope."""
 
     def apply(self, source: DirectorySource) -> None:
         """Write the fixtures under their new keys, in one commit."""
         writer = StoreWriter(source, self.layout)
         try:
             for item in self.moving:
-                writer.stage(Remove((*item.old, None, None)))
+                writer.stage(Remove((*item.old, None, None), item.scope))
             with translate_errors():
                 for item in self.moving:
                     data = render_fixture(item.fixture)
-                    writer.stage(new_fixture(self.layout, item.fixture.key, data), data)
-                for failure in self.failures:
+                    key, scope = item.fixture.key, item.scope
+                    writer.stage(new_fixture(self.layout, key, data, scope=scope, is_exact=True), data)
+                for scope, failure in self.failures:
                     data = render_exchange(failure)
-                    writer.stage(new_exchange(self.layout, failure, data), data)
+                    writer.stage(new_exchange(self.layout, failure, data, scope=scope, is_exact=True), data)
             writer.commit()
         except BaseException:
             writer.discard()  # it can be planned again; nobody should adopt half of it
@@ -97,9 +100,12 @@ def plan_rekey(
     if faults:
         raise FixtureIntegrityFailed(faults)
     plan = RekeyPlan(report.layout)
-    taken: dict[FixtureKey, tuple[str, Fixture]] = {}
-    contents = source.read_many([row.path for row in report.index.fixtures], trust.MAX_FIXTURE_BYTES)
-    for row, (path, data) in zip(report.index.fixtures, contents, strict=True):
+    taken: dict[tuple[str, FixtureKey], tuple[str, Fixture]] = {}
+    rows: list[FixtureRow | ScopedRow] = [*report.index.fixtures]
+    rows += [row for row in report.index.scoped if row.is_fixture]
+    contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
+    for row, (path, data) in zip(rows, contents, strict=True):
+        scope = row.scope if isinstance(row, ScopedRow) else ""
         fixture = _parse(path, data)
         old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
         request = fixture.request
@@ -110,30 +116,32 @@ def plan_rekey(
             new = FixtureKey(request.model, request.prompt_hash())
             if rules:
                 fixture = replace(fixture, meta={**(fixture.meta or {}), "normalisers": list(rules)})
-        if new in taken and essence_of(taken[new][1]) != essence_of(fixture):
-            plan.colliding.append((taken[new][0], path))
-        taken.setdefault(new, (path, fixture))
+        other = taken.setdefault((scope, new), (path, fixture))
+        if essence_of(other[1]) != essence_of(fixture):
+            plan.colliding.append((other[0], path))
         if not is_known:
             plan.without_request.append(path)
         elif new == old == fixture.key and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
             plan.unchanged += 1
         else:
-            plan.moving.append(KeyChange(path, old, replace(fixture, key=new, request=request)))
-    _move_failures(plan, source, report.index.exchanges)
+            plan.moving.append(KeyChange(path, old, replace(fixture, key=new, request=request), scope))
+    _move_failures(plan, source, [*report.index.exchanges, *report.index.scoped])
     return plan
 
 
-def _move_failures(plan: RekeyPlan, source: DirectorySource, rows: Sequence[ExchangeRow]) -> None:
-    moved = {item.old: item for item in plan.moving}
+def _move_failures(plan: RekeyPlan, source: DirectorySource, rows: Sequence[ExchangeRow | ScopedRow]) -> None:
+    moved = {(item.scope, item.old): item for item in plan.moving}
     taken: dict[tuple[str | None, ...], tuple[str, Essence]] = {}
     for row in rows:
-        item = moved.get(FixtureKey(row.model or "", row.prompt_hash or ""))
-        if item is not None:
+        scope = row.scope if isinstance(row, ScopedRow) else ""
+        item = moved.get((scope, FixtureKey(row.model or "", row.prompt_hash or "")))
+        if item is not None and row.n is not None:
             failure = replace(read_exchange(source, row), match=item.fixture.key)
-            path, essence = taken.setdefault(failure.row_key, (row.path, essence_of_exchange(failure)))
+            place = (scope, *failure.row_key)
+            path, essence = taken.setdefault(place, (row.path, essence_of_exchange(failure)))
             if essence != essence_of_exchange(failure):
                 plan.colliding.append((path, row.path))
-            plan.failures.append(failure)
+            plan.failures.append((scope, failure))
 
 
 def _parse(path: str, data: bytes | Finding) -> Fixture:

@@ -34,6 +34,8 @@ _PLACES: Final = (
     ":2:",
     ":3:",
     "HEAD:",
+    "HEAD^1:",
+    "HEAD^2:",
     "MERGE_HEAD:",
     "CHERRY_PICK_HEAD:",
     "REBASE_HEAD:",
@@ -87,7 +89,7 @@ def plan_resolution(
         staged = history.sides()
         sides = staged or _marked_sides(data)
         if sides is None:
-            return None
+            return _plan_restoration(source, history, data)
         merged, conflicts = merge_indexes(*sides)
         present = _present_rows(data)
         if present is not None and not _is_resolvable(present, sides, merged, conflicts):
@@ -111,6 +113,24 @@ def plan_resolution(
             plan, source, history, [row for one in sides for row in one.rows], side is not None or bool(take)
         )
     return plan
+
+
+def _plan_restoration(source: DirectorySource, history: _History, data: bytes) -> Resolution | None:
+    """Bring back files that rows name and a merge removed.
+
+    One branch recorded an answer anew, another gave the old one to a scope: git sees no conflict there.
+    """
+    try:
+        index = trust.trust_index(data)
+    except Untrusted:
+        return None
+    layout = trust.layout_of(index, source.has_folder(NESTED_FOLDER))
+    listing = source.list_files(layout.folder)
+    if all(row.path in listing.files for row in index.rows) or trust.trust_rows(index, layout):
+        return None
+    plan = Resolution(index, data, layout)
+    _plan_files(plan, source, history, [], is_chosen=False)
+    return plan if plan.restored else None
 
 
 def apply_resolution(source: DirectorySource, plan: Resolution) -> None:

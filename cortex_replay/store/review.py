@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Final
 
 from cortex_replay.store.changes import Essence, essence_of, essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
-from cortex_replay.store.index import ExchangeRow, Index, Row
+from cortex_replay.store.index import ExchangeRow, Index, Row, ScopedRow
 from cortex_replay.store.merge import compare_indexes
 from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
 from cortex_replay.types import LlmRequest, LlmRole
@@ -82,6 +82,8 @@ class Review:
     changed: list[Change] = field(default_factory=list)
     removed: list[Recording] = field(default_factory=list)
     """Those too that an addition replaces."""
+    pinned: list[ScopedRow] = field(default_factory=list)
+    """What scopes were given that others had recorded, and is their own now; no file is new."""
 
 
 def review_changes(before: Index, after: Index, old_files: Contents, new_files: Contents) -> Review:
@@ -94,28 +96,34 @@ def review_changes(before: Index, after: Index, old_files: Contents, new_files: 
         new_files: The files of now, at least those that were not there.
     """
     rows = compare_indexes(before, after)
+    files = {row.path: row.blake3 for row in before.rows}
+    pinned = [row for row in rows.added if isinstance(row, ScopedRow) and files.get(row.path) == row.blake3]
+    rows = replace(rows, added=[row for row in rows.added if row not in pinned])
     old = _read([*rows.removed, *(row for row, _ in rows.changed)], old_files)
     new = _read([*rows.added, *(row for _, row in rows.changed)], new_files)
-    added, removed = [new[row.path] for row in rows.added], [old[row.path] for row in rows.removed]
+    added, removed = [new[row] for row in rows.added], [old[row] for row in rows.removed]
     return Review(
         _pair(added, removed),
-        [Change(old[one.path], new[other.path]) for one, other in rows.changed],
+        [Change(old[one], new[other]) for one, other in rows.changed],
         removed,
+        pinned,
     )
 
 
-def _read(rows: Sequence[Row], files: Contents) -> dict[str, Recording]:
-    wanted = {row.path: row for row in rows}
-    found = {path: Recording(row, row.model) for path, row in wanted.items()}
+def _read(rows: Sequence[Row], files: Contents) -> dict[Row, Recording]:
+    wanted: dict[str, list[Row]] = {}
+    for row in rows:
+        wanted.setdefault(row.path, []).append(row)
+    found = {row: Recording(row, row.model) for row in rows}
     for path, data in files if wanted else ():
-        if path in wanted and isinstance(data, bytes):
-            found[path] = _recording(wanted[path], data)
+        if isinstance(data, bytes):
+            found |= {row: _recording(row, data) for row in wanted.get(path, ())}
     return found
 
 
 def _recording(row: Row, data: bytes) -> Recording:
     try:
-        if isinstance(row, ExchangeRow):
+        if isinstance(row, ExchangeRow) or (isinstance(row, ScopedRow) and not row.is_fixture):
             return _of_exchange(row, trust_exchange(row, data))
         return _of_fixture(row, trust_fixture(row, data))
     except Untrusted:  # the check says so; here the row has to do

@@ -39,6 +39,8 @@ class Abandoned:
 
     sessions: int = 0
     answers: int = 0
+    notes: int = 0
+    """What they did besides: answers of others that were given, removals."""
     unmarked: int = 0
     """What is there besides: it does not carry this user's mark, so nobody takes it over."""
 
@@ -111,8 +113,9 @@ class Staging(Closing):
         marked = self._sessions()
         dead = [self._answers_of_dead(name) or [] for name in marked]
         counts = [count for names in dead if (count := sum(not name.endswith(_NOTE) for name in names))]
+        notes = sum(map(len, dead)) - sum(counts)
         unmarked = [entry.name for entry in self._folder.entries() if entry.name not in marked]
-        return Abandoned(len(counts), sum(counts), sum(not self._is_alive(name) for name in unmarked))
+        return Abandoned(len(counts), sum(counts), notes, sum(not self._is_alive(name) for name in unmarked))
 
     def clean(self) -> None:
         """Remove the folders of runs that died with nothing to lose."""
