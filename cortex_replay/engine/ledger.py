@@ -347,7 +347,11 @@ class Ledger:
             "broken": self.broken[:_MOST_LISTED],
             "used": [
                 *(key._asdict() for key in sorted(self.used_keys)),
-                *(dict(zip(_SCOPED_NAMES, key, strict=True)) for key in sorted(self.used_scoped)),
+                *(
+                    dict(zip(_SCOPED_NAMES, key, strict=True))
+                    for key in sorted(self.used_scoped)
+                    if store.has_own(*key)
+                ),
             ],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),

@@ -70,7 +70,8 @@ def finish(
         # Each test that was to record left its answers to this moment. Replay takes over nothing.
         if any(one["left_answers"] for one in reports):
             _adopt_all(store)
-        summary.fixtures = len(store)
+        used = {key for key in used if not key[2] or store.has_own(*key)}
+        summary.fixtures = len(store.list(scoped=True))
         is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop
         is_whole = is_whole and config.args_source != pytest.Config.ArgsSource.ARGS
         if not llm.is_relayed:
