@@ -127,7 +127,7 @@ class ExchangeTurn:
         whole = Exchange(wires[0], key=self.key, request=clean.request, then=tuple(wires[1:]))
         if len(set(essence_of_exchange(whole))) == 1:
             whole = Exchange(wires[0], key=self.key, request=clean.request)
-        self._stager().stage_exchange(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
+        self._stager().stage_clean(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
         return clean
 
     def _stager(self) -> RedactingStager:

@@ -101,9 +101,9 @@ class FixtureMaker:
         fixture = Fixture(key, tuple(answers), request, meta)
         return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
 
-    def stage_failure(self, failure: Exchange, *, overwrite: bool, is_exact: bool = False) -> Exchange:
+    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
         """Stage a failure; gives it as it is stored."""
-        return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
+        return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner)
 
     def drop_failures(self, key: FixtureKey, n: int, *, and_later: bool) -> None:
         """Stage the removal of the failure that an answer takes the place of; and of those behind it, where

@@ -110,7 +110,7 @@ class SequenceStager:
         if is_staged and answers:
             maker.stage_answers(key, stored, answers, overwrite=self._overwrite, is_exact=True)
         for failure in failures.values() if is_staged else ():
-            maker.stage_failure(failure, overwrite=self._overwrite, is_exact=True)
+            self._stager.stage_clean(failure, overwrite=self._overwrite, scope=scope, is_exact=True)
         return StagedSequence(fates.fates, redacted if is_staged else 0, is_staged and old is not None)
 
     def stage_exchange(
@@ -132,7 +132,7 @@ class SequenceStager:
         old = self._own_exchange(scope, clean.key or "")
         fates = self._fates(clean.key or "", essences, (essence_of_exchange(clean), ()), old)
         if fates.is_staged:
-            self._stager.stage_exchange(clean, overwrite=self._overwrite, scope=scope, is_exact=True)
+            self._stager.stage_clean(clean, overwrite=self._overwrite, scope=scope, is_exact=True)
         return StagedSequence(
             fates.fates, redacted if fates.is_staged else 0, fates.is_staged and old is not None
         )

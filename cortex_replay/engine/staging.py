@@ -77,8 +77,16 @@ class RedactingStager:
             RecordingRefused: There is a secret in what was asked or in the name of the scope, or it could not
                 be cut out of the answer.
         """
+        return self.stage_clean(
+            self.clean_exchange(exchange), overwrite=overwrite, scope=scope, is_exact=is_exact
+        )
+
+    def stage_clean(
+        self, exchange: Exchange, *, overwrite: bool, scope: str = "", is_exact: bool = False
+    ) -> Exchange:
+        """Stage an exchange that is made of nothing but what :meth:`clean_exchange` gave: once is enough."""
         self._refuse({"scope": scope} if scope else None)
-        exchange = replace(self.clean_exchange(exchange), meta={"scope": scope} if scope else None)
+        exchange = replace(exchange, meta={"scope": scope} if scope else None)
         self._store.add_exchange(
             exchange, overwrite=overwrite, keep_existing=not overwrite, scope=scope, is_exact=is_exact
         )

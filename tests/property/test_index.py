@@ -16,6 +16,8 @@ from cortex_replay.store.index import (
     FixtureRow,
     Index,
     IndexSyntaxError,
+    Row,
+    ScopedRow,
     parse_index,
 )
 from cortex_replay.store.paths import fold_path, path_problem
@@ -24,13 +26,26 @@ from tests.property.strategies import IS_TORTURE, digests, effort, texts
 
 fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests)
 exchange_rows = st.builds(ExchangeRow, texts, digests, key=digests)
-indexes = st.builds(Index, st.lists(fixture_rows, max_size=5), st.lists(exchange_rows, max_size=3))
+scoped_rows = st.builds(
+    ScopedRow, texts, digests, texts, digests, st.none() | texts, scope=texts
+) | st.builds(ScopedRow, texts, digests, key=digests, scope=texts)
+indexes = st.builds(
+    Index,
+    st.lists(fixture_rows, max_size=5),
+    st.lists(exchange_rows, max_size=3),
+    scoped=st.lists(scoped_rows, max_size=3),
+)
 
 WHOLE_ROW = f'[[fixture]]\npath = "a.json"\nblake3 = "{"0" * 64}"\nmodel = "m"\nprompt_hash = "{"1" * 64}"\n'
 PIECES = [
     WHOLE_ROW,
     f"{WHOLE_ROW}\n",
     f'\n[[exchange]]\npath = "e"\nblake3 = "{"0" * 64}"\nkey = "k"\n',
+    f'\n[[scoped]]\npath = "s"\nblake3 = "{"0" * 64}"\nmodel = "m"\nprompt_hash = "h"\nscope = "t"\n',
+    f'\n[[scoped]]\npath = "s"\nblake3 = "{"0" * 64}"\nkey = "k"\nscope = "t"\n',
+    "[[scoped]]\n",
+    'scope = "t"\n',
+    "scoped = 1\n",
     "\n\n\n# 3f\n\n",
     WHOLE_ROW.replace("a.json", "d.json"),
     "# ",
@@ -81,11 +96,12 @@ PIECES = [
 ]
 
 
-def rows_by_tomllib(text: str) -> tuple[list[Any], list[Any]]:
+def rows_by_tomllib(text: str) -> tuple[list[Any], ...]:
     read = tomllib.loads(text)
-    return tuple(  # type: ignore[return-value]
+    kinds: dict[str, Any] = {"fixture": FixtureRow, "exchange": ExchangeRow, "scoped": ScopedRow}
+    return tuple(
         [kind(**{name: row[name] for name in kind._fields if name in row}) for row in read.get(table, [])]
-        for table, kind in (("fixture", FixtureRow), ("exchange", ExchangeRow))
+        for table, kind in kinds.items()
     )
 
 
@@ -95,8 +111,9 @@ def check(text: str) -> bool:
         index = parse_index(text)
     except IndexSyntaxError:
         return False
-    assert (index.fixtures, index.exchanges) == rows_by_tomllib(text)
-    assert index.header == {k: v for k, v in tomllib.loads(text).items() if k not in ("fixture", "exchange")}
+    assert (index.fixtures, index.exchanges, index.scoped) == rows_by_tomllib(text)
+    tables = ("fixture", "exchange", "scoped")
+    assert index.header == {k: v for k, v in tomllib.loads(text).items() if k not in tables}
     return True
 
 
@@ -109,14 +126,15 @@ def test_what_is_written_is_read_back(index: Index) -> None:
 
     assert sorted(index.fixtures) == sorted(read.fixtures)
     assert sorted(index.exchanges, key=str) == sorted(read.exchanges, key=str)
+    assert sorted(index.scoped, key=str) == sorted(read.scoped, key=str)
     assert check(text)
 
 
-@given(fixture_rows | exchange_rows)
+@given(fixture_rows | exchange_rows | scoped_rows)
 @effort(300)
-def test_a_row_is_written_as_tomli_w_writes_it(row: FixtureRow | ExchangeRow) -> None:
+def test_a_row_is_written_as_tomli_w_writes_it(row: Row) -> None:
     """Whichever road it takes."""
-    table = "fixture" if isinstance(row, FixtureRow) else "exchange"
+    table = {FixtureRow: "fixture", ExchangeRow: "exchange", ScopedRow: "scoped"}[type(row)]
     values = {name: value for name, value in row._asdict().items() if value is not None}
 
     assert render_row(row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
@@ -143,7 +161,9 @@ def test_mutations_of_a_real_index() -> None:
         FixtureRow(f"fixtures/m/{i:016x}-{i:08x}.json", f"{i:064x}", "m", f"{i * 7:064x}") for i in range(4)
     ]
     # Most of a grid is empty lines, which one mutation would hardly ever miss.
-    whole = re.sub(r"(?:\n|# ..\n)*(\n\n# ..\n\n)", r"\1", render_index(Index(rows))).encode()
+    scoped = [ScopedRow(*rows[0], scope="t"), ScopedRow("fixtures/e.json", "0" * 64, key="1" * 64, scope="t")]
+    text = render_index(Index(rows, scoped=scoped))
+    whole = re.sub(r"(?:\n|# ..\n)*(\n\n# ..\n\n)", r"\1", text).encode()
     accepted = 0
     for _ in range(1_000_000 if IS_TORTURE else 10_000):
         data = bytearray(whole)
