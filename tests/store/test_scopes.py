@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import tomllib
 from pathlib import Path
 
@@ -307,6 +308,29 @@ class TestSequences:
         assert files(store) == []
         with pytest.raises(NoFixture):
             store.remove(*KEY, B)
+
+
+def test_many_writers_each_for_a_scope(store: Store) -> None:
+    """All answer one question, some alike; none loses its own, and no file is there twice."""
+    scopes = {f"test {i}": f"answer {i % 3}" for i in range(8)}
+
+    def write(scope: str) -> None:
+        own = Store.open(store.root)
+        for again in (False, True):
+            text = scopes[scope] if again else f"{scopes[scope]} at first"
+            made = fixture(text, scope=scope)
+            own.replace(made, scope=scope)
+            own.commit()
+
+    threads = [threading.Thread(target=write, args=(scope,)) for scope in scopes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store = Store.open(store.root)
+
+    assert {scope: texts(store, scope)[0] for scope in scopes} == scopes
+    assert len(files(store)) == 3
 
 
 class TestIndex:

@@ -23,6 +23,9 @@ SCRATCH = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 """Where many small stores are made and thrown away; ``None`` is the usual place."""
 
 BASE: Answers = {"a one": "1", "a two": "2", "b one": "3", "b two": "4"}
+SCOPE = "tests/test_pinned.py::test_pinned"
+"""Was given all of this: its rows name the shared files, and keep them whatever becomes of those rows."""
+_PINNED = "pinned = true\n"
 
 
 class Op(NamedTuple):
@@ -66,6 +69,11 @@ def make_store(root: Path, *, is_fresh: bool = False) -> Path:
     for question, text in BASE.items():
         store.add(fixture(question, text))
     store.commit()
+    for question, text in BASE.items():
+        store.pin(SCOPE, *fixture(question, text).key)
+    store.commit()
+    index = root / "INDEX.toml"
+    index.write_text(index.read_text().replace("format = 1\n", f"format = 1\n{_PINNED}"))
     if is_fresh:
         shutil.rmtree(root / ".cortex-replay")
     return root
@@ -77,8 +85,16 @@ def sound_answers(root: Path) -> Answers:
     assert report.findings == [], report.findings
     full, on_read = (_answers(Store.open(root, verify=how)) for how in ("full", "on-read"))
     assert full == on_read
-    assert len(full) == len(report.index.rows)
+    assert len(full) == len(report.index.fixtures)
+    if "pinned" in report.index.header:
+        assert _answers_of_scope(root) == BASE
+        assert len(report.index.scoped) == len(BASE)
     return full
+
+
+def _answers_of_scope(root: Path) -> Answers:
+    store = Store.open(root)
+    return {question: store.get(*fixture(question, "").key, SCOPE).answers[0].text for question in BASE}
 
 
 def _answers(store: Store) -> Answers:
