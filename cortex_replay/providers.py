@@ -142,6 +142,8 @@ class Provider:
     """The environment variables that may hold its key; those of ``CORTEX_`` are ours, the others SDKs'."""
     signing_variables: tuple[str, ...] = ()
     """The variables of what its SDKs sign with, where they send no key; without them many do not start."""
+    session_variable: str = ""
+    """The variable of what goes along with a signature."""
     url_variables: Mapping[str, str] = field(default_factory=dict)
     """Where its SDKs look for a server, and what they want behind it. The first also names the server to
     record from."""
@@ -239,6 +241,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
         signing_variables=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        session_variable="AWS_SESSION_TOKEN",
         secret_variables=("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
         url_variables={
             "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "",

@@ -102,14 +102,16 @@ class UpstreamServer:
         """
         row = PROVIDERS.get(KINDS[self.kind].service or "")
         is_ours = self.provider is not None or bool(self.key_variables)
-        names = row.signing_variables if row is not None and is_ours else ()
+        if row is None or not row.signing_variables or not is_ours:
+            return None
+        names = row.signing_variables
         found = [environment[name].strip() for name in names if key_variable([name], environment)]
-        if not names or len(found) < len(names):
+        if len(found) < len(names):
             return None
         if self.provider is not None:
             refuse_without_consent(self.provider, names[-1], None, environment)
         access_key, secret_key = found
-        return Credentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN", "").strip())
+        return Credentials(access_key, secret_key, environment.get(row.session_variable, "").strip())
 
     def missing_key(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The variables of which one should hold the key, where none does: of a service at its own server,

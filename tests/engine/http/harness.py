@@ -14,16 +14,18 @@ import orjson
 from cortex_replay import LlmRequest, Store
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call, HttpReply
-from cortex_replay.providers import ENDPOINTS
+from cortex_replay.providers import endpoint_of
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.builder import ask as request_for
 from tests.gateway.upstream import REAL_KEY
 
-__all__ = ["PATHS", "Got", "answer", "ask", "body_of", "open_call", "request_for", "run_over"]
+__all__ = ["PATHS", "PROTOCOLS", "Got", "answer", "ask", "body_of", "open_call", "request_for", "run_over"]
 
-PATHS: Final = {endpoint.protocol: endpoint.path for endpoint in ENDPOINTS}
-"""Where each wire's requests go."""
+PATHS: Final = {protocol: endpoint_of(protocol, stream=False).path for protocol in WIRES}
+"""Where each wire's requests go; one that names a model in its path stands for all of them."""
+PROTOCOLS: Final = [protocol for protocol in WIRES if not endpoint_of(protocol, stream=False).models]
+"""The wires that any model may speak."""
 _RUNNERS: Final[WeakKeyDictionary[Run, asyncio.Runner]] = WeakKeyDictionary()
 
 
@@ -42,9 +44,10 @@ class Got(NamedTuple):
 @contextmanager
 def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any) -> Iterator[Run]:
     """What answers in one run over a store; at the end it commits what it recorded. Made only here."""
-    urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
-    keys = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
-    environment = {**keys, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
+    keys = dict.fromkeys(
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), REAL_KEY
+    )
+    environment = {**keys, **({} if upstream is None else _servers_at(upstream))}
     store = Store.open_or_create(root, verify="on-read")
     names = ("budget_calls", "budget_tokens", "max_sensitivity", "every_answer")
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
@@ -58,6 +61,17 @@ def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **op
             del _RUNNERS[run]
     if run.mode.writes:
         run.commit()
+
+
+def _servers_at(url: str) -> dict[str, str]:
+    names = (
+        "ANTHROPIC_BASE_URL",
+        "OLLAMA_HOST",
+        "GOOGLE_GEMINI_BASE_URL",
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    )
+    bare = dict.fromkeys(names, url)
+    return bare | {"OPENAI_BASE_URL": f"{url}/v1"}
 
 
 def ask(
@@ -98,6 +112,7 @@ async def open_call(
 ) -> AsyncIterator[HttpReply]:
     """A call whose answer is under way."""
     given = list(headers)
+    path, body = _sent(path, body)
     path, _, query = path.partition("?")
     engine, asking = run.engine(), run.scope(scope)
     route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
@@ -109,6 +124,14 @@ async def open_call(
         return
     async with engine.answer(asking, call, question) as reply:
         yield reply
+
+
+def _sent(path: str, body: object) -> tuple[str, object]:
+    """A call as it goes out: what its path says is not in its body."""
+    protocol = next((name for name, known in PATHS.items() if known == path), "")
+    if "{" not in path or not isinstance(body, dict):
+        return path, body
+    return endpoint_of(protocol, stream=WIRES[protocol].wants_stream(body)).split(body)
 
 
 def body_of(protocol: str, request: LlmRequest, *, stream: bool = False) -> dict[str, Any]:

@@ -45,7 +45,12 @@ ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi."}]}
         ("/v1beta/models/gemini-2.5-flash:generateContent", {"contents": []}, "gemini", None),
         ("/v1beta/models/gemini-2.5-flash:streamGenerateContent", {"contents": []}, "gemini", None),
         ("/v1/projects/p/publishers/anthropic/models/claude:rawPredict", {}, "gemini", None),
-        ("/model/anthropic.claude/converse", {"messages": []}, "bedrock", None),
+        ("/model/anthropic.claude/converse", {"messages": []}, "bedrock", "bedrock-converse"),
+        ("/model/eu.anthropic.claude-4/invoke", {"messages": []}, "bedrock", "bedrock-anthropic"),
+        ("/model/anthropic.claude-v2/invoke", {"prompt": "Hi."}, "bedrock", None),
+        ("/model/amazon.nova-lite-v1%3A0/invoke", {"messages": []}, "bedrock", "bedrock-nova"),
+        ("/model/amazon.nova-canvas-v1%3A0/invoke", {}, "bedrock", None),
+        ("/model/meta.llama3/invoke-with-response-stream", {"prompt": "Hi."}, "bedrock", None),
         ("/v2/chat", ASKED, "cohere", None),
         ("/serving-endpoints/mine/invocations", {"messages": []}, "endpoint", None),
     ],
@@ -60,7 +65,8 @@ def test_models_are_known_by_what_they_are_asked(
 
 def test_every_call_that_is_lifted_is_known() -> None:
     for endpoint in ENDPOINTS:
-        found = model_call("POST", endpoint.path, lambda _: "")
+        model = "amazon.nova-pro" if "nova" in endpoint.models else "anthropic.claude"
+        found = model_call("POST", endpoint.path.replace("{model}", model), lambda _: "")
         assert found is not None
         assert found.protocol == endpoint.protocol
 

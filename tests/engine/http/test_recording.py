@@ -12,7 +12,6 @@ import pytest
 
 from cortex_replay import Store, Transport
 from cortex_replay.providers import DUMMY_KEY
-from cortex_replay.wire import WIRES
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import (
     FakeProvider,
@@ -22,7 +21,17 @@ from tests.adapters.fake_provider import (
     stream,
     whole,
 )
-from tests.engine.http.harness import PATHS, Got, answer, ask, body_of, open_call, request_for, run_over
+from tests.engine.http.harness import (
+    PATHS,
+    PROTOCOLS,
+    Got,
+    answer,
+    ask,
+    body_of,
+    open_call,
+    request_for,
+    run_over,
+)
 from tests.gateway.upstream import REAL_KEY, model_server
 
 CLAUDE = DIALECTS[0]
@@ -31,7 +40,7 @@ MESSAGES = "/anthropic/v1/messages"
 EMBEDDINGS = "/openai/v1/embeddings"
 ASKED = body_of("anthropic-messages", HELLO)
 STREAMED = body_of("anthropic-messages", HELLO, stream=True)
-wires = pytest.mark.parametrize("protocol", WIRES)
+wires = pytest.mark.parametrize("protocol", PROTOCOLS)
 ways = pytest.mark.parametrize("stream_it", [False, True], ids=["whole", "streamed"])
 
 

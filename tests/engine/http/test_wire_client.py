@@ -11,9 +11,9 @@ from cortex_replay import Answer, InvalidRequest, LlmError, TokenUsage, Upstream
 from cortex_replay.config import ProviderSettings
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.engine.http.wire_client import WireClient
-from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import Script, serving_in_thread, stream, whole
 from tests.builder import ask
+from tests.engine.http.harness import PROTOCOLS
 from tests.gateway.upstream import model_server
 
 STREAMED: dict[str, Any] = {"stream": True}
@@ -45,7 +45,7 @@ def call(
     return asyncio.run(work())
 
 
-@pytest.mark.parametrize("protocol", WIRES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_an_answer_comes_with_its_bytes_and_only_harmless_headers(protocol: str, is_stream: bool) -> None:
     with model_server() as server:
