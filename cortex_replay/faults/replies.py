@@ -12,7 +12,15 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Event, HttpReply
 from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
+from cortex_replay.faults.messages import (
+    broken_message,
+    exception_message,
+    has_messages,
+    messages_in,
+    speaks_messages,
+)
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.event_stream import event_message
 
 __all__ = ["answers_alone", "faulty_reply", "refusal"]
 
@@ -75,6 +83,8 @@ def faulty_reply(fault: Fault, reply: HttpReply, protocol: str | None) -> HttpRe
 def _events(reply: HttpReply) -> list[Event]:
     """One event each, whatever a recording or a rendering put together."""
     separate: list[Event] = []
+    if has_messages(reply):
+        return [(at_ms, piece) for at_ms, data in reply.events for piece in messages_in(data)]
     for at_ms, data in reply.events:
         pieces = _SSE_END.split(data) if b"data:" in data else data.splitlines(keepends=True)
         separate += [(at_ms, piece) for piece in pieces if piece]
@@ -106,6 +116,8 @@ def _break_json(reply: HttpReply, events: list[Event], protocol: str | None) -> 
     if not reply.events:
         return replace(reply, body=_BROKEN_JSON)
     broken = _BROKEN_JSON + b"\n" if _is_lines(protocol) else b"data: " + _BROKEN_JSON + b"\n\n"
+    if speaks_messages(protocol):
+        broken = event_message("contentBlockDelta", _BROKEN_JSON)
     if protocol == "anthropic-messages":
         broken = b"event: content_block_delta\n" + broken
     return _reply_of(reply, [*events[:1], (0.0, broken), *events[1:]])
@@ -116,9 +128,14 @@ def _break_arguments(reply: HttpReply, events: list[Event]) -> HttpReply | None:
     if not reply.events:
         body = _break_call(reply.body)
         return None if body is None else replace(reply, body=body)
-    changed = []
+    changed: list[Event] = []
     is_broken = False
     for at_ms, data in events:
+        if has_messages(reply):
+            message = broken_message(data, _break_call)
+            is_broken = is_broken or message is not None
+            changed.append((at_ms, message or data))
+            continue
         head, found, payload = data.partition(b"data:")
         document = payload if found else data
         broken = _break_call(document)
@@ -150,6 +167,10 @@ def _break(value: JsonValue) -> bool:
     if value.get("type") == "tool_use" and "input" in value:
         value["input"] = _BROKEN_ARGUMENTS if value["input"] else value["input"]
         return bool(value["input"])
+    if isinstance(call := value.get("toolUse"), dict) and call.get("input"):
+        given = call["input"]
+        call["input"] = "{" + given if isinstance(given, str) else _BROKEN_ARGUMENTS
+        return True
     if value.get("type") == "input_json_delta" and value.get("partial_json"):
         value["partial_json"] = "{" + str(value["partial_json"])
         return True
@@ -165,6 +186,8 @@ def _break(value: JsonValue) -> bool:
 def _error(protocol: str | None, status: int) -> JsonValue:
     codec = WIRES.get(protocol or "", WIRES["openai-chat"])
     message = _MESSAGES.get(status, f"Status {status} (on demand)")
+    if speaks_messages(protocol):
+        return codec.encode_error(status, message)
     if not _is_openai(protocol):
         return codec.encode_error(status, message, ERROR_TYPES.get(status, "api_error"))
     body = codec.encode_error(
@@ -188,6 +211,8 @@ def _error_event(protocol: str | None, number: int) -> bytes:
     """An error as it comes in the middle of a provider's stream."""
     if _is_lines(protocol):
         return orjson.dumps({"error": "an error was encountered while running the model (on demand)"}) + b"\n"
+    if speaks_messages(protocol):
+        return exception_message("The server had an error (on demand)")
     if protocol == "openai-responses":
         message = "The server had an error (on demand)"
         error = {

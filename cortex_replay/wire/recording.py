@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -107,26 +108,27 @@ def event_in(at_ms: float, data: bytes) -> dict[str, JsonValue]:
     except UnicodeDecodeError:
         pass
     try:
-        (message,) = MessageParser().feed(data)
+        message = next(MessageParser().feed(data), None)
     except ResponseParse:
-        raise ValueError("it is neither text nor a message") from None
-    for written in _written(message):
+        message = None
+    for written in () if message is None else _written(message):
         event: dict[str, JsonValue] = {"at_ms": at_ms, "message": written}
         if event_bytes(event) == data:
             return event
-    raise ValueError("it would not be the same")
+    raise ValueError("it is neither text nor a message that is written so")
 
 
 def _written(message: Message) -> Iterator[dict[str, JsonValue]]:
     """The ways to write a message: what a model sent through a wrapper is best read without it."""
     headers: dict[str, JsonValue] = dict(message.headers)
     try:
-        chunk = {**orjson.loads(message.payload), "bytes": chunk_in(message.payload).decode()}
+        inner = chunk_in(message.payload).decode()
     except ValueError:
         pass
     else:
-        yield {"headers": headers, "chunk": chunk}
-    yield {"headers": headers, "payload": message.payload.decode()}
+        yield {"headers": headers, "chunk": {**orjson.loads(message.payload), "bytes": inner}}
+    with contextlib.suppress(UnicodeDecodeError):
+        yield {"headers": headers, "payload": message.payload.decode()}
 
 
 def event_bytes(event: JsonValue) -> bytes:

@@ -29,6 +29,7 @@ from cortex_replay.providers import (
 __all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "service_of"]
 
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
+_AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?\Z")
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
 
@@ -101,7 +102,10 @@ class UpstreamServer:
             ConfigError: It is there, and the user has not agreed that it is used for this server.
         """
         row = PROVIDERS.get(KINDS[self.kind].service or "")
-        is_ours = self.provider is not None or bool(self.key_variables)
+        is_ours = bool(self.key_variables)
+        if self.provider is not None:
+            host = urlsplit(self.base_url).hostname or ""
+            is_ours = self.provider.service is not None or _AMAZON.search(host) is not None
         if row is None or not row.signing_variables or not is_ours:
             return None
         names = row.signing_variables

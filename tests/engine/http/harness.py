@@ -48,6 +48,7 @@ def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **op
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), REAL_KEY
     )
     environment = {**keys, **({} if upstream is None else _servers_at(upstream))}
+    environment |= options.pop("environment", {})
     store = Store.open_or_create(root, verify="on-read")
     names = ("budget_calls", "budget_tokens", "max_sensitivity", "every_answer")
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
