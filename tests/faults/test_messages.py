@@ -68,7 +68,7 @@ def test_a_stream_is_cut_between_messages(protocol: str) -> None:
 
 @wires
 def test_json_is_broken_inside_a_message(protocol: str) -> None:
-    with pytest.raises(LlmError, match="not JSON|no bytes"):
+    with pytest.raises(LlmError, match=r"not JSON|no bytes"):
         read(protocol, faulty_reply(fault("malformed-json"), reply_of(protocol), protocol))
 
 
