@@ -122,9 +122,9 @@ def _lift_tools(made: Body, rest: Body) -> None:
         del config["tools"]
         made["tools"] = [_lift_tool(tool) for tool in tools if set(tool) != {CACHE_POINT}]
     match config.get("toolChoice"):
-        case {"auto": {}, **others} if not others:
+        case {"auto": dict(fields), **others} if not others and not fields:
             del config["toolChoice"]
-        case {"any": {}, **others} if not others:
+        case {"any": dict(fields), **others} if not others and not fields:
             del config["toolChoice"]
             made["tool_choice"] = {"type": "any"}
         case {"tool": {"name": str(name), **fields}, **others} if not others and not fields:
