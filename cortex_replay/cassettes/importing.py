@@ -16,6 +16,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cassettes.documents import CassetteError, read_document
+from cortex_replay.cassettes.frames import CassetteSession, sessions_in
 from cortex_replay.cassettes.interactions import Interaction, interactions_in
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cassettes.report import ImportReport, Omission
@@ -51,6 +52,9 @@ __all__ = ["Importer", "open_dry_run"]
 _SHORTEST_KEY: Final = 16
 """What stands in place of a key that was filtered out is shorter or words, and may stand in any text."""
 _KEPT: Final = "its test has another answer in the store, which is kept (--mode record overwrites it)"
+
+
+_Recording = Interaction | CassetteSession
 
 
 class _Source(NamedTuple):
@@ -135,10 +139,16 @@ class Importer:
         self.report.not_converted.sort(key=lambda left: (left.file, left.number or 0))
         return self.report
 
-    def _read(self, file: Path) -> list[tuple[int, Interaction]]:
-        found: list[tuple[int, Interaction]] = []
+    def _read(self, file: Path) -> list[tuple[int, _Recording]]:
+        found: list[tuple[int, _Recording]] = []
         try:
-            for number, interaction, call in interactions_in(read_document(file)):
+            document = read_document(file)
+            sessions = sessions_in(document, file)
+            if sessions is not None:
+                self.report.cassettes += 1
+                self.report.interactions += len(sessions)
+                return [(session.number, session) for session in sessions]
+            for number, interaction, call in interactions_in(document):
                 self.report.interactions += 1
                 if isinstance(interaction, CassetteError):
                     self._skip(_Source(file, number, call), str(interaction))
@@ -169,10 +179,14 @@ class Importer:
         self._counted.add(source)
         return is_first
 
-    def _place(self, source: _Source, interaction: Interaction, scopes: Iterable[_Sequences]) -> None:
+    def _place(self, source: _Source, recording: _Recording, scopes: Iterable[_Sequences]) -> None:
         """Put what an interaction says behind what its scopes have."""
+        taken: _Entry | _OpaqueEntry | str
         try:
-            taken = self._take(source, interaction)
+            if isinstance(recording, CassetteSession):
+                taken = _OpaqueEntry(source, recording.request, recording.wire)
+            else:
+                taken = self._take(source, recording)
         except (InvalidRequest, ValueError, RecursionError) as error:
             taken = f"it holds what no recording can: {type(error).__name__}"
         if isinstance(taken, str):

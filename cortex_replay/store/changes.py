@@ -160,12 +160,14 @@ def _body_of(wire: Mapping[str, JsonValue]) -> JsonValue:
     body: list[JsonValue] = [wire.get("status"), wire.get("body"), wire.get("body_base64")]
     events = wire.get("events")
     if isinstance(events, list):
-        body.append(
-            [
-                event.get("text", event.get("message")) if isinstance(event, dict) else event
-                for event in events
-            ]
+        said = (
+            event.get("text", event.get("message")) if isinstance(event, dict) else event for event in events
         )
+        body.append(list(said))
+    frames = wire.get("frames")
+    if isinstance(frames, list):
+        timeless = [{**frame, "at_ms": 0} if isinstance(frame, dict) else frame for frame in frames]
+        body += [timeless, wire.get("close"), wire.get("subprotocol")]
     return body
 
 

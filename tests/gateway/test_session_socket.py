@@ -239,6 +239,16 @@ def test_once_does_not_go_over_in_the_middle(opened: Opened, upstream: SocketUps
     assert len(upstream.openings) == 1
 
 
+def test_a_new_recording_takes_the_place_of_the_old(opened: Opened, upstream: SocketUpstream) -> None:
+    recorded = []
+    for _ in range(2):
+        with opened("record", upstream.url) as gateway:
+            recorded.append(talk(gateway))
+    assert recorded[0] != recorded[1], "ids are new for every connection"
+    with opened() as gateway:
+        assert talk(gateway) == recorded[1]
+
+
 def test_live_records_nothing(opened: Opened, upstream: SocketUpstream) -> None:
     with opened("live", upstream.url) as gateway:
         talk(gateway)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Final
 
 import orjson
@@ -34,10 +35,13 @@ class ClientMessages:
         self.count = 0
         self._names: dict[str, str] = {}
         """Of what the client made up."""
+        self._audio: dict[str, bytes] = {}
+        """Of the last message, by its hash."""
 
     def read(self, message: str | bytes) -> JsonValue:
         """A message as it is compared and stored."""
         self.count += 1
+        self._audio.clear()
         if isinstance(message, bytes):
             return _hash_of(message)
         try:
@@ -65,12 +69,37 @@ class ClientMessages:
         plain: dict[str, JsonValue] = {}
         for name, item in value.items():
             if isinstance(item, str) and (name == "audio" or (name == "data" and is_media)):
-                plain[name] = _hash_of_base64(item)
+                plain[name] = self._hash_of_base64(item)
             elif isinstance(item, str) and name in _IDS:
                 plain[name] = self._names.get(item, item)
             else:
                 plain[name] = self._plain(item)
         return plain
+
+    def _hash_of_base64(self, encoded: str) -> JsonValue:
+        try:
+            data = binascii.a2b_base64(encoded, strict_mode=True)
+        except ValueError:
+            return encoded
+        hashed = _hash_of(data)
+        self._audio[str(hashed["blake3"])] = data
+        return hashed
+
+    def is_last(self, said: JsonValue, recorded: JsonValue) -> bool:
+        """Whether the last message, as it was read, is a recorded one."""
+        return equal(said, recorded) or equal(self._cut_like(recorded, said), recorded)
+
+    def _cut_like(self, recorded: JsonValue, said: JsonValue) -> JsonValue:
+        """A message with audio cut where somebody has cut the recorded one."""
+        if isinstance(recorded, list) and isinstance(said, list):
+            pairs = zip_longest(recorded[: len(said)], said)
+            return [self._cut_like(one, other) for one, other in pairs]
+        if not isinstance(recorded, dict) or not isinstance(said, dict):
+            return said
+        if recorded.get(PREFIX) is True and isinstance(size := recorded.get("bytes"), int):
+            data = self._audio.get(str(said.get("blake3")))
+            return said if data is None else {**_hash_of(data[:size]), PREFIX: True}
+        return {name: self._cut_like(recorded.get(name), item) for name, item in said.items()}
 
     def hide(self, text: str) -> str:
         """A server's message as it is stored: without what the client made up."""
@@ -95,13 +124,6 @@ def _quote(text: str) -> str:
 
 def _hash_of(data: bytes) -> dict[str, JsonValue]:
     return {"blake3": blake3_hex(data), "bytes": len(data)}
-
-
-def _hash_of_base64(encoded: str) -> JsonValue:
-    try:
-        return _hash_of(binascii.a2b_base64(encoded, strict_mode=True))
-    except ValueError:
-        return encoded
 
 
 def equal(one: JsonValue, other: JsonValue) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import opaque_key
-from cortex_replay.engine.ws.messages import ClientMessages, equal
+from cortex_replay.engine.ws.messages import ClientMessages
 from cortex_replay.misses.differences import MISSING, Difference, differences, escape_text
 from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
 from cortex_replay.store import Store
@@ -142,7 +142,7 @@ class Playback:
         fitting = [
             session
             for session in self._sessions
-            if number < len(session.sent) and equal(session.sent[number], said)
+            if number < len(session.sent) and self._messages.is_last(said, session.sent[number])
         ]
         if not fitting:
             raise SessionMiss("\n".join(_describe(self.session, number, said)))
