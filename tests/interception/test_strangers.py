@@ -15,6 +15,9 @@ import httpx
 import openai
 import pytest
 import requests
+from websockets.asyncio.client import connect as async_connect
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
 
 from cortex_replay import Store, intercept
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
@@ -141,6 +144,37 @@ def test_other_clients_are_refused_and_counted(
         connection, _ = stranger.accept()
         with connection:
             assert b'"m"' not in what_came(connection), "nobody was asked anything"
+
+
+def with_websocket(url: str) -> None:
+    with connect(url, compression=None, open_timeout=10):
+        pass
+
+
+def with_async_websocket(url: str) -> None:
+    async def go() -> None:
+        async with async_connect(url, compression=None, open_timeout=10):
+            pass
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("client", [with_websocket, with_async_websocket])
+@pytest.mark.parametrize("path", ["/v1/realtime?model=m", "/v1/responses"])
+def test_a_web_socket_to_a_model_is_refused_and_counted(
+    tmp_path: Path, client: Callable[[str], None], path: str
+) -> None:
+    Store.create(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        host = f"127.0.0.1:{stranger.getsockname()[1]}"
+        with intercept(tmp_path, "replay") as interception:
+            with pytest.raises(ConnectionClosedError) as closed:
+                client(f"ws://{host}{path}")
+            assert f"live call to {host} was refused" in str(closed.value.__cause__)
+            assert interception.scope.run.ledger.bypassed == {host: 1}
+        connection, _ = stranger.accept()
+        with connection:
+            assert what_came(connection) == b"", "nothing was sent"
 
 
 def what_came(connection: socket.socket) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx
 from websockets.asyncio.client import connect
@@ -115,6 +115,7 @@ async def open_socket(
     """
     url = endpoint.at(target)
     is_secure = url.scheme == "https"
+    tls: dict[str, Any] = {"ssl": httpx.create_ssl_context()} if is_secure else {}
     try:
         connection = await _Connect(
             str(url.copy_with(scheme="wss" if is_secure else "ws")),
@@ -129,7 +130,7 @@ async def open_socket(
             close_timeout=_CLOSE_S,
             max_size=most_bytes,
             logger=logger,
-            ssl=httpx.create_ssl_context() if is_secure else None,
+            **tls,
         )
     except InvalidStatus as error:
         answered = error.response

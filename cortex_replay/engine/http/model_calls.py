@@ -92,6 +92,11 @@ _ROWS: Final = (
     _Row(r"/invocations", "endpoint", _any_of("messages", "prompt", "inputs")),
     _Row(r"/generate(?:_stream)?", "endpoint", _any_of("inputs", "model prompt")),
 )
+_SOCKETS: Final = (
+    (re.compile(r".*/(?:responses|realtime)/*"), "openai"),
+    (re.compile(r".*\.BidiGenerateContent"), "gemini"),
+)
+"""Where a WebSocket to a model is opened."""
 _PATHS: Final = [(re.compile(rf".*(?:{row.path})/*"), row) for row in _ROWS]
 
 
@@ -113,6 +118,8 @@ def model_call(method: str, path: str, header: Callable[[str], str]) -> ModelCal
         for pattern, row in _PATHS:
             if pattern.fullmatch(path):
                 return _of(row.provider, address, row.fields)
+    if method == "GET" and header("upgrade").lower() == "websocket":
+        return next((_of(name, None) for pattern, name in _SOCKETS if pattern.fullmatch(path)), None)
     return None
 
 
