@@ -10,7 +10,7 @@ import asyncio
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
 
 from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage
 from cortex_replay.wire import WIRES
@@ -181,6 +182,10 @@ class _Session:
         await self._connection.send(json.dumps({"type": kind, "event_id": event_id, **fields}))
 
 
+def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    return next((name for name in offered if name == "realtime"), None)
+
+
 @contextmanager
 def socket_upstream(key: str) -> Iterator[SocketUpstream]:
     """The server, in a thread, for as long as the block lasts."""
@@ -192,7 +197,13 @@ def socket_upstream(key: str) -> Iterator[SocketUpstream]:
     async def run() -> None:
         ending.append(asyncio.Event())
         async with serve(
-            upstream.serve, "127.0.0.1", 0, process_request=upstream.check, compression=None, close_timeout=1
+            upstream.serve,
+            "127.0.0.1",
+            0,
+            process_request=upstream.check,
+            select_subprotocol=_select,
+            compression=None,
+            close_timeout=1,
         ) as server:
             upstream.url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
             started.set()
