@@ -116,21 +116,29 @@ def _is_whole(encoded: str) -> bool:
     return len(base64.b64decode(encoded)) == _CUT_AUDIO // 4 * 3
 
 
-def _place(entries: list[Any], file: Path) -> tuple[str, str, str]:
+class _Place(NamedTuple):
     """Whose API it was, its path there, and the model."""
+
+    upstream: str
+    path: str
+    model: str = ""
+
+
+def _place(entries: list[Any], file: Path) -> _Place:
+    """Where a connection led, by what was said first."""
     name = "/".join(file.parts[-2:]).lower()
     first: dict[str, Any] = next(
         (entry["data"] for entry in entries if isinstance(entry.get("data"), dict)), {}
     )
     if isinstance(first.get("setup"), dict):
-        return "gemini", _GEMINI_PATH, ""
+        return _Place("gemini", _GEMINI_PATH)
     session = first.get("session") if first.get("type") == "session.created" else None
     given = session.get("model") if isinstance(session, dict) else None
     model = given if isinstance(given, str) else ""
     if model.startswith("grok") or "xai" in name:
-        return "xai", "/v1/realtime", model
+        return _Place("xai", "/v1/realtime", model)
     if "voice_live" in name:
-        return "azure", "/voice-live/realtime", model
+        return _Place("azure", "/voice-live/realtime", model)
     if "azure" in name:
-        return "azure", "/openai/v1/realtime", model
-    return "openai", "/v1/realtime", model
+        return _Place("azure", "/openai/v1/realtime", model)
+    return _Place("openai", "/v1/realtime", model)

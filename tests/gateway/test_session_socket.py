@@ -278,6 +278,21 @@ def test_a_refusal_of_the_upstream_is_passed_on(
     assert refused.value.response.status_code == status
 
 
+def test_a_redirect_is_not_followed(opened: Opened, upstream: SocketUpstream) -> None:
+    """It would lead the key to another server."""
+    with socket_upstream(REAL_KEY) as other:
+        upstream.refusal, upstream.location = 307, f"{other.url}/v1/realtime".replace("http://", "ws://")
+        with (
+            opened("record", upstream.url) as gateway,
+            pytest.raises(InvalidStatus) as refused,
+            opening(gateway),
+        ):
+            pass
+        assert other.openings == []
+    assert refused.value.response.status_code == 502
+    assert "location" not in refused.value.response.headers
+
+
 def test_an_upstream_that_is_not_there(opened: Opened) -> None:
     with (
         opened("record", "http://127.0.0.1:9") as gateway,

@@ -43,6 +43,8 @@ class SocketUpstream:
     """Paths and headers of upgrades."""
     refusal: int = 0
     """The status that upgrades are refused with, if they are."""
+    location: str = ""
+    """Where a refusal leads."""
     counts: bool = False
     """Whether no two responses say the same."""
     breaks_after: int | None = None
@@ -72,6 +74,8 @@ class SocketUpstream:
         response = Response(status, HTTPStatus(status).phrase, request.headers.__class__(), body)
         response.headers["content-type"] = "application/json"
         response.headers["content-length"] = str(len(body))
+        if self.location:
+            response.headers["location"] = self.location
         return response
 
 
