@@ -73,7 +73,7 @@ def python() -> Path:
 
     def fill(folder: Path) -> None:
         install.completed([sys.executable, "-m", "venv", folder])
-        pip = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
+        pip: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
         install.completed([*pip, *PACKAGES, "--editable", ROOT])
 
     name = hashlib.sha256("\0".join([platform.python_version(), *PACKAGES]).encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cortex_replay.config import load_settings
 from cortex_replay.interception.guard import LiveCallRefused, guarding
-from cortex_replay.interception.interception import Interception
+from cortex_replay.interception.interception import Http, Interception
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run import Run
@@ -44,6 +44,7 @@ def intercept(
     guard: bool = True,
     allow_hosts: Iterable[str] = (),
     keep_failed: bool = False,
+    http: Http = "models",
 ) -> Iterator[Interception]:
     """Answer the model calls of this process from a store, or record them there.
 
@@ -54,14 +55,16 @@ def intercept(
         guard: Whether a client that is not intercepted may not ask a model.
         allow_hosts: Hosts that are left alone though calls to them look like calls to a model.
         keep_failed: Whether what was recorded is kept if the block raises.
+        http: Which calls are recorded and replayed: those to ``models``, or ``all``.
 
     Raises:
         FixtureIntegrityFailed: The store is not what its index says.
+        InvalidRequest: There is no such mode, or no such choice of calls.
     """
     settings = load_settings(Path(), os.environ, {} if mode is None else {"mode": mode}).settings
     run = Run.open(settings, store=store, how_to_record="use the mode once")
     own = run.open_scope(scope, is_branch=True)
-    interception = Interception(run.engine(), own, allow_hosts=allow_hosts)
+    interception = Interception(run.engine(), own, allow_hosts=allow_hosts, http=http)
 
     def refuse(host: str) -> LiveCallRefused:
         run.ledger.bypass(host)

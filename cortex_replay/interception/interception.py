@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.model_calls import ModelCall, model_call
+from cortex_replay.engine.http.other_calls import other_server
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.engine.scope import Scope
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
 from cortex_replay.interception.request import Request
+from cortex_replay.modes import Mode
 
-__all__ = ["Interception", "Target"]
+__all__ = ["Http", "Interception", "Target"]
+
+Http = Literal["models", "all"]
 
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -46,7 +51,9 @@ class Interception:
         scope: Whose turns they are; a test's.
         faults: What is to go wrong.
         allow_hosts: Hosts, with or without a port, that are left alone though calls to them look like calls
-            to a model: the application under test. A configured provider is never left alone.
+            to a model, or all calls are ours: the application under test. A configured provider is never left
+            alone.
+        http: Which calls are recorded and replayed: those to ``models``, or ``all``.
         outer_scope: The name under which calls are counted by a gateway that they are passed on to.
     """
 
@@ -57,8 +64,11 @@ class Interception:
         faults: Faults | None = None,
         *,
         allow_hosts: Iterable[str] = (),
+        http: Http = "models",
         outer_scope: str = "",
     ) -> None:
+        if http not in get_args(Http):
+            raise InvalidRequest("http", f"is {' or '.join(get_args(Http))}, not {str(http)[:40]!r}")
         self.engine = engine
         self.faults = faults or Faults()
         self.scope = scope
@@ -66,6 +76,10 @@ class Interception:
         """How many were intercepted."""
         self.strangers: set[str] = set()
         """The hosts that were asked as models are, and are none of the configured providers."""
+        self.others: set[str] = set()
+        """The hosts that were asked something else."""
+        self.takes_all = http == "all" and scope.mode is not Mode.LIVE
+        """Whether every call is ours, and not just those to models."""
         self._outer_scope = outer_scope
         self._servers = _servers(engine.upstreams)
         self._allowed = {_authority(host) for host in allow_hosts}
@@ -80,23 +94,28 @@ class Interception:
         if found:
             return Target(found)
         looks_like = model_call(request.method, request.path, request.header)
-        if looks_like is None or self.is_allowed(request.authority):
+        if (looks_like is None and not self.takes_all) or self.is_allowed(request.authority):
             return None
         return Target([], looks_like)
 
     def call(self, target: Target, request: Request, body: bytes) -> Call | None:
-        """The call that a request is; ``None`` if its body asks no model."""
+        """The call that a request is; ``None`` if its body asks no model, and only these are ours."""
         method, headers, query = request.method, request.headers, request.query
         looks_like = target.model_call
-        if looks_like is None:
+        if target.found:
             upstream, path = _fitting(target.found, request.header)
             route = Route.to(upstream.name, upstream.kind, method, path or "/")
             return Call(method, route, query, headers, body, outer_scope=self._outer_scope)
-        if not looks_like.fits(body):
+        if looks_like is not None and looks_like.fits(body):
+            server = looks_like.server(request.scheme, request.authority)
+            route = Route(server.name, request.path, looks_like.protocol, looks_like.parameters)
+            self.strangers.add(request.authority)
+        elif self.takes_all:
+            server = other_server(request.scheme, request.authority)
+            route = Route(server.name, request.path, None)
+            self.others.add(request.authority)
+        else:
             return None
-        server = looks_like.server(request.scheme, request.authority)
-        self.strangers.add(request.authority)
-        route = Route(server.name, request.path, looks_like.protocol, looks_like.parameters)
         return Call(method, route, query, headers, body, server)
 
     @property

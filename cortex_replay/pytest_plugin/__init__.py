@@ -89,6 +89,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "llm_allow_no_calls", "Whether a marked test may make no model call.", type="bool", default=False
     )
+    parser.addini(
+        "llm_http",
+        "Which calls marked tests record and replay: models, or all of their HTTP.",
+        default="models",
+    )
     parser.addini("llm_store", "Root of the store, relative to this file.", default="")
 
 
@@ -154,7 +159,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "llm_replay(enabled=True, mode=None, guard=True, allow_hosts=(), allow_no_calls=False, "
-        "normalisers=(), scope=None): record and replay the model calls of this test.",
+        "normalisers=(), scope=None, http='models'): record and replay the model calls of this test, or all "
+        "of its HTTP.",
     )
     config.addinivalue_line(
         "markers",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pytest
 
@@ -22,7 +22,7 @@ from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
-from cortex_replay.interception.interception import Interception
+from cortex_replay.interception.interception import Http, Interception
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
@@ -116,6 +116,8 @@ class LlmSession:
                 self.misses.append((self.clean(item.nodeid), explanation))
             for host in sorted(run.interception.strangers) if misses else ():
                 report.sections.append(("cortex-replay", shown(_advice_on(host))))
+            for host in sorted(run.interception.others) if misses else ():
+                report.sections.append(("cortex-replay", shown(_advice_on_other(host))))
 
     def end(self, item: pytest.Item) -> None:
         if _RUN in item.stash:
@@ -178,6 +180,7 @@ class TestRun:
         options: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
         self._session = session
         self._allows_no_calls = _allows_no_calls(item, options)
+        http = _http_of(item, options)
         is_of_family = item.get_closest_marker("llm_faults") is not None
         # It is stored with what the test records, and a parameter may be a key.
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
@@ -205,6 +208,7 @@ class TestRun:
             self.scope,
             self.faults,
             allow_hosts=_allowed_hosts(item, options, session.outer),
+            http=http,
             outer_scope=item.nodeid if session.is_relayed else "",
         )
         self.refusals: list[str] = []
@@ -316,8 +320,30 @@ def _allowed_hosts(item: pytest.Item, options: Mapping[str, Any], outer: OuterRu
     return [*([given] if isinstance(given, str) else given), *item.config.getini("llm_allow_hosts"), *ours]
 
 
+def _http_of(item: pytest.Item, options: Mapping[str, Any]) -> Http:
+    """Which calls of a test are ours, by the marker or the ini.
+
+    Raises:
+        Failed: Neither knows such a choice.
+    """
+    said = options.get("http", item.config.getini("llm_http"))
+    if said not in get_args(Http):
+        where = "llm_replay" if "http" in options else "llm_http in the ini"
+        pytest.fail(
+            f"cortex-replay: {where}: http is 'models' or 'all', not {shown(repr(said))}", pytrace=False
+        )
+    return cast("Http", said)
+
+
 def _advice_on(host: str) -> str:
     return (
         f"{host} is none of the configured providers, and was asked as a model is. If it is the application "
+        f"under test, leave it alone: @pytest.mark.llm_replay(allow_hosts=[{host!r}])"
+    )
+
+
+def _advice_on_other(host: str) -> str:
+    return (
+        f"{host} was asked in a test all of whose HTTP is recorded (http='all'). If it is the application "
         f"under test, leave it alone: @pytest.mark.llm_replay(allow_hosts=[{host!r}])"
     )

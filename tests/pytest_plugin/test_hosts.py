@@ -121,3 +121,34 @@ def test_the_test_s_own_gateway_can_be_asked_by_any_client(project: pytest.Pytes
         """
     )
     run_in_process(project).assert_outcomes(passed=1)
+
+
+OTHER_HTTP = """
+import pytest, requests
+
+@pytest.mark.llm_replay(http="all")
+def test_all():
+    assert requests.get({url!r} + "/document").text == "a document"
+
+@pytest.mark.llm_replay(allow_no_calls=True)
+def test_models():
+    assert requests.get({url!r} + "/document").text == "a document"
+
+@pytest.mark.llm_replay(http="every")
+def test_unknown():
+    pass
+"""
+
+
+def test_all_http_of_a_test_is_recorded_by_the_marker_or_the_ini(project: pytest.Pytester) -> None:
+    with serving_in_thread(whole(b"a document", content_type="text/plain")) as server:
+        project.makepyfile(OTHER_HTTP.format(url=server.url))
+        options = ("-k", "not unknown", "--llm-mode")
+        run_in_process(project, *options, "once").assert_outcomes(passed=2, deselected=1)
+        assert len(server.received) == 2
+        run_in_process(project, *options, "replay").assert_outcomes(passed=2, deselected=1)
+        assert len(server.received) == 3, "one of them is left alone"
+    project.makeini("[pytest]\nllm_store = llm\nllm_http = all\n")
+    result = run_in_process(project, "--llm-mode", "replay")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*llm_replay: http is 'models' or 'all', not 'every'*"])

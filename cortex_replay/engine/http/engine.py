@@ -16,7 +16,13 @@ from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
 from cortex_replay.engine.http.relay import Relay, SendOn
-from cortex_replay.engine.http.render import Renderer, error_reply, is_same_way, reply_of_wire
+from cortex_replay.engine.http.render import (
+    Renderer,
+    error_reply,
+    is_same_way,
+    reply_of_exchange,
+    reply_of_wire,
+)
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
@@ -151,7 +157,7 @@ class Engine:
         async with take_turn(scope, key) as turn:
             if turn.wire is not None:
                 scope.serve(nothing, key, Exchange(turn.wire, key=key))
-                yield reply_of_wire(turn.wire)
+                yield reply_of_exchange(turn.wire, request, lambda asked: _may_lead(scope, asked))
                 turn.end()
                 return
             if scope.mode.asks:
@@ -187,6 +193,13 @@ class Engine:
             return error_reply(question.protocol, 502, message, "api_error", may_retry=True)
         kind = failure.error_type or "api_error"
         return error_reply(question.protocol, failure.status, failure.message, kind, may_retry=True)
+
+
+def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
+    """Whether a client that is led elsewhere asks nobody there: in replay, or if its answer is recorded."""
+    key = opaque_key(asked)
+    is_recorded = scope.store.exchange(key, scope.owner) is not None
+    return not scope.mode.asks or is_recorded or bool(scope.exchange_state(key).successes)
 
 
 def _can_serve(answer: Answer, question: Question) -> bool:

@@ -13,6 +13,7 @@ from cortex_replay.engine.exchanges import ExchangeTurn, ask_opaquely
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
+from cortex_replay.engine.http.other_calls import is_other, other_headers, recordable_other_headers
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import client_headers, recordable_headers
 from cortex_replay.engine.http.render import error_reply
@@ -65,11 +66,13 @@ async def _reply(
     call: Call, relayed: RelayReply, live: AsyncIterator[bytes] | None, keep: Callable[[bytes], None]
 ) -> HttpReply:
     """What a client gets: a stream as it comes, anything else once it is kept."""
-    if 300 <= relayed.status < 400 and relayed.status != 304:
+    is_for_other = is_other(call.route.upstream)
+    if 300 <= relayed.status < 400 and relayed.status != 304 and not is_for_other:
         # It would lead a client, and its key, around the gateway.
         message = f"cortex-replay: {call.route.upstream} answered with a redirect, which is never followed"
         return error_reply(call.route.protocol, 502, message, "api_error")
-    headers = tuple(client_headers(relayed.headers))
+    given = other_headers(relayed.headers, call.method) if is_for_other else client_headers(relayed.headers)
+    headers = tuple(given)
     if live is not None and relayed.body.content_type in STREAM_MEDIA_TYPES:
         return HttpReply(relayed.status, headers, live=live)
     body = await relayed.body.read_all()
@@ -167,8 +170,14 @@ async def ask_opaque(
 
         def keep(content: dict[str, JsonValue]) -> None:
             attempt.is_good = relayed.status < 400
-            if is_worth_keeping(relayed.status) or scope.run.record_failures:
-                wire = {"status": relayed.status, "headers": _headers_to_store(relayed), **content}
+            is_for_other = is_other(call.route.upstream)
+            if is_for_other or is_worth_keeping(relayed.status) or scope.run.record_failures:
+                headers: dict[str, JsonValue] = (
+                    dict(recordable_other_headers(relayed.headers, call.method))
+                    if is_for_other
+                    else _headers_to_store(relayed)
+                )
+                wire = {"status": relayed.status, "headers": headers, **content}
                 turn.keep(Exchange(wire, key=turn.key, request=request), what, call.query)
 
         live = _tape_opaque(call, relayed, keep)

@@ -22,6 +22,7 @@ from cortex_replay.engine.http.aws import (
 )
 from cortex_replay.engine.http.call import Call, Headers
 from cortex_replay.engine.http.offload import aside
+from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import ConfigError, InvalidRequest
@@ -78,6 +79,8 @@ _NOT_SENT: Final = _HOP_BY_HOP | frozenset(
 _SET_ANYWAY: Final = frozenset(["connection", "content-length", "host"])
 """What every client sets itself, signed or not."""
 _FAMILIES_NOT_SENT: Final = ("proxy-", "sec-", "x-cortex-replay-", "x-forwarded-")
+_NOT_SENT_TO_OTHERS: Final = _HOP_BY_HOP | frozenset(["accept-encoding", "content-length", "expect", "host"])
+_FAMILIES_NOT_SENT_TO_OTHERS: Final = ("proxy-", "x-cortex-replay-")
 _NOT_GIVEN: Final = _HOP_BY_HOP | frozenset(
     [
         "alt-svc",
@@ -130,7 +133,8 @@ def _dropped_headers(
     call: Call, upstream: UpstreamServer, *, has_key: bool, is_signed: bool
 ) -> frozenset[str]:
     """What of a client's headers is not passed on; of a signed call, all that is signed is."""
-    dropped = _NOT_SENT | _hop_headers(call.headers)
+    unsent = _NOT_SENT_TO_OTHERS if is_other(call.route.upstream) else _NOT_SENT
+    dropped = unsent | _hop_headers(call.headers)
     if is_signed:
         return dropped - (signed_headers(call) - _SET_ANYWAY)
     return dropped | SIGNATURE_HEADERS if has_key and upstream.kind == "bedrock" else dropped
@@ -244,7 +248,8 @@ class Relay:
         """Who passes a call on, and with what target and headers."""
         if call.method not in METHODS:
             raise InvalidRequest("method", f"is not passed on; there are {', '.join(sorted(METHODS))}")
-        if (problem := path_problem(call.route.path)) is not None:
+        is_for_other = is_other(call.route.upstream)  # who gets no key of ours, and what the client sends it
+        if not is_for_other and (problem := path_problem(call.route.path)) is not None:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
         self._learn(client_keys_in(call.headers, call.query))
         upstream = call.server or self._upstreams[call.route.upstream]
@@ -256,11 +261,12 @@ class Relay:
         query = call.query
         is_elsewhere = bool(call.addressed) and server_of(call.addressed) != server_of(upstream.base_url)
         dropped = _dropped_headers(call, upstream, has_key=has_key, is_signed=is_signed)
+        families = _FAMILIES_NOT_SENT_TO_OTHERS if is_for_other else _FAMILIES_NOT_SENT
         headers = [
             (name, value)
             for name, value in call.headers
             if name not in dropped
-            and not name.startswith(_FAMILIES_NOT_SENT)
+            and not name.startswith(families)
             and not (name in KEY_HEADERS and (has_key or DUMMY_KEY in value))
             and not (is_elsewhere and is_secret_header(name))
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +12,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Event, HttpReply
+from cortex_replay.engine.http.other_calls import is_other, may_be_led, recordable_other_headers
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.outcomes import chunks_of
@@ -21,7 +22,7 @@ from cortex_replay.wire import WIRES, Wire
 from cortex_replay.wire.event_stream import EVENT_STREAM
 from cortex_replay.wire.recording import event_bytes
 
-__all__ = ["Renderer", "error_reply", "is_same_way", "reply_of_wire"]
+__all__ = ["Renderer", "error_reply", "is_same_way", "reply_of_exchange", "reply_of_wire"]
 
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _PLAIN_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
@@ -128,7 +129,35 @@ def _without_usage(reply: HttpReply) -> HttpReply:
     return HttpReply(reply.status, reply.headers, b"".join(data for _, data in events), tuple(events))
 
 
-def reply_of_wire(wire: Mapping[str, JsonValue]) -> HttpReply:
+def reply_of_exchange(
+    wire: Mapping[str, JsonValue],
+    request: Mapping[str, JsonValue],
+    is_recorded: Callable[[dict[str, JsonValue]], bool],
+) -> HttpReply:
+    """What was recorded of an opaque call.
+
+    Args:
+        wire: The answer.
+        request: What was asked.
+        is_recorded: Whether there is an answer to what a client would ask that is led elsewhere.
+    """
+    if not is_other(str(request["upstream"])):
+        return reply_of_wire(wire)
+
+    def keep(headers: list[tuple[str, str]]) -> dict[str, str]:
+        kept = recordable_other_headers(headers, str(request["method"]))
+        location = kept.get("location")
+        if location is not None and not may_be_led(wire, request, location, is_recorded):
+            del kept["location"]
+        return kept
+
+    return reply_of_wire(wire, keep)
+
+
+def reply_of_wire(
+    wire: Mapping[str, JsonValue],
+    keep: Callable[[list[tuple[str, str]]], dict[str, str]] = recordable_headers,
+) -> HttpReply:
     """What was recorded, byte for byte: status, headers, body or events.
 
     Of headers only those that a recorder keeps. Somebody else may have written the recording, and a client
@@ -136,7 +165,7 @@ def reply_of_wire(wire: Mapping[str, JsonValue]) -> HttpReply:
     """
     headers = wire.get("headers")
     texts = [(k, v) for k, v in headers.items() if isinstance(v, str)] if isinstance(headers, dict) else []
-    shown = tuple((k, v) for k, v in recordable_headers(texts).items() if _PLAIN_VALUE.fullmatch(v))
+    shown = tuple((k, v) for k, v in keep(texts).items() if _PLAIN_VALUE.fullmatch(v))
     status = wire.get("status")
     code = status if isinstance(status, int) else 200
     if code in _WITHOUT_BODY:  # what came behind it would be the next answer

@@ -26,10 +26,11 @@ class Found(NamedTuple):
     @property
     def is_sure(self) -> bool:
         """Whether it is ours, whatever its body says."""
-        return self.target.model_call is None or not self.target.model_call.fields
+        looks_like = self.target.model_call
+        return self.interception.takes_all or looks_like is None or not looks_like.fields
 
     def call(self, body: bytes) -> Call | None:
-        """The call that it is; ``None`` if its body asks no model."""
+        """The call that it is; ``None`` if it is none of ours."""
         return self.interception.call(self.target, self.request, body)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cortex_replay.engine.http.call import Call, Headers, HttpReply
+from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.http.question import Question
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
@@ -66,7 +67,8 @@ def _begin(interception: Interception, call: Call) -> tuple[Fault | None, Questi
     """The fault that the answer to a call is to have, what it asks, and its answer where nothing has to be
     waited for."""
     interception.calls += 1
-    fault = interception.faults.next() if interception.faults.are_any else None
+    can_fail = interception.faults.are_any and not is_other(call.route.upstream)  # faults are of models
+    fault = interception.faults.next() if can_fail else None
     if fault is None or not answers_alone(fault):
         return fault, *interception.engine.begin(interception.scope, call)
     interception.faults.note(fault)

@@ -122,9 +122,9 @@ def _lift_tools(made: Body, rest: Body) -> None:
         del config["tools"]
         made["tools"] = [_lift_tool(tool) for tool in tools if set(tool) != {CACHE_POINT}]
     match config.get("toolChoice"):
-        case {"auto": dict(fields), **others} if not others and not fields:
+        case {"auto": dict(auto), **others} if not others and not auto:
             del config["toolChoice"]
-        case {"any": dict(fields), **others} if not others and not fields:
+        case {"any": dict(required), **others} if not others and not required:
             del config["toolChoice"]
             made["tool_choice"] = {"type": "any"}
         case {"tool": {"name": str(name), **fields}, **others} if not others and not fields:
