@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 __all__ = [
     "ANTHROPIC_VERSION",
+    "DEFAULT_ALT",
     "DUMMY_KEY",
     "ENDPOINTS",
     "KINDS",
@@ -41,6 +42,8 @@ DUMMY_KEY: Final = "cortex-replay-dummy-key"
 """What clients are given instead of a key: they will not start without one. Whoever looks for a key does not
 take it for one."""
 _OWN_PREFIX: Final = "CORTEX_"
+DEFAULT_ALT: Final = "json"
+"""The form in which Google answers where the query names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class Address(NamedTuple):
 
     protocol: str
     parameters: Parameters = ()
+    alt: str | None = None
+    """See :attr:`Endpoint.alt`."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ class Endpoint:
     """What the path says besides: that its answer is a stream, for instance."""
     models: str = ""
     """A pattern of the models whose calls these are, where others have another wire at the same path."""
+    alt: str | None = None
+    """The form of answer that the wire reads, by the name that the query has for it (``alt=sse``). One that
+    is asked for in another form is recorded as it is. ``None`` where no query changes the form."""
 
     @cached_property
     def _exact(self) -> re.Pattern[str]:
@@ -113,12 +121,14 @@ class Endpoint:
         named = tuple((name, unquote(value)) for name, value in found.groupdict().items())
         if self.models and not re.search(self.models, dict(named)["model"]):
             return None
-        return Address(self.protocol, named + self.parameters)
+        return Address(self.protocol, named + self.parameters, self.alt)
 
     def split(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """The path and the body that a whole document is sent as."""
         names = re.findall(r"\{(\w+)\}", self.path)
         path = re.sub(r"\{(\w+)\}", lambda name: quote(str(body[name[1]]), safe=""), self.path)
+        if self.alt not in (None, DEFAULT_ALT):
+            path += f"?alt={self.alt}"
         apart = {*names, *dict(self.parameters)}
         return path, {name: value for name, value in body.items() if name not in apart}
 
@@ -188,6 +198,19 @@ _CLAUDE: Final = r"(?:^|[./])anthropic\.(?!claude-(?:v\d|instant))"
 _NOVA: Final = r"(?:^|[./])amazon\.nova-(?!canvas|reel|sonic|.*embed)"
 """Nova's models that converse; its others have bodies of their own."""
 
+
+def _generate_content(*folders: str) -> tuple[Endpoint, ...]:
+    """Both calls of Gemini's API, in each folder of models."""
+    calls = (("generateContent", False, DEFAULT_ALT), ("streamGenerateContent", True, "sse"))
+    return tuple(
+        Endpoint(f"{folder}/{{model}}:{name}", "gemini-generate", (("stream", is_stream),), alt=alt)
+        for folder in folders
+        for name, is_stream, alt in calls
+    )
+
+
+_VERTEX_PROJECT: Final = "/{*}/projects/{*}/locations/{*}/publishers"
+
 PROVIDERS: Final[dict[str, Provider]] = {
     "claude": Provider(
         kind="claude",
@@ -231,10 +254,29 @@ PROVIDERS: Final[dict[str, Provider]] = {
         kind="gemini",
         base_url="https://generativelanguage.googleapis.com",
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        url_variables={"GOOGLE_GEMINI_BASE_URL": ""},
-        own_paths=r"/v1(?:beta|alpha)\d*/|/v1(?:(?:beta|alpha)\d*)?/(?:models|tunedModels)/[^/]+:[A-Za-z]+$",
+        url_variables={"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_BASE": "/v1beta"},
+        endpoints=_generate_content("/v1beta/models", "/{*}/models"),
+        own_paths=r"/v1(?:beta|alpha)\d*/(?!projects/|publishers/)"
+        r"|/v1(?:(?:beta|alpha)\d*)?/(?:models|tunedModels)/[^/]+:[A-Za-z]+$",
         header="x-goog-api-key",
         agents="google-genai-sdk/",
+        error_protocol="gemini-generate",
+    ),
+    "vertex": Provider(
+        kind="gemini",
+        base_url="https://aiplatform.googleapis.com",
+        url_variables={"GOOGLE_VERTEX_BASE_URL": "", "ANTHROPIC_VERTEX_BASE_URL": "/v1"},
+        endpoints=(
+            *_generate_content(f"{_VERTEX_PROJECT}/google/models", "/{*}/publishers/google/models"),
+            Endpoint(f"{_VERTEX_PROJECT}/anthropic/models/{{model}}:rawPredict", "anthropic-messages"),
+            Endpoint(
+                f"{_VERTEX_PROJECT}/anthropic/models/{{model}}:streamRawPredict",
+                "anthropic-messages",
+                (("stream", True),),
+            ),
+        ),
+        own_paths=r"/v1(?:(?:beta|alpha)\d*)?/(?:projects|publishers)/",
+        error_protocol="gemini-generate",
     ),
     "bedrock": Provider(
         kind="bedrock",

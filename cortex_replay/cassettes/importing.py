@@ -205,7 +205,8 @@ class Importer:
         )
         if route is None:
             return "no model is known at this host (--host names one, --all takes everything)"
-        if route.protocol is not None and not interaction.request_header("content-encoding"):
+        is_lifted = route.is_lifted(interaction.query) and not interaction.request_header("content-encoding")
+        if is_lifted and route.protocol is not None:
             body = _document_in(interaction.request_body, route)
             if not isinstance(body, dict) or "model" not in body:
                 return "what was asked is not in the cassette: the body is no request of this API"

@@ -22,6 +22,8 @@ from cortex_replay.store.paths import INDEX_NAME
 __all__ = ["is_there", "refuse_without_key"]
 
 _OLLAMA: Final = PROVIDERS["ollama"].base_url
+_KEYS_OF_CLIENTS: Final = frozenset(row.base_url for row in PROVIDERS.values() if not row.key_variables)
+"""Servers that answer with the key of a client, if it has one."""
 _CONNECT_S: Final = 0.5
 """It is on this machine: whoever is there answers at once."""
 _MOST_BYTES: Final = 2**16
@@ -50,8 +52,9 @@ def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> 
 
 def _may_answer(upstream: UpstreamServer) -> bool:
     """Whether a server that wants no key of ours is there, as far as can be told at once."""
-    is_named = upstream.provider is None or upstream.base_url != _OLLAMA
-    return is_named or is_there(upstream.base_url)
+    if upstream.base_url == _OLLAMA and upstream.provider is not None:
+        return is_there(_OLLAMA)
+    return upstream.provider is None or upstream.base_url not in _KEYS_OF_CLIENTS
 
 
 def is_there(url: str) -> bool:

@@ -92,9 +92,9 @@ def _events(reply: HttpReply) -> list[Event]:
 
 
 def _is_cut_short(kept: list[Event], events: list[Event], protocol: str | None) -> bool:
-    """Whether a client misses something: without the last event of a stream it may have all of it, but
-    without the last line."""
-    needless = 0 if _is_lines(protocol) else 1
+    """Whether a client misses something: without the last event of a stream it may have all of it, but not
+    where that is the last piece of the answer."""
+    needless = 0 if _is_lines(protocol) or protocol == "gemini-generate" else 1
     return bool(events) and (len(kept) == 0 or len(kept) < len(events) - needless)
 
 
@@ -176,6 +176,9 @@ def _break(value: JsonValue) -> bool:
         return True
     if value.get("type") == "response.function_call_arguments.delta" and value.get("delta"):
         value["delta"] = "{" + str(value["delta"])
+        return True
+    if isinstance(call := value.get("functionCall"), dict) and call.get("args"):
+        call["args"] = _BROKEN_ARGUMENTS
         return True
     if "arguments" in value and ("name" in value or isinstance(value["arguments"], str)):
         value["arguments"] = _BROKEN_ARGUMENTS if value["arguments"] else value["arguments"]

@@ -108,7 +108,7 @@ class Interception:
             return Call(method, route, query, headers, body, outer_scope=self._outer_scope)
         if looks_like is not None and looks_like.fits(body):
             server = looks_like.server(request.scheme, request.authority)
-            route = Route(server.name, request.path, looks_like.protocol, looks_like.parameters)
+            route = looks_like.route(server, request.path)
             self.strangers.add(request.authority)
         elif self.takes_all:
             server = other_server(request.scheme, request.authority)

@@ -31,13 +31,14 @@ _OWN_MODELS: Final = (
     ("openai-responses", re.compile(r"(?:gpt-(?!oss)|chatgpt-|o\d)"), "openai"),
     ("ollama-chat", re.compile(""), "ollama"),
     ("ollama-generate", re.compile(""), "ollama"),
+    ("gemini-generate", re.compile(r"gemini-|gemma-"), "gemini"),
 )
 """Who has answered, where a recording says only which wire it came over and what the model is called."""
 _WIRES_OF_KIND: Final = {
     "claude": ("anthropic-messages",),
     "openai-compat": ("openai-chat", "openai-responses"),
     "openai-responses": ("openai-chat", "openai-responses"),
-    "gemini": (),
+    "gemini": ("gemini-generate", "anthropic-messages"),
     "scripted": (),
     "echo": (),
 }

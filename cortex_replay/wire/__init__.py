@@ -9,12 +9,14 @@ from typing import Final
 from cortex_replay.wire.anthropic import ANTHROPIC_MESSAGES
 from cortex_replay.wire.base import Wire
 from cortex_replay.wire.bedrock import BEDROCK_ANTHROPIC, BEDROCK_CONVERSE, BEDROCK_NOVA
+from cortex_replay.wire.gemini import GEMINI_GENERATE
 from cortex_replay.wire.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from cortex_replay.wire.openai_chat import openai_chat
 from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
 
 __all__ = [
     "ANTHROPIC_MESSAGES",
+    "GEMINI_GENERATE",
     "OLLAMA_CHAT",
     "OPENAI_RESPONSES",
     "STREAM_MEDIA_TYPES",
@@ -34,6 +36,7 @@ WIRES: Final[dict[str, Wire]] = {
         BEDROCK_CONVERSE,
         BEDROCK_ANTHROPIC,
         BEDROCK_NOVA,
+        GEMINI_GENERATE,
     )
 }
 """Every wire by the name that recordings carry."""

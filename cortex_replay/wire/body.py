@@ -54,6 +54,7 @@ DROPPED: Final[Mapping[str, str]] = {
     "service_tier": "how fast and at what price",
     "serviceTier": "how fast and at what price",
     "performanceConfig": "how fast and at what price",
+    "anthropic_version": "how the request is written",
     "keep_alive": "how long the server holds the model",
     "cache_control": "what the provider keeps of the prompt",
     "prompt_cache_key": "what the provider keeps of the prompt",

@@ -12,11 +12,15 @@ __all__ = ["error_in", "upstream_error"]
 
 def error_in(answer: JsonValue, status: int) -> Upstream | None:
     """The error that a document reports, if it is one."""
+    if isinstance(answer, list) and len(answer) == 1:  # a stream of Gemini's that is no stream of events
+        answer = answer[0]
     if not isinstance(answer, dict):
         return None
     error = answer.get("error")
     if isinstance(error, dict) and error:
-        return _error(status, error.get("message"), error.get("type") or error.get("code"))
+        kinds = [error.get(name) for name in ("type", "code", "status")]
+        kind = next((kind for kind in kinds if kind and isinstance(kind, str)), None)
+        return _error(status, error.get("message"), kind)
     if error:  # empty ones are how some servers say that there is none
         return _error(status, error if isinstance(error, str) else str(error), None)
     if answer.get("type") == "error":  # the error event of Responses is flat

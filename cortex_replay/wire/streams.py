@@ -72,6 +72,7 @@ class StreamDecoder(ABC):
         if not self.is_done:
             with contextlib.suppress(ResponseParse):  # half an event is no surprise here
                 yield from self._chunks(self._framing.flush())
+                yield from self._end_of_bytes()
         if not self.is_done:
             raise Transport("the stream ended before its last event")
 
@@ -90,6 +91,10 @@ class StreamDecoder(ABC):
             except InvalidRequest as error:  # a value that no chunk can hold
                 reason = f"an event of the stream: {error.field}: {error.reason}"
                 raise ResponseParse(reason) from None
+
+    def _end_of_bytes(self) -> Iterator[StreamChunk]:
+        """The last chunk, in a protocol whose streams end with nothing but their bytes."""
+        return iter(())
 
     @abstractmethod
     def _event(self, event: bytes) -> Iterator[StreamChunk]:

@@ -102,6 +102,7 @@ def test_keys_are_hidden(configured: Project) -> None:
         "claude": {"state": "set", "origin": "ANTHROPIC_API_KEY"},
         "openai": {"state": "not set", "origin": None},
         "gemini": {"state": "not set", "origin": None},
+        "vertex": {"state": "not set", "origin": None},
         "local": {"state": "set", "origin": "key"},
     }
 

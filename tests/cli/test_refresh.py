@@ -15,6 +15,7 @@ from click.testing import Result
 from cortex_replay import Answer, Fixture, Store
 from cortex_replay.adapters.base import as_one_chunk
 from cortex_replay.canonical import JsonValue
+from cortex_replay.providers import address_at
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 from tests.builder import ask
@@ -225,9 +226,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 
 def name_server(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    for name, behind in (("OPENAI_BASE_URL", "/v1"), ("ANTHROPIC_BASE_URL", ""), ("OLLAMA_HOST", "")):
-        monkeypatch.setenv(name, url + behind)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+    for name in ("ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.setenv(name, url)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, REAL_KEY)
 
 
@@ -252,19 +254,27 @@ def test_what_clients_recorded_is_asked_again_over_the_wire_that_it_came_over(
     checked = refresh("--check", "--jobs", "1")
 
     assert checked.exit_code == 0, checked.output
-    assert "10 asked again, 0 differ, 0 failed, 0 not asked" in checked.stdout
+    assert f"{len(WAYS)} asked again, 0 differ, 0 failed, 0 not asked" in checked.stdout
     assert "not asked: 1 exchange:" in checked.stderr
     after = [(one.path, one.json) for one in server.received]
     assert sorted(after, key=str) == sorted(before, key=str)
-    keys = {one.headers.get("authorization") or one.headers.get("x-api-key") for one in server.received}
-    assert keys == {f"Bearer {REAL_KEY}", REAL_KEY, None}  # Ollama has none
+    names = ("authorization", "x-api-key", "x-goog-api-key")
+    keys = {tuple(one.headers.get(name) for name in names) for one in server.received}
+    assert keys == {
+        (f"Bearer {REAL_KEY}", None, None),
+        (None, REAL_KEY, None),
+        (None, None, REAL_KEY),
+        (None, None, None),  # Ollama has none
+    }
 
 
 async def _say_otherwise(exchange: Exchange) -> None:
     """Answer every wire with one sentence that nobody has recorded."""
-    wire = next(wire for wire in WIRES.values() if PATHS[wire.protocol] == exchange.received.path)
+    address = address_at(exchange.received.path.partition("?")[0])
+    assert address is not None
+    wire = WIRES[address.protocol]
     response = Answer("Now.", finish_reason="stop").response("m")
-    if not wire.wants_stream(exchange.received.json):
+    if not wire.wants_stream({**exchange.received.json, **dict(address.parameters)}):
         await exchange.whole(json.dumps(wire.encode_answer(response, "now")).encode())
         return
     encoder = wire.stream_encoder("m", "now")
@@ -335,7 +345,7 @@ def test_a_call_that_fails_is_named_and_the_others_are_asked(
     result = refresh("--check")
 
     assert result.exit_code == 1
-    assert "10 asked again, 0 differ, 2 failed" in result.stdout
+    assert f"{len(WAYS)} asked again, 0 differ, 2 failed" in result.stdout
     assert "bad key" in result.stderr
 
 

@@ -30,7 +30,9 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
         settings.provider,
         settings.model,
     )
-    assert list(settings.providers) == ["claude", "ollama", "openai", "gemini", "bedrock", "scripted", "echo"]
+    assert list(settings.providers) == [
+        *("claude", "ollama", "openai", "gemini", "vertex", "bedrock", "scripted", "echo")
+    ]
     assert LlmRequest("m").timeout_ms == settings.timeout_ms
 
 

@@ -445,7 +445,7 @@ def test_everything_else_is_recorded_as_it_is(opened: Opened, provider: FakeProv
 def test_streams_of_other_providers_come_again(opened: Opened) -> None:
     """Event by event, though nobody here can read them."""
     events = [b'data: {"candidates": [1]}\r\n\r\n', b'data: {"candidates": ["\xc3\xa9"]}\r\n\r\n']
-    path = "gemini/v1beta/models/g:streamGenerateContent?alt=sse"
+    path = "gemini/v1beta/interactions?alt=sse"
     with (
         serving_in_thread(stream([events[0] + events[1][:25], events[1][25:]])) as provider,
         opened("once", servers={"gemini": provider.url}) as gateway,

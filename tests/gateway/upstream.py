@@ -1,4 +1,4 @@
-"""A scripted model server that speaks all five wires, and a few of their other calls.
+"""A scripted model server that speaks every wire, and a few of their other calls.
 
 Deterministic: it says what it was asked, calls a tool where there is one, and keeps to a schema.
 """
@@ -67,11 +67,11 @@ def chunks(response: LlmResponse) -> Iterator[StreamChunk]:
 async def answer(exchange: Exchange) -> None:
     received = exchange.received
     path = received.path.partition("?")[0]
-    if "authorization" in received.headers or "x-api-key" in received.headers:
-        given = received.headers.get("authorization", "") + received.headers.get("x-api-key", "")
-        if REAL_KEY not in given:
-            await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
-            return
+    names = ("authorization", "x-api-key", "x-goog-api-key")
+    given = [received.headers[name] for name in names if name in received.headers]
+    if given and not any(REAL_KEY in key for key in given):
+        await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
+        return
     address = address_at(path)
     if address is None or received.method != "POST":
         found = OTHER.get(path)

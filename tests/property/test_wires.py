@@ -48,7 +48,7 @@ def written(wire: Wire, chunks: list[StreamChunk]) -> bytes:
 
 @wires
 @given(st.data())
-@effort(160)
+@effort(150)
 def test_lowering_then_lifting_gives_the_request(protocol: str, data: st.DataObject) -> None:
     """Through JSON text, streamed or not: every field, signatures and data among them."""
     wire = WIRES[protocol]
@@ -146,6 +146,10 @@ PARAMETERS = [
     "output_config",
     "tool_choice",
     "instructions",
+    "contents",
+    "systemInstruction",
+    "generationConfig",
+    "toolConfig",
 ]
 SHAPES = st.sampled_from(
     [
@@ -168,10 +172,20 @@ SHAPES = st.sampled_from(
         "id",
         "call_id",
         "schema",
+        "parts",
+        "functionCall",
+        "functionResponse",
+        "inline_data",
+        "args",
+        "response",
     ]
 )
 shapes: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | SHAPES | st.sampled_from(["user", "assistant", "tool"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | SHAPES
+    | st.sampled_from(["user", "assistant", "tool", "model"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SHAPES, inner, max_size=5),
     max_leaves=15,
 )
@@ -179,7 +193,7 @@ shapes: st.SearchStrategy[Any] = st.recursive(
 
 @wires
 @given(st.dictionaries(st.sampled_from(PARAMETERS), shapes) | shapes)
-@effort(300)
+@effort(250)
 def test_a_body_lifts_or_is_an_invalid_request(protocol: str, body: Any) -> None:
     """No other error, whatever a client sends; and what lifts is lowered to the same key or refused."""
     wire = WIRES[protocol]

@@ -17,6 +17,7 @@ PROTOCOLS = [
     "openai-responses",
     "ollama-chat",
     "ollama-generate",
+    "gemini-generate",
     "bedrock-converse",
     # Those above in another wrapper: too much alike to be tried as often.
     *(["bedrock-anthropic", "bedrock-nova"] if IS_TORTURE else []),
@@ -24,6 +25,7 @@ PROTOCOLS = [
 MESSAGES_API = ("anthropic-messages", "bedrock-anthropic")
 CONVERSE = ("bedrock-converse", "bedrock-nova")
 LIKE_ANTHROPIC = MESSAGES_API + CONVERSE
+GEMINI = "gemini-generate"
 
 said = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 names = st.text("abcdefghij_", min_size=1, max_size=8)
@@ -52,12 +54,21 @@ def media_parts(protocol: str) -> st.SearchStrategy[dict[str, Any]]:
             st.just({"type": "guardContent", "guardContent": {"text": {"text": "x"}}}),
         )
     linked = st.just({"type": "image", "url": "https://example.com/cat.png"})
+    if protocol == GEMINI:
+        linked = st.just({"type": "image", "media_type": "image/png", "url": "https://example.com/cat.png"})
     kinds = [inline, linked]
     if protocol in MESSAGES_API:
         kinds += [
             st.builds(lambda t: {"type": "document", "text": t, "title": "t"}, said),
             st.just({"type": "image", "file_id": "file_1"}),
             st.just({"type": "search_result", "source": "s", "content": [text_part("x")]}),
+        ]
+    elif protocol == GEMINI:
+        part = {"executableCode": {"language": "PYTHON", "code": "1"}}
+        kinds += [
+            st.just({"type": "part", "part": part}),
+            st.just({"type": "document", "media_type": "video/mp4", "url": "gs://a/b", "displayName": "b"}),
+            st.builds(lambda d: {"type": "audio", "media_type": "audio/wav", "data": d}, data),
         ]
     else:
         kinds.append(st.builds(lambda d: {"type": "audio", "media_type": "audio/wav", "data": d}, data))
@@ -93,7 +104,7 @@ def assistant_turn(draw: st.DrawFn, protocol: str, call_ids: list[str]) -> dict[
             parts.append({"type": "verbatim", "verbatim": item})
         else:
             thinking: dict[str, Any] = {"type": "thinking", "thinking": draw(said)}
-            if protocol in LIKE_ANTHROPIC:
+            if protocol in (*LIKE_ANTHROPIC, GEMINI):
                 thinking["signature"] = "c2ln"
             parts.append(thinking)
     if not protocol.startswith("ollama") and draw(st.booleans()):
@@ -112,6 +123,16 @@ def assistant_turn(draw: st.DrawFn, protocol: str, call_ids: list[str]) -> dict[
 
 
 @st.composite
+def gemini_results(draw: st.DrawFn) -> dict[str, Any]:
+    """What a function gave: a text, which may be an error, or a value; and pictures beside it."""
+    if draw(st.booleans()):
+        return {"content": draw(texts), "is_error": draw(st.booleans())}
+    response = draw(objects.filter(lambda value: set(value) not in ({"output"}, {"error"})))
+    media = draw(st.lists(media_parts(GEMINI), max_size=1))
+    return {"content": "", "parts": [{"type": "function_response", "response": response}, *media]}
+
+
+@st.composite
 def conversations(draw: st.DrawFn, protocol: str) -> list[dict[str, Any]]:
     if protocol == "ollama-generate":
         return [{"role": "user", **draw(blocks(protocol))}]
@@ -123,11 +144,11 @@ def conversations(draw: st.DrawFn, protocol: str) -> list[dict[str, Any]]:
         for call_id in calls:
             media = protocol in (*LIKE_ANTHROPIC, "openai-responses", "ollama-chat")
             result: dict[str, Any] = {"role": "tool", "tool_call_id": call_id}
-            result |= draw(blocks(protocol, media))
+            result |= draw(gemini_results() if protocol == GEMINI else blocks(protocol, media))
             if protocol in LIKE_ANTHROPIC and draw(st.booleans()):
                 result["is_error"] = True
             messages.append(result)
-        if draw(st.booleans()):
+        if protocol != GEMINI and draw(st.booleans()):
             messages.append({"role": "system", "content": draw(said)})
     has_name: bool = draw(st.booleans())
     if has_name and messages and not protocol.startswith("ollama"):
@@ -157,6 +178,8 @@ def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
         "tools": draw(st.lists(tools(), max_size=2)),
         "extra": draw(st.dictionaries(st.sampled_from(["x_one", "x_two"]), not_null, max_size=2)),
     }
+    if protocol == GEMINI:  # where a name has no underscores, and no null says anything
+        fields["extra"] = draw(st.dictionaries(st.sampled_from(["xOne", "xTwo"]), said, max_size=2))
     if protocol != "openai-responses":
         fields["stop"] = draw(st.lists(texts, max_size=2))
         fields["top_k"] = draw(st.none() | st.integers(0, 100))
@@ -165,9 +188,10 @@ def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
     if not protocol.startswith("ollama"):
         choices = ["required", {"name": "f"}, *([] if protocol in CONVERSE else ["none"])]
         fields["tool_choice"] = draw(st.none() | st.sampled_from(choices))
-        if protocol not in CONVERSE and draw(st.booleans()):
+        if protocol not in (*CONVERSE, GEMINI) and draw(st.booleans()):
             fields["extra"]["parallel_tool_calls"] = False
-        if fields["json_schema"] is not None and protocol not in MESSAGES_API and draw(st.booleans()):
+        has_description = protocol not in (*MESSAGES_API, GEMINI)
+        if fields["json_schema"] is not None and has_description and draw(st.booleans()):
             fields["extra"] |= {"schema_description": draw(texts)}
             fields["extra"] |= {} if protocol in CONVERSE else {"strict": True}
     elif draw(st.booleans()):

@@ -49,12 +49,12 @@ def test_a_lifted_body_is_lowered_to_the_same_key(row: dict[str, Any]) -> None:
     assert again == request
 
 
-SAME = [row for row in ROWS if "same_as" in row]
+SAME = [row for row in ROWS if "same_as" in row or "same_key_as" in row]
 
 
 @pytest.mark.parametrize("row", SAME, ids=[row["name"] for row in SAME])
 def test_bodies_that_a_model_cannot_tell_apart_have_one_key(row: dict[str, Any]) -> None:
-    other = BY_NAME[row["same_as"]]
+    other = BY_NAME[row.get("same_as") or row["same_key_as"]]
 
     assert (
         WIRES[row["wire"]].lift(row["body"]).prompt_hash()

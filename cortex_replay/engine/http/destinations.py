@@ -65,7 +65,7 @@ class Destinations:
             stranger = UpstreamServer(str(server), "http", str(server))
             return Destination(Route(stranger.name, path, None), stranger)
         stranger = looks_like.server(server.scheme, authority)
-        return Destination(Route(stranger.name, path, looks_like.protocol, looks_like.parameters), stranger)
+        return Destination(looks_like.route(stranger, path), stranger)
 
     def _upstreams_at(self, server: Server, path: str) -> list[tuple[UpstreamServer, str]]:
         """The providers at a server, with the path below each: one server may stand for several."""

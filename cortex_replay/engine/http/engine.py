@@ -33,6 +33,7 @@ from cortex_replay.misses.explanation import (
     explain_opaque_miss,
     explain_other_way,
 )
+from cortex_replay.modes import Mode
 from cortex_replay.providers import provider_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
@@ -79,6 +80,8 @@ class Engine:
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""
+        if not call.route.is_lifted(call.query):
+            return None
         return self._questions.read(scope.store, call.route, call.body)
 
     def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
@@ -102,7 +105,7 @@ class Engine:
             send: Passes it on, if not over HTTP.
         """
         send = send or self.relay.send
-        if question is None:
+        if question is None or _has_only_exchange(scope, call, question):
             return self._answer_opaque(scope, call, send)
         return self._answer_question(scope, call, question, send)
 
@@ -200,6 +203,14 @@ def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
     key = opaque_key(asked)
     is_recorded = scope.store.exchange(key, scope.owner) is not None
     return not scope.mode.asks or is_recorded or bool(scope.exchange_state(key).successes)
+
+
+def _has_only_exchange(scope: Scope, call: Call, question: Question) -> bool:
+    """Whether a call was recorded as it is, by a version that did not know its wire."""
+    store, owner = scope.store, scope.owner
+    if scope.mode is Mode.RECORD or store.rows(*question.facts.key, owner) or not store.exchange_keys(owner):
+        return False
+    return store.exchange(opaque_key(opaque_request(call)), owner) is not None
 
 
 def _can_serve(answer: Answer, question: Question) -> bool:

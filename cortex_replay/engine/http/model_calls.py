@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Set as AbstractSet
 from typing import Final, NamedTuple
 
+from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.upstreams import UpstreamServer
 from cortex_replay.providers import PROVIDERS, Address, Kind, Parameters, address_at, upstream_name
 from cortex_replay.strict_json import JsonError, loads
@@ -33,6 +34,8 @@ class ModelCall(NamedTuple):
     """The wire that it is lifted by; ``None`` for what is recorded as it is."""
     parameters: Parameters = ()
     """What the path says of the request, for that wire."""
+    alt: str | None = None
+    """The form of answer that the wire reads."""
     fields: _Fields = ()
     """None where the path alone says enough."""
 
@@ -62,6 +65,10 @@ class ModelCall(NamedTuple):
         """The provider at a host that a client chose. It has no key but what the client brings."""
         return UpstreamServer(f"{self.provider}@{authority}", self.kind, f"{scheme}://{authority}")
 
+    def route(self, server: UpstreamServer, path: str) -> Route:
+        """Where such a request goes."""
+        return Route(server.name, path, self.protocol, self.parameters, self.alt)
+
 
 class _Row(NamedTuple):
     path: str
@@ -83,6 +90,7 @@ _ROWS: Final = (
     _Row(r"/(?:embeddings|moderations|rerank|images/generations|audio/speech)", "openai", _any_of("model")),
     _Row(r"/(?:completions?|complete)", "openai", _any_of("model prompt", "prompt n_predict")),
     _Row(r"/audio/(?:transcriptions|translations)|/images/(?:edits|variations)", "openai"),
+    _Row(r"/publishers/[^/]+/models/[^/]+:[A-Za-z]+", "vertex"),
     _Row(
         r":(?:(?:stream)?[gG]enerateContent|embedContent|batchEmbedContents|countTokens|(?:stream)?[rR]awPredict)",
         "gemini",
@@ -126,5 +134,5 @@ def model_call(method: str, path: str, header: Callable[[str], str]) -> ModelCal
 def _of(provider: str, address: Address | None, fields: _Fields = ()) -> ModelCall:
     known = PROVIDERS.get(provider)
     kind: Kind = "http" if known is None else known.kind
-    protocol, parameters = address or (None, ())
-    return ModelCall(upstream_name(provider), kind, protocol, parameters, fields)
+    protocol, parameters, alt = address or (None, (), None)
+    return ModelCall(upstream_name(provider), kind, protocol, parameters, alt, fields)

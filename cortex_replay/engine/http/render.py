@@ -111,7 +111,7 @@ def _times_of(answer: Answer, model: str) -> list[float]:
     times: list[float] = []
     for at_ms, data in reply_of_wire(wire).events:
         times += [at_ms for _ in decoder.feed(data)]
-    return times
+    return times + [times[-1] for _ in decoder.finish() if times]
 
 
 def _without_usage(reply: HttpReply) -> HttpReply:

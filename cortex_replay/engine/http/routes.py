@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 from unicodedata import normalize
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
-from cortex_replay.providers import KINDS, PROVIDERS, Kind, Parameters, address_at, upstream_name
+from cortex_replay.providers import DEFAULT_ALT, KINDS, PROVIDERS, Kind, Parameters, address_at, upstream_name
 
 __all__ = [
     "METHODS",
@@ -48,6 +48,15 @@ class Route:
     """The wire that the call is lifted by; ``None`` for what is recorded as it is."""
     parameters: Parameters = ()
     """What the path says of the request, for that wire."""
+    alt: str | None = None
+    """The form of answer that the wire reads, where the query may ask for another."""
+
+    def is_lifted(self, query: str) -> bool:
+        """Whether a call with this query is answered in the form of its wire."""
+        if self.protocol is None or self.alt is None:
+            return self.protocol is not None
+        asked = [value for name, value in parse_qsl(query) if name in ("alt", "$alt")]
+        return (asked or [DEFAULT_ALT]) == [self.alt]
 
     @classmethod
     def to(cls, upstream: str, kind: Kind, method: str, path: str) -> Route:

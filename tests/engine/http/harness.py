@@ -69,6 +69,7 @@ def _servers_at(url: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL",
         "OLLAMA_HOST",
         "GOOGLE_GEMINI_BASE_URL",
+        "GOOGLE_VERTEX_BASE_URL",
         "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     )
     bare = dict.fromkeys(names, url)

@@ -23,6 +23,8 @@ def read(method: str, path: str, body: object, agent: str = "") -> ModelCall | N
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi."}]}
 
+VERTEX = "/v1/projects/p/locations/us-central1/publishers"
+
 
 @pytest.mark.parametrize(
     ("path", "body", "provider", "protocol"),
@@ -42,9 +44,12 @@ ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi."}]}
         ("/api/embed", {"model": "m", "input": "Hi."}, "ollama", None),
         ("/v1/embeddings", {"model": "m", "input": "Hi."}, "openai", None),
         ("/v1/completions", {"model": "m", "prompt": "Hi."}, "openai", None),
-        ("/v1beta/models/gemini-2.5-flash:generateContent", {"contents": []}, "gemini", None),
-        ("/v1beta/models/gemini-2.5-flash:streamGenerateContent", {"contents": []}, "gemini", None),
-        ("/v1/projects/p/publishers/anthropic/models/claude:rawPredict", {}, "gemini", None),
+        ("/v1beta/models/gemini-2.5-flash:generateContent", {"contents": []}, "gemini", "gemini-generate"),
+        ("/proxy/v1/models/gemini:streamGenerateContent", {"contents": []}, "gemini", "gemini-generate"),
+        ("/v1beta/models/gemini-embedding:embedContent", {"content": {}}, "gemini", None),
+        (f"{VERTEX}/google/models/gemini:generateContent", {"contents": []}, "vertex", "gemini-generate"),
+        (f"{VERTEX}/anthropic/models/claude:rawPredict", {}, "vertex", "anthropic-messages"),
+        (f"{VERTEX}/mistralai/models/mistral:rawPredict", {}, "vertex", None),
         ("/model/anthropic.claude/converse", {"messages": []}, "bedrock", "bedrock-converse"),
         ("/model/eu.anthropic.claude-4/invoke", {"messages": []}, "bedrock", "bedrock-anthropic"),
         ("/model/anthropic.claude-v2/invoke", {"prompt": "Hi."}, "bedrock", None),

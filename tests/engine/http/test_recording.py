@@ -304,3 +304,70 @@ def test_the_first_bytes_are_there_before_the_last_are_sent(tmp_path: Path) -> N
         run_over(tmp_path, "once", provider.url) as run,
     ):
         assert asyncio.run(read()) == b"".join([first, *rest])
+
+
+GEMINI = "/gemini/v1beta/models/g"
+CONTENTS = {"contents": [{"parts": [{"text": "Say hello."}]}]}
+
+
+def test_a_stream_in_another_form_than_its_wire_s_is_recorded_as_it_is(tmp_path: Path) -> None:
+    """Google sends one list of JSON where nobody asked for events; who asks for events does not get it."""
+    path = f"{GEMINI}:streamGenerateContent"
+    pieces = b'[{"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}\n]\n'
+    with (
+        serving_in_thread(whole(pieces)) as provider,
+        run_over(tmp_path, "once", provider.url) as run,
+    ):
+        assert ask(run, "POST", path, CONTENTS).body == pieces
+    with run_over(tmp_path) as run:
+        assert ask(run, "POST", path, CONTENTS).body == pieces
+        missed = ask(run, "POST", f"{path}?alt=sse", CONTENTS)
+
+    assert missed.status == 424
+    assert missed.json["error"]["status"] == "no_fixture"
+    store = Store.open(tmp_path)
+    assert (len(store), len(store.exchange_keys())) == (0, 1)
+
+
+def test_one_recording_serves_both_places_of_google(provider: FakeProvider, tmp_path: Path) -> None:
+    """The same model is at its own API and at Vertex, whose clients bring a token."""
+    vertex = "/vertex/v1beta1/projects/p/locations/l/publishers/google/models/g"
+    with run_over(tmp_path, "once", provider.url) as run:
+        live = ask(run, "POST", f"{GEMINI}:generateContent", CONTENTS)
+    with run_over(tmp_path) as run:
+        again = ask(run, "POST", f"{vertex}:generateContent", CONTENTS)
+        streamed = ask(run, "POST", f"{vertex}:streamGenerateContent?alt=sse", CONTENTS)
+
+    assert again.body == live.body
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    assert b"You said: Say hello." in streamed.body
+
+
+def test_the_key_of_google_s_own_api_does_not_go_to_vertex(provider: FakeProvider, tmp_path: Path) -> None:
+    path = "/vertex/v1/projects/p/locations/l/publishers/anthropic/models/c:rawPredict"
+    asked = {"anthropic_version": "vertex-2023-10-16", "max_tokens": 5, "messages": []}
+    given = [("authorization", f"Bearer {REAL_KEY}")]
+    with run_over(tmp_path, "once", provider.url) as run:
+        assert ask(run, "POST", path, asked, given).status == 200
+
+    (received,) = provider.received
+    assert received.headers["authorization"] == f"Bearer {REAL_KEY}"
+    assert "x-goog-api-key" not in received.headers
+
+
+def test_what_an_older_version_recorded_as_it_is_is_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knew nothing of the wire; and what is recorded since then comes first."""
+    path, old = f"{GEMINI}:generateContent", b'{"candidates": [{"finishReason": "STOP"}], "old": true}'
+    with monkeypatch.context() as before, serving_in_thread(whole(old)) as provider:
+        before.setattr("cortex_replay.engine.http.routes.address_at", lambda _: None)
+        with run_over(tmp_path, "once", provider.url) as run:
+            assert ask(run, "POST", path, CONTENTS).body == old
+    with run_over(tmp_path) as run:
+        assert ask(run, "POST", path, CONTENTS).body == old
+        assert ask(run, "POST", path, {"contents": [{"parts": [{"text": "Other."}]}]}).status == 424
+    with model_server() as provider, run_over(tmp_path, "record", provider.url) as run:
+        ask(run, "POST", path, CONTENTS)
+    with run_over(tmp_path) as run:
+        assert b"You said" in ask(run, "POST", path, CONTENTS).body

@@ -58,7 +58,7 @@ def test_lists_of_models_are_told_apart_by_headers() -> None:
     assert route("GET", "/api/tags", upstreams) == ("ollama", "/api/tags", None)
 
 
-@pytest.mark.parametrize("path", [endpoint.path for endpoint in ENDPOINTS])
+@pytest.mark.parametrize("path", [endpoint.path.replace("/{*}", "/v1") for endpoint in ENDPOINTS])
 def test_no_header_decides_about_a_call_that_is_lifted(path: str) -> None:
     """What is remembered of its path would send the next client's call to the wrong provider."""
     for headers in ({"x_goog_api_key": "k"}, {"anthropic_version": "2023-06-01"}):
@@ -69,11 +69,8 @@ def test_no_header_decides_about_a_call_that_is_lifted(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/gemini/v1beta/models/g:generateContent", ("gemini", "/v1beta/models/g:generateContent", None)),
-        (
-            "/v1beta/models/g:streamGenerateContent",
-            ("gemini", "/v1beta/models/g:streamGenerateContent", None),
-        ),
+        ("/gemini/v1beta/models/g:embedContent", ("gemini", "/v1beta/models/g:embedContent", None)),
+        ("/v1beta1/projects/p/locations", ("vertex", "/v1beta1/projects/p/locations", None)),
         ("/v1/models/g:countTokens", ("gemini", "/v1/models/g:countTokens", None)),
         ("/router/v1/v1/rerank", ("router", "/v1/rerank", None)),
         ("/router/anything", ("router", "/anything", None)),
@@ -121,3 +118,71 @@ def test_a_key_does_not_reach_a_server_that_it_was_not_made_for() -> None:
     named = Upstreams(Settings(), environment, {"openai": "https://example.com/v1"})
     assert named["openai"].key(environment) is None
     assert named["openai"].base_url == "https://example.com"
+
+
+VERTEX = "/v1beta1/projects/p/locations/us-central1/publishers"
+
+
+@pytest.mark.parametrize(
+    ("path", "upstream", "protocol", "said"),
+    [
+        ("/v1beta/models/g:generateContent", "gemini", "gemini-generate", {"model": "g", "stream": False}),
+        ("/v1/models/g:generateContent", "gemini", "gemini-generate", {"model": "g", "stream": False}),
+        (
+            "/gemini/v1alpha/models/g:streamGenerateContent",
+            "gemini",
+            "gemini-generate",
+            {"model": "g", "stream": True},
+        ),
+        (
+            f"{VERTEX}/google/models/g:generateContent",
+            "vertex",
+            "gemini-generate",
+            {"model": "g", "stream": False},
+        ),
+        (
+            "/vertex/v1/publishers/google/models/g:generateContent",
+            "vertex",
+            "gemini-generate",
+            {"model": "g", "stream": False},
+        ),
+        (f"{VERTEX}/anthropic/models/c@1:rawPredict", "vertex", "anthropic-messages", {"model": "c@1"}),
+        (
+            f"/vertex{VERTEX}/anthropic/models/c@1:streamRawPredict",
+            "vertex",
+            "anthropic-messages",
+            {"model": "c@1", "stream": True},
+        ),
+        (f"{VERTEX}/mistralai/models/m:rawPredict", "vertex", None, {}),
+    ],
+)
+def test_google_names_the_model_in_its_paths(
+    path: str, upstream: str, protocol: str | None, said: dict[str, Any]
+) -> None:
+    found = Upstreams(Settings()).route("POST", path, lambda _: "")
+
+    assert found is not None
+    assert (found.upstream, found.protocol, dict(found.parameters)) == (upstream, protocol, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "is_lifted"),
+    [
+        ("streamGenerateContent", "alt=sse", True),
+        ("streamGenerateContent", "key=k&alt=sse&prettyPrint=false", True),
+        ("streamGenerateContent", "%24alt=sse", True),
+        ("streamGenerateContent", "", False),
+        ("streamGenerateContent", "alt=json", False),
+        ("streamGenerateContent", "alt=sse&alt=json", False),
+        ("generateContent", "", True),
+        ("generateContent", "alt=json&key=k", True),
+        ("generateContent", "$alt=json;enum-encoding=int", False),
+        ("generateContent", "alt=sse", False),
+    ],
+)
+def test_google_answers_in_the_form_that_the_query_names(name: str, query: str, is_lifted: bool) -> None:
+    """One that no wire reads is recorded as it is."""
+    found = Upstreams(Settings()).route("POST", f"/v1beta/models/g:{name}", lambda _: "")
+
+    assert found is not None
+    assert found.is_lifted(query) is is_lifted
