@@ -12,13 +12,23 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from integration import install
 
-__all__ = ["GO_APIS", "NODE_CLIENTS", "PYTHON_CLIENTS", "go_client", "node_client", "python_client"]
+__all__ = [
+    "GO_APIS",
+    "NODE_CLIENTS",
+    "PYTHON_CLIENTS",
+    "gemini_cli",
+    "gemini_client",
+    "gemini_python",
+    "go_client",
+    "node_client",
+    "python_client",
+]
 
 PYTHON_CLIENTS: Final = ("anthropic", "openai", "ollama", "pydantic_ai", "langchain")
 NODE_CLIENTS: Final = ("anthropic", "openai", "ollama", "ai")
@@ -35,12 +45,50 @@ _PACKAGES: Final = (
     "langchain-openai==1.7.3",
     "langchain-ollama==1.1.0",
 )
+_GEMINI_PACKAGES: Final = (
+    "google-genai==2.34.0",
+    "pydantic-ai-slim[google]==2.66.0",
+    "langchain-google-genai==4.4.2",
+    "litellm==1.106.2",
+    "mcp",
+    "anthropic[vertex]==2.8.0",
+    "pytest==9.2.0",
+)
+_GEMINI_CLI: Final = "@google/gemini-cli@0.61.0"
 
 
 def python_client(name: str) -> list[str]:
     """The command of one of :data:`PYTHON_CLIENTS`."""
     folder = _installed("python", [platform.python_version(), *_PACKAGES])
     return [os.fspath(_python(folder)), os.fspath(_HERE / "python" / f"{name}_client.py")]
+
+
+def gemini_python() -> Path:
+    """A Python with Google's SDK and what is built on it."""
+    digest = hashlib.sha256("\0".join([platform.python_version(), *_GEMINI_PACKAGES]).encode()).hexdigest()[
+        :16
+    ]
+    folder = install.BENCH / "clients" / f"gemini-{digest}"
+    return _python(install.once(folder, lambda made: _install_python(made, _GEMINI_PACKAGES)))
+
+
+def gemini_client() -> list[str]:
+    """The command that has the steps of Gemini's Python clients."""
+    return [os.fspath(gemini_python()), os.fspath(_HERE / "python" / "gemini_client.py")]
+
+
+def gemini_cli(directory: Path) -> list[str]:
+    """The command of Gemini CLI, at work in a folder."""
+    node = install.needed("node", "run Gemini CLI")
+    npm = install.needed("npm", "install Gemini CLI")
+
+    def fill(folder: Path) -> None:
+        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
+        install.completed([npm, "install", "--prefix", folder, *options, _GEMINI_CLI])
+
+    folder = install.once(install.BENCH / "clients" / _GEMINI_CLI.rpartition("/")[2], fill)
+    program = folder / "node_modules" / ".bin" / "gemini"
+    return ["env", "--chdir", os.fspath(directory), node, os.fspath(program)]
 
 
 def node_client(name: str) -> list[str]:
@@ -66,9 +114,9 @@ def _installed(language: str, contents: Iterable[str]) -> Path:
     return install.once(install.BENCH / "clients" / f"{language}-{digest}", fill)
 
 
-def _install_python(folder: Path) -> None:
+def _install_python(folder: Path, packages: Sequence[str] = _PACKAGES) -> None:
     install.completed([sys.executable, "-m", "venv", folder])
-    install.completed([_python(folder), "-m", "pip", "install", "--disable-pip-version-check", *_PACKAGES])
+    install.completed([_python(folder), "-m", "pip", "install", "--disable-pip-version-check", *packages])
 
 
 def _install_node(folder: Path) -> None:
