@@ -20,7 +20,7 @@ from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 from tests.builder import ask
 from tests.cli.commands import at_a_shell, record_answers, run
-from tests.engine.http.harness import PATHS, ask as call, body_of, run_over
+from tests.engine.http.harness import PATHS, PROTOCOLS, ask as call, body_of, run_over
 from tests.gateway.upstream import REAL_KEY, model_server
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -213,7 +213,7 @@ def test_record_with_refresh_names_the_command_and_does_the_same() -> None:
     assert (now.exit_code, now.stderr, json.loads(now.stdout)["asked"]) == (4, "", 1)
 
 
-WAYS = [(protocol, is_stream) for protocol in WIRES for is_stream in (False, True)]
+WAYS = [(protocol, is_stream) for protocol in PROTOCOLS for is_stream in (False, True)]
 """Every way in which a client asks: each wire, whole and as a stream."""
 
 
@@ -227,9 +227,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 def name_server(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
-    for name in ("ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GEMINI_BASE_URL"):
+    for name in (
+        "ANTHROPIC_BASE_URL",
+        "OLLAMA_HOST",
+        "GOOGLE_GEMINI_BASE_URL",
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    ):
         monkeypatch.setenv(name, url)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
         monkeypatch.setenv(name, REAL_KEY)
 
 

@@ -121,12 +121,16 @@ def test_a_server_that_is_none(url: str) -> None:
     ("kind", "given", "whose"),
     [
         ("claude", {"allow_remote": True}, "ollama"),
-        ("ollama", {"key_env": "OLLAMA_API_KEY"}, "claude, openai-compat, openai-responses, gemini, http"),
+        (
+            "ollama",
+            {"key_env": "OLLAMA_API_KEY"},
+            "claude, openai-compat, openai-responses, gemini, bedrock, http",
+        ),
         ("ollama", {"version": "1"}, "claude"),
         (
             "echo",
             {"base_url": "https://example.com"},
-            "claude, ollama, openai-compat, openai-responses, gemini, http",
+            "claude, ollama, openai-compat, openai-responses, gemini, bedrock, http",
         ),
         ("echo", {"script": "a.toml"}, "scripted"),
         ("openai-responses", {"max_tokens_field": "max_tokens"}, "openai-compat"),
