@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cortex_replay.config import Settings
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.run.environment import command_environment
 from tests.gateway.upstream import REAL_KEY
 
@@ -18,3 +19,12 @@ def test_no_key_reaches_a_command() -> None:
     assert made["ANTHROPIC_BASE_URL"] == "http://g/anthropic"
     assert made["NO_PROXY"] == "x,127.0.0.1,localhost,::1"
     assert "HTTP_PROXY" not in made
+
+
+def test_a_command_signs_with_dummies() -> None:
+    """SDKs of Amazon's do not start without credentials; a bearer token or a session would go before them."""
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+    made = command_environment(dict.fromkeys(names, REAL_KEY), Settings(), lambda name: f"http://g/{name}")
+
+    assert [made.get(name) for name in names] == [DUMMY_KEY, DUMMY_KEY, None, None]
+    assert made["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"] == "http://g/bedrock"
