@@ -31,6 +31,7 @@ _FOREIGN: Final = (  # what leads to a provider, and the summary of a job, which
     "OLLAMA_",
     "GOOGLE_",
     "GEMINI_",
+    "AWS_",
     "CORTEX_",
     "LANGSMITH_",
     "LANGCHAIN_",

@@ -73,8 +73,8 @@ def python() -> Path:
 
     def fill(folder: Path) -> None:
         install.completed([sys.executable, "-m", "venv", folder])
-        pip: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
-        install.completed([*pip, *PACKAGES, "--editable", ROOT])
+        options = ("--disable-pip-version-check", *PACKAGES, "--editable", ROOT)
+        install.completed([folder / "bin/python", "-m", "pip", "install", *options])
 
     name = hashlib.sha256("\0".join([platform.python_version(), *PACKAGES]).encode()).hexdigest()[:16]
     return install.once(install.BENCH / "clients" / f"bedrock-{name}", fill) / "bin/python"
