@@ -152,6 +152,8 @@ class Provider:
     """The environment variables that may hold its key; those of ``CORTEX_`` are ours, the others SDKs'."""
     signing_variables: tuple[str, ...] = ()
     """The variables of what its SDKs sign with, where they send no key; without them many do not start."""
+    other_credentials: tuple[str, ...] = ()
+    """Variables, and files of the user's, by which its SDKs find other credentials; dummies would go before."""
     session_variable: str = ""
     """The variable of what goes along with a signature."""
     url_variables: Mapping[str, str] = field(default_factory=dict)
@@ -283,6 +285,10 @@ PROVIDERS: Final[dict[str, Provider]] = {
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
         key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
         signing_variables=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        other_credentials=(
+            *("AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+            *("AWS_CONTAINER_CREDENTIALS_FULL_URI", "~/.aws/credentials", "~/.aws/config"),
+        ),
         session_variable="AWS_SESSION_TOKEN",
         secret_variables=("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
         url_variables={

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from cortex_replay.modes import Mode
-from cortex_replay.providers import DUMMY_KEY, PROVIDERS
+from cortex_replay.providers import DUMMY_KEY, PROVIDERS, Provider
 
 __all__ = ["WITHOUT_KEYS", "DummyKeys", "conftests_at", "is_used", "variables_checked_in"]
 
@@ -40,7 +40,8 @@ class DummyKeys:
     def __init__(
         self, further: Iterable[Collection[str]] = (), environment: MutableMapping[str, str] = os.environ
     ) -> None:
-        self._families = [*(row.sdk_key_variables for row in PROVIDERS.values()), *further]
+        rows = (row for row in PROVIDERS.values() if not _is_found_elsewhere(row, environment))
+        self._families = [*(row.sdk_key_variables for row in rows), *further]
         self._environment = environment
 
     @property
@@ -85,6 +86,14 @@ class DummyKeys:
                 self._environment.pop(name, None)
             else:
                 self._environment[name] = value
+
+
+def _is_found_elsewhere(row: Provider, environment: Mapping[str, str]) -> bool:
+    """Whether the user has credentials that are in no variable of their own, as Amazon's profiles are."""
+    return any(
+        Path(place).expanduser().is_file() if place.startswith("~") else environment.get(place)
+        for place in row.other_credentials
+    )
 
 
 def is_used(config: pytest.Config, options: Namespace) -> bool:

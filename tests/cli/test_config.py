@@ -103,6 +103,7 @@ def test_keys_are_hidden(configured: Project) -> None:
         "openai": {"state": "not set", "origin": None},
         "gemini": {"state": "not set", "origin": None},
         "vertex": {"state": "not set", "origin": None},
+        "bedrock": {"state": "not set", "origin": None},
         "local": {"state": "set", "origin": "key"},
     }
 

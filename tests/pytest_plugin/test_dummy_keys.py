@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,25 @@ def test_every_sdk_starts_and_the_user_s_keys_are_left_alone() -> None:
             "ANTHROPIC_API_KEY": DUMMY_KEY,
             "GEMINI_API_KEY": "mine",  # and none for GOOGLE_API_KEY, which its SDK would prefer
             "GROQ_API_KEY": DUMMY_KEY,
+            "AWS_ACCESS_KEY_ID": DUMMY_KEY,
+            "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
         }
     assert environment == before
+
+
+def test_a_profile_of_the_user_s_is_not_covered_by_dummies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A test may ask other services of Amazon's, with credentials that are in a file."""
+    environment = {"AWS_PROFILE": "work"}
+    with DummyKeys(environment=environment).give():
+        assert "AWS_ACCESS_KEY_ID" not in environment
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/config").touch()
+    environment = {}
+    with DummyKeys(environment=environment).give():
+        assert "AWS_ACCESS_KEY_ID" not in environment
 
 
 def test_what_a_test_sets_itself_is_not_taken_back() -> None:

@@ -127,7 +127,7 @@ def _lift_tools(made: Body, rest: Body) -> None:
         case {"any": dict(required), **others} if not others and not required:
             del config["toolChoice"]
             made["tool_choice"] = {"type": "any"}
-        case {"tool": {"name": str(name), **fields}, **others} if not others and not fields:
+        case {"tool": {"name": str(name), **more}, **others} if not others and not more:
             del config["toolChoice"]
             made["tool_choice"] = {"type": "tool", "name": name}
     if config:
