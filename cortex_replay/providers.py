@@ -153,7 +153,7 @@ class Provider:
     signing_variables: tuple[str, ...] = ()
     """The variables of what its SDKs sign with, where they send no key; without them many do not start."""
     other_credentials: tuple[str, ...] = ()
-    """Variables, and files of the user's, by which its SDKs find other credentials; dummies would go before."""
+    """Variables and files by which its SDKs find other credentials; dummies would go before them."""
     session_variable: str = ""
     """The variable of what goes along with a signature."""
     url_variables: Mapping[str, str] = field(default_factory=dict)
