@@ -209,3 +209,26 @@ def test_both_refuse_a_flipped_bit(
 
         file.write_bytes(data)
     assert crtx.said(root, requests) == sound == said_here(ReplayAdapter(root), requests)
+
+
+def test_answers_of_scopes_do_not_matter_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
+    """It gives the shared ones, in either layout: the table of the others is none of its own."""
+    root = written_here(tmp_path / "store", fixtures[:50])
+    flat = tmp_path / "flat"
+    crtx_export(root, flat)
+    for place in (root, flat):
+        store = Store.open(place)
+        for number, (one, other) in enumerate(zip(fixtures[:50], fixtures[50:100], strict=True)):
+            scope = f"tests/test_{number}.py::test"
+            own = Fixture(one.key, other.answers, one.request, {"scope": scope})
+            store.add(own, scope=scope)
+            store.pin("tests/test_pinned.py::test", *one.key)
+        store.commit()
+
+        assert len(store.scopes) == 51
+        assert_same_answers(crtx, place, fixtures[:50])
+
+
+def crtx_export(root: Path, target: Path) -> None:
+    command = [sys.executable, "-m", "cortex_replay", "export", "--store", str(root), "--crtx", str(target)]
+    subprocess.run(command, check=True, capture_output=True)

@@ -119,6 +119,17 @@ class TestRecording:
         assert [texts(store, scope) for scope in (A, B, C)] == [["new"], ["newer"], ["three"]]
         assert len(files(store)) == 3, "the file that nobody names any more is gone"
 
+    def test_a_file_stays_for_as_long_as_a_row_names_it(self, store: Store) -> None:
+        """And a commit says which files went."""
+        record(store, A, "one")
+        record(store, B, "one")
+        (name,) = files(store)
+        for scope, count in ((A, 0), (B, 1)):
+            store.replace(fixture(f"new of {scope}", scope=scope), scope=scope)
+            gone = store.commit().removed
+
+            assert [path.rpartition("/")[2] for path in gone] == [name] * count
+
     def test_what_calls_without_a_scope_record_leaves_the_owner_its_answer(self, store: Store) -> None:
         record(store, A, "one")
         record(store, "", "new", again=True)
