@@ -119,3 +119,42 @@ def test_codex_speaks_over_a_web_socket(codex: str, tmp_path: Path, upstream: So
     replayed, ledger = run("replay", command, tmp_path)
     assert replayed == recorded
     assert (ledger["missed"], ledger["live"]) == (0, 0)
+
+
+_MARKED: Final = """
+import pytest
+from openai import OpenAI
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.llm_replay
+def test_both(llm_gateway):
+    with OpenAI() as client, client.realtime.connect(model="m") as session:
+        assert session.recv().type == "session.created"
+        session.session.update(session={"type": "realtime", "instructions": "Be brief."})
+        assert session.recv().type == "session.updated"
+    with OpenAI() as client, client.responses.connect() as connection:
+        connection.response.create(model="m", input="hello")
+        kinds = [event.type for event, _ in zip(connection, range(3))]
+        while connection.recv().type != "response.completed":
+            pass
+    assert kinds[0] == "response.created"
+"""
+
+
+def test_a_marked_test_holds_both_by_its_gateway(tmp_path: Path, upstream: SocketUpstream) -> None:
+    (tmp_path / "test_both.py").write_text(_MARKED)
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{upstream.url}/v1"}
+    for mode, environment in (("once", kept | keys), ("replay", kept)):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--llm-mode", mode, "--llm-store", "llm"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        assert {"once": "2 recorded", "replay": "2 hits, 0 misses"}[mode] in done.stdout
+    assert len(upstream.openings) == 2

@@ -52,22 +52,18 @@ def test_an_upgrade_that_nobody_serves_is_refused_at_once(opened: Opened, provid
     assert provider.received == [], "it is no GET"
 
 
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [
-        ("origin: https://evil.example", 403),
-        ("sec-fetch-site: cross-site", 403),
-        ("host: evil.example", 403),
-        ("x-cortex-replay-token: wrong", 401),
-    ],
-)
-def test_an_upgrade_needs_what_a_call_needs(
-    opened: Opened, provider: FakeProvider, line: str, status: int
-) -> None:
+def test_an_upgrade_needs_what_a_call_needs(opened: Opened, provider: FakeProvider) -> None:
+    path = "/openai/v1/responses"
     with opened("once", provider.url) as gateway:
-        assert upgrade(gateway, "/openai/v1/responses", line)[0] == status
-        assert upgrade(gateway, "/openai/v1/responses")[0] == 401
-        assert upgrade(gateway, f"/t-{'0' * 64}/openai/v1/responses")[0] == 401
+        for line, status in (
+            ("origin: https://evil.example", 403),
+            ("sec-fetch-site: cross-site", 403),
+            ("host: evil.example", 403),
+            ("x-cortex-replay-token: wrong", 401),
+            ("x-nothing: 1", 401),
+        ):
+            assert upgrade(gateway, path, line)[0] == status, line
+        assert upgrade(gateway, f"/t-{'0' * 64}{path}")[0] == 401
     with opened() as gateway:
         assert upgrade(gateway, "/-/ledger")[0] == 401
         assert upgrade(gateway, "/openai/v1/realtime", "origin: null")[0] == 403
@@ -75,10 +71,10 @@ def test_an_upgrade_needs_what_a_call_needs(
     assert provider.received == []
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3, 5, 50])
-def test_a_head_may_come_in_pieces(opened: Opened, pieces: int) -> None:
+def test_a_head_may_come_in_pieces(opened: Opened) -> None:
     with opened() as gateway:
-        assert upgrade(gateway, "/openai/v1/chat/completions", pieces=pieces)[0] == 426
+        for pieces in (1, 2, 3, 5, 50):
+            assert upgrade(gateway, "/openai/v1/chat/completions", pieces=pieces)[0] == 426, pieces
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
