@@ -34,7 +34,16 @@ __all__ = [
 ]
 
 Kind = Literal[
-    "claude", "ollama", "openai-compat", "openai-responses", "gemini", "bedrock", "http", "scripted", "echo"
+    "claude",
+    "ollama",
+    "openai-compat",
+    "openai-responses",
+    "azure",
+    "gemini",
+    "bedrock",
+    "http",
+    "scripted",
+    "echo",
 ]
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
@@ -68,6 +77,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "ollama": KindRow(frozenset(["base_url", "allow_remote", "allow_unpinned"]), "ollama", is_versioned=True),
     "openai-compat": KindRow(_WITH_KEY | {"max_tokens_field"}, "openai", is_versioned=True),
     "openai-responses": KindRow(_WITH_KEY, "openai", is_versioned=True),
+    "azure": KindRow(_WITH_KEY, None, ("api-key", "")),
     "gemini": KindRow(_WITH_KEY, "gemini", ("x-goog-api-key", "")),
     "bedrock": KindRow(_WITH_KEY, "bedrock"),
     "http": KindRow(_WITH_KEY),
@@ -104,6 +114,8 @@ class Endpoint:
     alt: str | None = None
     """The form of answer that the wire reads, by the name that the query has for it (``alt=sse``). One that
     is asked for in another form is recorded as it is. ``None`` where no query changes the form."""
+    before: str = ".*"
+    """A pattern of what may stand before it, below a server's own base."""
 
     @cached_property
     def _exact(self) -> re.Pattern[str]:
@@ -111,7 +123,7 @@ class Endpoint:
 
     @cached_property
     def _tail(self) -> re.Pattern[str]:
-        return re.compile(f".*{_pattern_of(self.path.removeprefix('/v1'))}/*")
+        return re.compile(f"{self.before}{_pattern_of(self.path.removeprefix('/v1'))}/*")
 
     def match(self, path: str, *, is_tail: bool) -> Address | None:
         """What a path says, if it is this one; or if it ends so, whatever server it is below."""
@@ -147,7 +159,7 @@ class Provider:
 
     kind: Kind
     base_url: str = ""
-    """Its own server; empty where there is none."""
+    """Its own server; empty where there is none, or where every user has another."""
     key_variables: tuple[str, ...] = ()
     """The environment variables that may hold its key; those of ``CORTEX_`` are ours, the others SDKs'."""
     signing_variables: tuple[str, ...] = ()
@@ -157,14 +169,18 @@ class Provider:
     session_variable: str = ""
     """The variable of what goes along with a signature."""
     url_variables: Mapping[str, str] = field(default_factory=dict)
-    """Where its SDKs look for a server, and what they want behind it. The first also names the server to
-    record from."""
+    """Where its SDKs look for a server, and what they want behind it; where that is nothing, they bring the
+    path of its API themselves. The first also names the server to record from."""
     secret_variables: tuple[str, ...] = ()
     """What else its SDKs send from the environment; a command behind the gateway does not get it."""
+    alternative_to: str = ""
+    """The provider whose clients it has: they take its variables for a choice between the two, and its header
+    tells which they made."""
     client_name: str | None = None
     """What clients of the gateway and recordings call it, if not by its name in a configuration."""
     endpoints: tuple[Endpoint, ...] = ()
-    """The calls that are lifted. Of several for one wire we ask the first ourselves."""
+    """The calls that are lifted; none for those of its kind's service. Of several for one wire we ask the
+    first ourselves."""
     own_paths: str = "(?!)"
     """A pattern of paths that are its own whatever a header says; all that are lifted are among them."""
     shared_paths: str = "(?!)"
@@ -180,6 +196,18 @@ class Provider:
     def url_variable(self) -> str:
         """The variable whose server is recorded from; empty where there is none."""
         return next(iter(self.url_variables), "")
+
+    @property
+    def protocols(self) -> frozenset[str]:
+        """The wires of the calls that are lifted."""
+        service = KINDS[self.kind].service
+        row = self if self.endpoints or service is None else PROVIDERS[service]
+        return frozenset(endpoint.protocol for endpoint in row.endpoints)
+
+    def is_wanted(self, environment: Mapping[str, str]) -> bool:
+        """Whether a command is to find its variables, given the environment that we have."""
+        named = (*self.key_variables, *self.url_variables)
+        return not self.alternative_to or any(environment.get(name) for name in named)
 
     @property
     def sdk_key_variables(self) -> list[str]:
@@ -246,9 +274,10 @@ PROVIDERS: Final[dict[str, Provider]] = {
         endpoints=(
             Endpoint("/v1/chat/completions", "openai-chat"),
             Endpoint("/v1/responses", "openai-responses"),
+            Endpoint("/v1/completions", "openai-completions", before=".*(?<!/chat)(?<!/fim)"),
         ),
-        own_paths=r"(?:/v1)*/(?:chat/completions|responses)/*$",
-        agents="(?:Async)?(?:Azure)?OpenAI/",
+        own_paths=r"(?:/v1)*/(?:chat/completions|responses|completions)/*$",
+        agents="(?:Async)?OpenAI/",
         shared_paths=r"/(?:v1|chat|responses|completions|embeddings|models|files|batches|images|audio|moderations"
         r"|uploads|fine_tuning|vector_stores|conversations|videos|realtime|evals)(?:/|$)",
     ),
@@ -308,6 +337,100 @@ PROVIDERS: Final[dict[str, Provider]] = {
         agents="(?:Async)?AnthropicBedrock/",
         error_protocol="bedrock-converse",
     ),
+    "azure": Provider(
+        kind="azure",
+        key_variables=("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
+        url_variables={"AZURE_OPENAI_ENDPOINT": "", "AZURE_API_BASE": ""},
+        secret_variables=("AZURE_OPENAI_AD_TOKEN", "AZURE_AD_TOKEN"),
+        alternative_to="openai",
+        endpoints=(
+            Endpoint("/openai/v1/chat/completions", "openai-chat"),
+            Endpoint("/openai/v1/responses", "openai-responses"),
+            Endpoint("/openai/v1/completions", "openai-completions"),
+            Endpoint("/openai/deployments/{model}/chat/completions", "openai-chat"),
+            Endpoint("/openai/deployments/{model}/completions", "openai-completions"),
+            Endpoint("/openai/responses", "openai-responses"),
+            Endpoint("/models/chat/completions", "openai-chat"),
+            Endpoint("/anthropic/v1/messages", "anthropic-messages"),
+        ),
+        own_paths=r"/models/chat/completions/*$",
+        header="api-key",
+        agents="(?:Async)?AzureOpenAI/|azsdk-[a-z]+-ai-inference/",
+    ),
+    "mistral": Provider(
+        kind="openai-compat",
+        base_url="https://api.mistral.ai/v1",
+        key_variables=("MISTRAL_API_KEY",),
+        url_variables={"MISTRAL_BASE_URL": "/v1"},
+        agents="mistral-client-",
+    ),
+    "cohere": Provider(
+        kind="http",
+        base_url="https://api.cohere.com",
+        key_variables=("CO_API_KEY", "COHERE_API_KEY"),
+        url_variables={"CO_API_URL": ""},
+        endpoints=(Endpoint("/v2/chat", "cohere-chat"),),
+        own_paths=r"/v2/(?:chat|embed|rerank)/*$",
+        agents="cohere(?:-ai)?/",
+        error_protocol="cohere-chat",
+    ),
+    "groq": Provider(
+        kind="openai-compat",
+        base_url="https://api.groq.com/openai/v1",
+        key_variables=("GROQ_API_KEY",),
+        url_variables={"GROQ_BASE_URL": ""},
+        secret_variables=("GROQ_CUSTOM_HEADERS",),
+        agents="(?:Async)?Groq/",
+    ),
+    "xai": Provider(
+        kind="openai-compat",
+        base_url="https://api.x.ai/v1",
+        key_variables=("XAI_API_KEY",),
+        url_variables={"XAI_BASE_URL": "/v1"},
+    ),
+    "deepseek": Provider(
+        kind="openai-compat",
+        base_url="https://api.deepseek.com/v1",
+        key_variables=("DEEPSEEK_API_KEY",),
+        url_variables={"DEEPSEEK_API_BASE": "/v1", "DEEPSEEK_BASE_URL": "/v1"},
+        endpoints=(
+            Endpoint("/v1/chat/completions", "openai-chat"),
+            Endpoint("/beta/chat/completions", "openai-chat"),
+            Endpoint("/beta/completions", "openai-completions"),
+            Endpoint("/anthropic/v1/messages", "anthropic-messages"),
+        ),
+        own_paths=r"/beta/(?:chat/)?completions/*$",
+    ),
+    "openrouter": Provider(
+        kind="openai-compat",
+        base_url="https://openrouter.ai/api/v1",
+        key_variables=("OPENROUTER_API_KEY",),
+        url_variables={"OPENROUTER_BASE_URL": "/v1", "OPENROUTER_API_BASE": "/v1"},
+    ),
+    "together": Provider(
+        kind="openai-compat",
+        base_url="https://api.together.ai/v1",
+        key_variables=("TOGETHER_API_KEY",),
+        url_variables={"TOGETHER_BASE_URL": "/v1"},
+        secret_variables=("TOGETHER_CUSTOM_HEADERS",),
+        agents="(?:Async)?Together/",
+    ),
+    "fireworks": Provider(
+        kind="openai-compat",
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variables=("FIREWORKS_API_KEY",),
+        url_variables={"FIREWORKS_BASE_URL": ""},
+        secret_variables=("FIREWORKS_CUSTOM_HEADERS",),
+        agents="(?:Async)?Fireworks/",
+    ),
+    "cerebras": Provider(
+        kind="openai-compat",
+        base_url="https://api.cerebras.ai/v1",
+        key_variables=("CEREBRAS_API_KEY",),
+        url_variables={"CEREBRAS_BASE_URL": ""},
+        secret_variables=("CEREBRAS_CUSTOM_HEADERS",),
+        agents="(?:Async)?Cerebras/",
+    ),
     "scripted": Provider(kind="scripted"),
     "echo": Provider(kind="echo"),
 }
@@ -315,6 +438,8 @@ PROVIDERS: Final[dict[str, Provider]] = {
 
 ENDPOINTS: Final = tuple(endpoint for row in PROVIDERS.values() for endpoint in row.endpoints)
 """The calls that are lifted, whoever is asked."""
+_LONGEST_FIRST: Final = sorted(ENDPOINTS, key=lambda endpoint: -len(endpoint.path))
+"""What ends as another does says more than that one."""
 
 
 def address_at(path: str, *, is_tail: bool = False) -> Address | None:
@@ -324,15 +449,22 @@ def address_at(path: str, *, is_tail: bool = False) -> Address | None:
         path: As a client sent it.
         is_tail: Whether anything may stand before it: a server's own base, or another spelling of it.
     """
-    found = (endpoint.match(path, is_tail=is_tail) for endpoint in ENDPOINTS)
+    found = (endpoint.match(path, is_tail=is_tail) for endpoint in _LONGEST_FIRST)
     return next((address for address in found if address is not None), None)
 
 
-def endpoint_of(protocol: str, *, stream: bool) -> Endpoint:
-    """Where we post a call of a wire ourselves."""
+def endpoint_of(protocol: str, *, stream: bool, upstream: str = "") -> Endpoint:
+    """Where we post a call of a wire ourselves.
+
+    Args:
+        protocol: The wire.
+        stream: Whether the answer is to be a stream.
+        upstream: Whom we ask, by the name that clients have for it; its own paths come first.
+    """
+    row = provider_of(upstream)
     return next(
         endpoint
-        for endpoint in ENDPOINTS
+        for endpoint in (*(row.endpoints if row else ()), *ENDPOINTS)
         if endpoint.protocol == protocol and dict(endpoint.parameters).get("stream", stream) == stream
     )
 

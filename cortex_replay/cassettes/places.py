@@ -20,7 +20,8 @@ _OTHER_MODEL_HOSTS: Final = re.compile(
     r"|bedrock-runtime\.[\w-]+\.amazonaws\.com|(?:[\w-]+-)?aiplatform\.googleapis\.com)"
 )
 _LIFTED_TAIL: Final = re.compile(
-    r"(?:^|/)(?:v1/messages|v1/responses|openai/responses|(?:v1/)?chat/completions)/?$"
+    r"(?:^|/)(?:v1/messages|v1/responses|openai/responses|(?:v1/)?chat/completions|v1/completions"
+    r"|openai/deployments/[^/]+/completions)/?$"
 )
 _MODEL_CALL: Final = re.compile(
     r"/v1/(?:messages|chat|responses|embeddings|completions|models|moderations)(?:/|$)"

@@ -27,6 +27,7 @@ _KEYS_OF_CLIENTS: Final = frozenset(row.base_url for row in PROVIDERS.values() i
 _CONNECT_S: Final = 0.5
 """It is on this machine: whoever is there answers at once."""
 _MOST_BYTES: Final = 2**16
+_MOST_NAMED: Final = 3
 
 
 def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> None:
@@ -44,7 +45,8 @@ def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> 
         return
     variables = list(dict.fromkeys(name for names in lacking for name in names))
     if run.mode is Mode.ONCE and (root / INDEX_NAME).is_file() and len(run.store):
-        output.talk(f"warning: no key is set ({_either(variables)}), so only what is recorded is answered")
+        named = _either([*variables[:_MOST_NAMED], "another"])
+        output.talk(f"warning: no key is set ({named}), so only what is recorded is answered")
         return
     problem = "none is set, so nobody would answer; the command was not run."
     raise ConfigError("key", f"{problem}\n{_advice(variables)}")
@@ -69,7 +71,9 @@ def is_there(url: str) -> bool:
 
 def _advice(variables: list[str]) -> str:
     urls = [row.url_variable for row in PROVIDERS.values() if row.url_variable]
-    lines = [f"Set {_either(variables)}; or {_either(urls)} to a server that wants none."]
+    keys = [*variables[:_MOST_NAMED], "the key of another provider (cortex-replay config names them)"]
+    servers = _either([*urls[:_MOST_NAMED], "the like"])
+    lines = [f"Set {_either(keys)}; or {servers} to a server that wants none."]
     with suppress(OSError):
         text = read_at_most(Path(".env"), _MOST_BYTES)[1].decode(errors="replace")
         if any(re.search(rf"^\s*(?:export\s+)?{name}\s*=", text, re.MULTILINE) for name in variables):

@@ -14,7 +14,7 @@ from cortex_replay.config.provider import ProviderSettings, kind_settings, refus
 from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
-from cortex_replay.providers import PROVIDERS
+from cortex_replay.providers import KINDS, PROVIDERS
 from cortex_replay.validation import flag, keep, kind_of
 
 __all__ = ["SCALAR_CHECKS", "SensitivityLevel", "Settings"]
@@ -108,6 +108,7 @@ class Settings:
         built_in = {
             name: ProviderSettings(kind=row.kind, base_url=row.base_url or None)
             for name, row in PROVIDERS.items()
+            if row.base_url or "base_url" not in KINDS[row.kind].settings
         }
         keep(self, "providers", built_in | _copy_of(self.providers, ProviderSettings, "providers"))
         keep(self, "normalisers", _copy_of(self.normalisers, Normaliser, "normalisers"))

@@ -169,6 +169,8 @@ def _servers(upstreams: Upstreams) -> list[tuple[_Origin, str, UpstreamServer]]:
     """Where each provider is: as configured, and where its own service is; the longest path comes first."""
     found: dict[tuple[_Origin, str, str], UpstreamServer] = {}
     for upstream in (*upstreams, *Upstreams(Settings())):
+        if not upstream.base_url:
+            continue
         parts = urlsplit(upstream.base_url)
         origin = _Origin(normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0))
         found.setdefault((origin, parts.path.rstrip("/"), upstream.name), upstream)

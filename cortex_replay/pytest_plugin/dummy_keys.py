@@ -40,7 +40,11 @@ class DummyKeys:
     def __init__(
         self, further: Iterable[Collection[str]] = (), environment: MutableMapping[str, str] = os.environ
     ) -> None:
-        rows = (row for row in PROVIDERS.values() if not _is_found_elsewhere(row, environment))
+        rows = [
+            row
+            for row in PROVIDERS.values()
+            if row.is_wanted(environment) and not _is_found_elsewhere(row, environment)
+        ]
         self._families = [*(row.sdk_key_variables for row in rows), *further]
         self._environment = environment
 

@@ -61,10 +61,11 @@ def command_environment(
         made |= dict.fromkeys(provider.key_variables, DUMMY_KEY)
     for name in (name for row in PROVIDERS.values() for name in row.withheld_variables):
         made.pop(name, None)
-    made |= {name: DUMMY_KEY for row in PROVIDERS.values() for name in row.sdk_key_variables}
+    rows = {upstream_name(name): row for name, row in PROVIDERS.items() if row.is_wanted(environment)}
+    made |= {name: DUMMY_KEY for row in rows.values() for name in row.sdk_key_variables}
     made |= {name: environment[name] for name in passed if name in environment}
-    for own_name, row in PROVIDERS.items():
-        made |= {name: url(upstream_name(own_name)) + behind for name, behind in row.url_variables.items()}
+    for upstream, row in rows.items():
+        made |= {name: url(upstream) + behind for name, behind in row.url_variables.items()}
     made[GATEWAY_VARIABLE] = url("")
     made["CORTEX_REPLAY_CONTROL"] = url("-")
     if proxy is not None:

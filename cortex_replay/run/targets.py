@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.config.servers import Server, server_of
-from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer, base_of, is_for_sdk
+from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer, base_of, is_for_sdk, sdk_base_of
 from cortex_replay.errors import ConfigError
 from cortex_replay.providers import KINDS, PROVIDERS, provider_of, upstream_name
 from cortex_replay.store import Fixture
@@ -36,8 +36,9 @@ _OWN_MODELS: Final = (
 """Who has answered, where a recording says only which wire it came over and what the model is called."""
 _WIRES_OF_KIND: Final = {
     "claude": ("anthropic-messages",),
-    "openai-compat": ("openai-chat", "openai-responses"),
-    "openai-responses": ("openai-chat", "openai-responses"),
+    "openai-compat": ("openai-chat", "openai-responses", "openai-completions"),
+    "openai-responses": ("openai-chat", "openai-responses", "openai-completions"),
+    "azure": ("openai-chat", "openai-responses", "openai-completions"),
     "gemini": ("gemini-generate", "anthropic-messages"),
     "scripted": (),
     "echo": (),
@@ -193,7 +194,7 @@ def _at_sdk_server(name: str, provider: ProviderSettings, environment: Mapping[s
     given = environment.get(row.url_variable, "").strip() if row is not None else ""
     if row is None or not given or not is_for_sdk(row, provider):
         return provider
-    placed = provider.at(base_of(given) + row.url_variables[row.url_variable])
+    placed = provider.at(sdk_base_of(given, row) + row.url_variables[row.url_variable])
     if "key_env" in KINDS[provider.kind].settings and row.key_variables:
         placed = replace(placed, key_env=row.key_variables)
     return placed

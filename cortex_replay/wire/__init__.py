@@ -9,9 +9,11 @@ from typing import Final
 from cortex_replay.wire.anthropic import ANTHROPIC_MESSAGES
 from cortex_replay.wire.base import Wire
 from cortex_replay.wire.bedrock import BEDROCK_ANTHROPIC, BEDROCK_CONVERSE, BEDROCK_NOVA
+from cortex_replay.wire.cohere import COHERE_CHAT
 from cortex_replay.wire.gemini import GEMINI_GENERATE
 from cortex_replay.wire.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from cortex_replay.wire.openai_chat import openai_chat
+from cortex_replay.wire.openai_completions import OPENAI_COMPLETIONS
 from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
 
 __all__ = [
@@ -31,12 +33,14 @@ WIRES: Final[dict[str, Wire]] = {
         ANTHROPIC_MESSAGES,
         openai_chat(),
         OPENAI_RESPONSES,
+        OPENAI_COMPLETIONS,
         OLLAMA_CHAT,
         OLLAMA_GENERATE,
         BEDROCK_CONVERSE,
         BEDROCK_ANTHROPIC,
         BEDROCK_NOVA,
         GEMINI_GENERATE,
+        COHERE_CHAT,
     )
 }
 """Every wire by the name that recordings carry."""

@@ -255,9 +255,9 @@ def test_hosts(imported: Imported, tmp_path: Path) -> None:
         if (exchange := store.exchange(key)) is not None and (request := exchange.request) is not None
     )
     assert asked == [
-        "api.mistral.ai /v1/agents",
         "example.com /weather",
         "mine /status",
+        "mistral /v1/agents",
         "ollama /api/tags",
         "ollama /v1/models",
     ]

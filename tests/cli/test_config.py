@@ -98,14 +98,11 @@ def test_keys_are_hidden(configured: Project) -> None:
     assert line(result, "providers.claude.key")[1:] == ["set (from ANTHROPIC_API_KEY)"]
     assert line(result, "providers.local.key")[1:] == ["set (from key)"]
     assert line(result, "providers.openai.key")[1:] == ["not set"]
-    assert json.loads(plain.stdout)["keys"] == {
-        "claude": {"state": "set", "origin": "ANTHROPIC_API_KEY"},
-        "openai": {"state": "not set", "origin": None},
-        "gemini": {"state": "not set", "origin": None},
-        "vertex": {"state": "not set", "origin": None},
-        "bedrock": {"state": "not set", "origin": None},
-        "local": {"state": "set", "origin": "key"},
-    }
+    keys = json.loads(plain.stdout)["keys"]
+    assert keys.pop("claude") == {"state": "set", "origin": "ANTHROPIC_API_KEY"}
+    assert keys.pop("local") == {"state": "set", "origin": "key"}
+    assert {"openai", "gemini", "mistral"} <= keys.keys()
+    assert all(key == {"state": "not set", "origin": None} for key in keys.values())
 
 
 def test_a_key_that_cannot_be_used_is_part_of_the_report(configured: Project) -> None:

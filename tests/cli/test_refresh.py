@@ -226,15 +226,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 
 def name_server(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
-    for name in (
-        "ANTHROPIC_BASE_URL",
-        "OLLAMA_HOST",
-        "GOOGLE_GEMINI_BASE_URL",
-        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    for name, behind in (
+        ("OPENAI_BASE_URL", "/v1"),
+        ("ANTHROPIC_BASE_URL", ""),
+        ("OLLAMA_HOST", ""),
+        ("CO_API_URL", ""),
+        ("GOOGLE_GEMINI_BASE_URL", ""),
+        ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", ""),
     ):
-        monkeypatch.setenv(name, url)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(name, url + behind)
+    keys = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CO_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK")
+    for name in keys:
         monkeypatch.setenv(name, REAL_KEY)
 
 

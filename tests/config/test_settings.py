@@ -17,6 +17,7 @@ from cortex_replay.config.caller import CALLER_CHECKS
 from cortex_replay.config.provider import PROVIDER_CHECKS
 from cortex_replay.config.settings import SCALAR_CHECKS
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.providers import PROVIDERS
 from cortex_replay.types import LlmRequest
 
 
@@ -30,9 +31,8 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
         settings.provider,
         settings.model,
     )
-    assert list(settings.providers) == [
-        *("claude", "ollama", "openai", "gemini", "vertex", "bedrock", "scripted", "echo")
-    ]
+    assert list(settings.providers)[:4] == ["claude", "ollama", "openai", "gemini"]
+    assert set(PROVIDERS) - set(settings.providers) == {"azure"}  # which has no server but the user's own
     assert LlmRequest("m").timeout_ms == settings.timeout_ms
 
 
@@ -124,13 +124,13 @@ def test_a_server_that_is_none(url: str) -> None:
         (
             "ollama",
             {"key_env": "OLLAMA_API_KEY"},
-            "claude, openai-compat, openai-responses, gemini, bedrock, http",
+            "claude, openai-compat, openai-responses, azure, gemini, bedrock, http",
         ),
         ("ollama", {"version": "1"}, "claude"),
         (
             "echo",
             {"base_url": "https://example.com"},
-            "claude, ollama, openai-compat, openai-responses, gemini, bedrock, http",
+            "claude, ollama, openai-compat, openai-responses, azure, gemini, bedrock, http",
         ),
         ("echo", {"script": "a.toml"}, "scripted"),
         ("openai-responses", {"max_tokens_field": "max_tokens"}, "openai-compat"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -27,6 +28,7 @@ from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thre
 __all__ = ["REAL_KEY", "model_server"]
 
 REAL_KEY: Final = "only-the-gateway-knows-this-7391"
+_KEY_HEADERS: Final = ("authorization", "x-api-key", "api-key")
 OTHER: Final[dict[str, Any]] = {
     "/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "type": "model"}]},
     "/api/tags": {"models": [{"model": "m", "name": "m"}]},
@@ -67,14 +69,13 @@ def chunks(response: LlmResponse) -> Iterator[StreamChunk]:
 async def answer(exchange: Exchange) -> None:
     received = exchange.received
     path = received.path.partition("?")[0]
-    names = ("authorization", "x-api-key", "x-goog-api-key")
-    given = [received.headers[name] for name in names if name in received.headers]
-    if given and not any(REAL_KEY in key for key in given):
+    given = [received.headers[name] for name in _KEY_HEADERS if name in received.headers]
+    if given and not any(REAL_KEY in value for value in given):
         await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
         return
     address = address_at(path)
     if address is None or received.method != "POST":
-        found = OTHER.get(path)
+        found = OTHER.get(re.sub(r"^/openai/deployments/[^/]+", "/v1", path))
         body = json.dumps(found or {"error": {"message": f"no {path}"}}).encode()
         await exchange.whole(body, 200 if found else 404, request_id="req_1")
         return

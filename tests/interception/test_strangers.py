@@ -61,6 +61,27 @@ def test_a_second_client_is_recorded_and_replayed(tmp_path: Path) -> None:
     assert OWN_KEY.encode() not in stored
 
 
+def test_azure_is_known_by_its_paths_whatever_its_host(tmp_path: Path) -> None:
+    """The deployment is the model, and another version of the API asks the same."""
+
+    def ask_azure(url: str, version: str, deployment: str = "mine") -> Any:
+        client = openai.AzureOpenAI(
+            azure_endpoint=url, azure_deployment=deployment, api_version=version, api_key=OWN_KEY
+        )
+        with client.with_options(max_retries=0):
+            answer = client.chat.completions.create(**ASKED)
+        return answer.choices[0].message.content
+
+    with model_server() as stranger:
+        with intercept(tmp_path, "once"):
+            assert ask_azure(stranger.url, "2024-10-21") == "You said: Hello."
+        with intercept(tmp_path, "replay"):
+            assert ask_azure("https://me.openai.azure.com", "2026-01-01") == "You said: Hello."
+            with pytest.raises(openai.APIStatusError, match="nothing is recorded"):
+                ask_azure("https://me.openai.azure.com", "2024-10-21", "another")
+    assert [path.name for path in (tmp_path / "fixtures").iterdir()] == ["mine"]
+
+
 def test_what_is_recorded_as_it_is_belongs_to_its_host(tmp_path: Path) -> None:
     """Two servers may answer one question in two ways."""
 

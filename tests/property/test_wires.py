@@ -48,7 +48,7 @@ def written(wire: Wire, chunks: list[StreamChunk]) -> bytes:
 
 @wires
 @given(st.data())
-@effort(150)
+@effort(140)
 def test_lowering_then_lifting_gives_the_request(protocol: str, data: st.DataObject) -> None:
     """Through JSON text, streamed or not: every field, signatures and data among them."""
     wire = WIRES[protocol]
@@ -193,7 +193,7 @@ shapes: st.SearchStrategy[Any] = st.recursive(
 
 @wires
 @given(st.dictionaries(st.sampled_from(PARAMETERS), shapes) | shapes)
-@effort(250)
+@effort(160)
 def test_a_body_lifts_or_is_an_invalid_request(protocol: str, body: Any) -> None:
     """No other error, whatever a client sends; and what lifts is lowered to the same key or refused."""
     wire = WIRES[protocol]

@@ -15,8 +15,10 @@ PROTOCOLS = [
     "anthropic-messages",
     "openai-chat",
     "openai-responses",
+    "openai-completions",
     "ollama-chat",
     "ollama-generate",
+    "cohere-chat",
     "gemini-generate",
     "bedrock-converse",
     # Those above in another wrapper: too much alike to be tried as often.
@@ -57,6 +59,8 @@ def media_parts(protocol: str) -> st.SearchStrategy[dict[str, Any]]:
     if protocol == GEMINI:
         linked = st.just({"type": "image", "media_type": "image/png", "url": "https://example.com/cat.png"})
     kinds = [inline, linked]
+    if protocol == "cohere-chat":
+        return st.one_of(kinds)
     if protocol in MESSAGES_API:
         kinds += [
             st.builds(lambda t: {"type": "document", "text": t, "title": "t"}, said),
@@ -134,6 +138,8 @@ def gemini_results(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def conversations(draw: st.DrawFn, protocol: str) -> list[dict[str, Any]]:
+    if protocol == "openai-completions":
+        return [{"role": "user", "content": draw(texts)}]
     if protocol == "ollama-generate":
         return [{"role": "user", **draw(blocks(protocol))}]
     messages: list[dict[str, Any]] = []
@@ -167,25 +173,30 @@ def tools(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
+    is_chat = protocol != "openai-completions"
     fields: dict[str, Any] = {
         "model": draw(names),
-        "system": draw(texts),
+        "system": draw(texts) if is_chat else "",
         "messages": draw(conversations(protocol)),
         "temperature": draw(st.none() | st.floats(0, 2)),
         "max_tokens": draw(st.none() | st.integers(0, 2**32)),
         "top_p": draw(st.none() | st.floats(0, 1)),
-        "json_schema": draw(st.none() | objects),
-        "tools": draw(st.lists(tools(), max_size=2)),
+        "json_schema": draw(st.none() | objects) if is_chat else None,
+        "tools": draw(st.lists(tools(), max_size=2)) if is_chat else [],
         "extra": draw(st.dictionaries(st.sampled_from(["x_one", "x_two"]), not_null, max_size=2)),
     }
     if protocol == GEMINI:  # where a name has no underscores, and no null says anything
         fields["extra"] = draw(st.dictionaries(st.sampled_from(["xOne", "xTwo"]), said, max_size=2))
+    if not is_chat:
+        fields["extra"]["raw"] = True
     if protocol != "openai-responses":
         fields["stop"] = draw(st.lists(texts, max_size=2))
         fields["top_k"] = draw(st.none() | st.integers(0, 100))
     if protocol not in ("openai-responses", *LIKE_ANTHROPIC):
         fields["seed"] = draw(st.none() | st.integers(-(2**63), 2**64 - 1))
-    if not protocol.startswith("ollama"):
+    if protocol == "cohere-chat":
+        fields["tool_choice"] = draw(st.sampled_from([None, "required", "none"]))
+    elif is_chat and not protocol.startswith("ollama"):
         choices = ["required", {"name": "f"}, *([] if protocol in CONVERSE else ["none"])]
         fields["tool_choice"] = draw(st.none() | st.sampled_from(choices))
         if protocol not in (*CONVERSE, GEMINI) and draw(st.booleans()):
@@ -194,7 +205,7 @@ def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
         if fields["json_schema"] is not None and has_description and draw(st.booleans()):
             fields["extra"] |= {"schema_description": draw(texts)}
             fields["extra"] |= {} if protocol in CONVERSE else {"strict": True}
-    elif draw(st.booleans()):
+    elif is_chat and draw(st.booleans()):
         fields["extra"]["options"] = {"num_ctx": 4096, "repeat_penalty": 1.1}
     return LlmRequest.from_dict(fields)
 
@@ -203,7 +214,7 @@ def wire_requests(draw: st.DrawFn, protocol: str) -> LlmRequest:
 def responses(draw: st.DrawFn, protocol: str) -> LlmResponse:
     calls = tuple(
         ToolCall(id=f"call{i}", name=draw(names), arguments=draw(objects))
-        for i in range(draw(st.integers(0, 2)))
+        for i in range(draw(st.integers(0, 2)) if protocol != "openai-completions" else 0)
     )
     prompt = draw(st.integers(0, 1000))
     cached = draw(st.none() | st.integers(0, prompt))
@@ -211,12 +222,12 @@ def responses(draw: st.DrawFn, protocol: str) -> LlmResponse:
     return LlmResponse(
         text=draw(texts),
         parsed_json=None,
-        model="asked" if protocol in CONVERSE else draw(names),
+        model="asked" if protocol in (*CONVERSE, "cohere-chat") else draw(names),  # their answers do not say
         usage=TokenUsage(prompt, 7, cached, written if protocol in LIKE_ANTHROPIC else None),
         raw_hash="",
         finish_reason="tool_calls" if calls else draw(st.sampled_from(["stop", "length"])),
         tool_calls=calls,
-        reasoning=draw(st.none() | said),
+        reasoning=draw(st.none() | said) if protocol != "openai-completions" else None,
     )
 
 

@@ -15,22 +15,27 @@ from cortex_replay.pytest_plugin.dummy_keys import DummyKeys
 from tests.gateway.upstream import model_server
 from tests.pytest_plugin.conftest import record, run_in_process
 
-VARIABLES = [name for row in PROVIDERS.values() for name in row.sdk_key_variables]
+VARIABLES = [name for row in PROVIDERS.values() if row.is_wanted({}) for name in row.sdk_key_variables]
 
 
 def test_every_sdk_starts_and_the_user_s_keys_are_left_alone() -> None:
     environment = {"OPENAI_API_KEY": "mine", "ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": "mine"}
     before = dict(environment)
-    with DummyKeys([("GROQ_API_KEY",)], environment).give():
-        assert environment == {
-            "OPENAI_API_KEY": "mine",
-            "ANTHROPIC_API_KEY": DUMMY_KEY,
-            "GEMINI_API_KEY": "mine",  # and none for GOOGLE_API_KEY, which its SDK would prefer
-            "GROQ_API_KEY": DUMMY_KEY,
-            "AWS_ACCESS_KEY_ID": DUMMY_KEY,
-            "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
-        }
+    with DummyKeys([("ACME_API_KEY",)], environment).give():
+        assert environment["OPENAI_API_KEY"] == environment["GEMINI_API_KEY"] == "mine"
+        assert "GOOGLE_API_KEY" not in environment  # which its SDK would prefer
+        for name in ("ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "CO_API_KEY", "GROQ_API_KEY", "ACME_API_KEY"):
+            assert environment[name] == DUMMY_KEY
     assert environment == before
+
+
+def test_the_keys_of_azure_are_there_only_for_who_uses_it() -> None:
+    """OpenAI's SDK refuses to choose between two services that both have a key."""
+    nobody: dict[str, str] = {}
+    somebody = {"AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com"}
+    with DummyKeys(environment=nobody).give(), DummyKeys(environment=somebody).give():
+        assert "AZURE_OPENAI_API_KEY" not in nobody
+        assert somebody["AZURE_OPENAI_API_KEY"] == DUMMY_KEY
 
 
 def test_a_profile_of_the_user_s_is_not_covered_by_dummies(

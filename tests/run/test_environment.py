@@ -28,3 +28,16 @@ def test_a_command_signs_with_dummies() -> None:
 
     assert [made.get(name) for name in names] == [DUMMY_KEY, DUMMY_KEY, None, None]
     assert made["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"] == "http://g/bedrock"
+
+
+def test_a_command_is_led_to_azure_only_where_somebody_uses_it() -> None:
+    """OpenAI's SDK refuses to choose where both services are named."""
+
+    def made(**environment: str) -> dict[str, str]:
+        return command_environment(environment, Settings(), lambda name: f"http://g/{name}")
+
+    assert not any(name.startswith("AZURE_") for name in made(OPENAI_API_KEY=REAL_KEY))
+    azure = made(AZURE_OPENAI_API_KEY=REAL_KEY, AZURE_OPENAI_AD_TOKEN=REAL_KEY)
+    assert azure["AZURE_OPENAI_ENDPOINT"] == "http://g/azure"
+    assert azure["AZURE_OPENAI_API_KEY"] == DUMMY_KEY
+    assert REAL_KEY not in azure.values()

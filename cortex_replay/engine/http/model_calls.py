@@ -79,6 +79,9 @@ class _Row(NamedTuple):
 
 
 _ROWS: Final = (
+    _Row(r"/openai/deployments/[^/]+/(?:chat/)?(?:completions|embeddings|images/generations)", "azure"),
+    _Row(r"/openai/deployments/[^/]+/audio/(?:transcriptions|translations|speech)", "azure"),
+    _Row(r"/models/chat/completions", "azure"),
     _Row(r"/chat/completions", "openai"),
     _Row(r"/responses", "openai", _any_of("model input", "model prompt", "model previous_response_id")),
     _Row(r"/messages", "claude", _any_of("model messages", "anthropic_version messages")),
@@ -120,7 +123,7 @@ def model_call(method: str, path: str, header: Callable[[str], str]) -> ModelCal
     agent = header("user-agent")
     for name, known in PROVIDERS.items():
         if re.match(known.agents, agent):
-            is_own = address is not None and address.protocol in [own.protocol for own in known.endpoints]
+            is_own = address is not None and address.protocol in known.protocols
             return _of(name, address if is_own else None)
     if method == "POST":
         for pattern, row in _PATHS:

@@ -72,7 +72,7 @@ class Questions:
             store.key(request),
             WIRES[protocol].wants_stream(document),
             isinstance(options, dict) and options.get("include_usage") is True,
-            request.extra.get("n", 1) == 1,
+            request.extra.get("n", 1) == 1 and not isinstance(request.extra.get("prompt"), list),
         )
         if len(body) <= _MOST_BYTES_KEPT:
             while len(self._kept) >= _MOST_KEPT:

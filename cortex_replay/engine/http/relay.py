@@ -204,7 +204,8 @@ class Relay:
 
         Raises:
             InvalidRequest: The method or the path is none that a key may go out with.
-            ConfigError: Neither we nor the client have the key without which nobody is answered there.
+            ConfigError: Neither we nor the client have the key without which nobody is answered there, or
+                nobody has said where the upstream is.
             Transport, Timeout: It could not be reached, or not in time.
         """
         from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415 - replay needs no client
@@ -253,6 +254,9 @@ class Relay:
             raise InvalidRequest("path", f"is not passed on: it {problem}")
         self._learn(client_keys_in(call.headers, call.query))
         upstream = call.server or self._upstreams[call.route.upstream]
+        if not upstream.base_url:
+            reason = f"is not set, this call is not recorded, and nothing else says where {upstream.name} is"
+            raise ConfigError(" or ".join(upstream.missing_key(environment)), f"{reason}. Nothing was sent")
         brought = call.header("authorization")
         upstream = regional(upstream, environment, brought)
         is_signed = is_for_server(call, upstream)

@@ -47,7 +47,8 @@ class Renderer:
         if kept is not None and kept[0] is answer:
             return kept[1]
         reply = _render(answer, question, meta)
-        if facts.stream and protocol == "openai-chat" and not facts.with_usage:
+        asks_for_usage = "stream_options" in WIRES[protocol].stream_parameters
+        if facts.stream and asks_for_usage and not facts.with_usage:
             reply = _without_usage(reply)
         if len(reply.body) <= _MOST_BYTES:
             while len(self._kept) >= _MOST_KEPT:

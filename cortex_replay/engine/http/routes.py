@@ -28,7 +28,7 @@ METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 """What a provider is asked by. ``TRACE`` would send back the key, and ``CONNECT`` goes elsewhere."""
 
 _VERSIONS: Final = re.compile(r"(?:/v1)+(?=/|$)")
-_OTHER_VERSION: Final = re.compile(r"/v1(?:beta|alpha)\d*/")
+_OTHER_VERSION: Final = re.compile(r"/(?:v1(?:beta|alpha)\d*|beta|anthropic)/")
 _NO_VERSION: Final = re.compile(r"/api(?:/|$)")
 _PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9._~!$&'()*+,=:@-]*+)++")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -26,10 +26,11 @@ from cortex_replay.providers import (
     upstream_name,
 )
 
-__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "service_of"]
+__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "sdk_base_of", "service_of"]
 
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?\Z")
+_AZURE: Final = PROVIDERS["azure"]
 _MOST_ROUTES_KEPT: Final = 4096
 _LONGEST_PATH_KEPT: Final = 512
 
@@ -49,7 +50,8 @@ class UpstreamServer:
     name: str
     kind: Kind
     base_url: str
-    """Without the ``/v1`` that every path has."""
+    """Without the ``/v1`` that every path has; empty for a service that is elsewhere for every user, where
+    nobody has said where."""
     provider: ProviderSettings | None = None
     key_variables: tuple[str, ...] = ()
     url: str = ""
@@ -64,6 +66,11 @@ class UpstreamServer:
     def origin(self) -> Mapping[str, JsonValue]:
         """What a recording says of who answered."""
         return {"provider": self.own_name, "upstream": shown_url(self.url or self.base_url)}
+
+    def below(self, path: str) -> str:
+        """A path below the server's own, which some clients bring themselves."""
+        base = urlsplit(self.base_url).path
+        return path[len(base) :] if base and path.startswith(f"{base}/v1/") else path
 
     @property
     def key_header(self) -> tuple[str, str]:
@@ -119,12 +126,14 @@ class UpstreamServer:
 
     def missing_key(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The variables of which one should hold the key, where none does: of a service at its own server,
-        which answers nobody without one."""
+        which answers nobody without one. For a service without a server, the variable that should name it."""
         provider, row = self.provider, provider_of(self.name)
         variables = self.key_variables
         if provider is not None:
             row, variables = provider.service, () if provider.key_file else provider.key_variables
         is_service = row is not None and server_of(self.base_url) == server_of(row.base_url)
+        if row is not None and not self.base_url:
+            return (row.url_variable,)
         if not is_service or key_variable(variables, environment) or self.credentials(environment):
             return ()
         if row is not None and row.signing_variables:
@@ -152,7 +161,9 @@ class Upstreams:
             self._by_name[name] = UpstreamServer(
                 name, known.kind if known else "http", base_of(url), url=_with_scheme(url)
             )
-        self._routes: dict[tuple[str, str], Route | None] = {}
+        azure = self._by_name.get("azure")
+        self._has_azure = azure is not None and azure.base_url != ""
+        self._routes: dict[tuple[str, str, bool], Route | None] = {}
 
     def __iter__(self) -> Iterator[UpstreamServer]:
         return iter(self._by_name.values())
@@ -175,9 +186,13 @@ class Upstreams:
 
         Paths repeat, so what was found for one is kept; those that a header decides are looked at anew.
         """
-        kept = self._routes.get((method, path))
+        is_azure = self._has_azure and bool(header(_AZURE.header))
+        kept = self._routes.get((method, path, is_azure))
         if kept is not None:
             return kept
+        asked = path
+        if is_azure:  # some of its clients read OpenAI's variable first
+            path = re.sub(r"^/openai(?:/v1)*(?=/)", "/azure/openai", path)
         name, _, rest = path[1:].partition("/")
         upstream = self._by_name.get(upstream_name(name))
         is_prefixed = upstream is not None
@@ -187,10 +202,10 @@ class Upstreams:
             rest = path[1:]
         if upstream is None:
             return None
-        route = Route.to(upstream.name, upstream.kind, method, f"/{rest}")
+        route = Route.to(upstream.name, upstream.kind, method, upstream.below(f"/{rest}"))
         is_short = len(path) <= _LONGEST_PATH_KEPT and len(self._routes) < _MOST_ROUTES_KEPT
         if is_short and (is_prefixed or route.protocol is not None):
-            self._routes[method, path] = route
+            self._routes[method, asked, is_azure] = route
         return route
 
 
@@ -204,11 +219,18 @@ def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[Ups
         if row is not None and own and is_for_sdk(row, provider):
             # As the SDKs do it: the key in the environment is for the server in the environment.
             yield UpstreamServer(
-                name, provider.kind, base_of(own), None, row.key_variables, url=_with_scheme(own)
+                name, provider.kind, sdk_base_of(own, row), None, row.key_variables, url=_with_scheme(own)
             )
         else:
             yield UpstreamServer(
                 name, provider.kind, base_of(provider.base_url), provider, url=provider.base_url
+            )
+    for own_name, row in PROVIDERS.items():
+        if row.url_variable and own_name not in settings.providers:  # it is somewhere else for every user
+            own = environment.get(row.url_variable, "").strip()
+            base_url = base_of(own) if own else ""
+            yield UpstreamServer(
+                upstream_name(own_name), row.kind, base_url, None, row.key_variables, url=own
             )
 
 
@@ -224,6 +246,13 @@ def _with_scheme(url: str) -> str:
     if "://" in url:
         return url
     return f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:{_OLLAMA_PORT}"
+
+
+def sdk_base_of(url: str, row: Provider) -> str:
+    """As :func:`base_of`, for the server that an SDK's variable names: the path of the API follows where the
+    SDK brings it itself."""
+    base, path = base_of(url), urlsplit(base_of(row.base_url)).path
+    return base if row.url_variables[row.url_variable] or base.endswith(path) else base + path
 
 
 def base_of(url: str) -> str:

@@ -15,7 +15,7 @@ from cortex_replay.config import ProviderSettings
 from cortex_replay.engine.http.aws import regional, signer_of
 from cortex_replay.engine.http.relay import recordable_headers
 from cortex_replay.engine.http.tapes import AnswerTape, answer_of_body
-from cortex_replay.engine.http.upstreams import UpstreamServer
+from cortex_replay.engine.http.upstreams import UpstreamServer, service_of
 from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.providers import ANTHROPIC_VERSION, endpoint_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel, refuse_above
@@ -62,6 +62,7 @@ class WireClient:
         endpoint = Endpoint(server.base_url)
         header, prefix = server.key_header
         self._protocol = protocol
+        self._upstream = service_of(server.name)
         self._wire = WIRES[protocol]
         if protocol == "openai-chat":
             given = provider.max_tokens_field if provider else None
@@ -90,7 +91,7 @@ class WireClient:
         if before.usage is None:  # whoever did not ask for usage does not expect an event with it
             body.pop("stream_options", None)
         deadline = Deadline(request.timeout_ms)
-        path, body = endpoint_of(self._protocol, stream=is_stream).split(body)
+        path, body = endpoint_of(self._protocol, stream=is_stream, upstream=self._upstream).split(body)
         if is_stream:
             return await self._ask_for_stream(request, path, _dump(body), deadline)
         payload = await self._http.fetch("POST", path, _dump(body), deadline)

@@ -9,7 +9,15 @@ from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.calls import arguments_text, decode_call
 from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
-__all__ = ["decode_answer", "decode_usage", "encode_answer", "encode_error", "encode_usage", "reasoning_in"]
+__all__ = [
+    "decode_answer",
+    "decode_usage",
+    "encode_answer",
+    "encode_error",
+    "encode_usage",
+    "reasoning_in",
+    "text_in",
+]
 
 
 def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> LlmResponse:
@@ -24,7 +32,7 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
     refusal = text(message, "refusal")
     reason = "refusal" if refusal else text(choices[0], "finish_reason")
     return LlmResponse(
-        text=_content(message) + refusal,
+        text=text_in(message) + refusal,
         parsed_json=None,
         model=text(answer, "model") or asked_model,
         usage=decode_usage(optional_object(answer, "usage")),
@@ -35,15 +43,20 @@ def decode_answer(answer: dict[str, Any], asked_model: str, raw_hash: str) -> Ll
     )
 
 
-def _content(message: Block) -> str:
-    if isinstance(message.get("content"), list):  # some compatible servers
+def text_in(message: Block) -> str:
+    """What the model said, which some servers give in blocks."""
+    if isinstance(message.get("content"), list):
         return "".join(text(b, "text") for b in objects(message, "content") if b.get("type") == "text")
     return text(message, "content")
 
 
 def reasoning_in(message: Block) -> str:
-    """What the model thought, under either of the names that servers use."""
-    return text(message, "reasoning_content") or text(message, "reasoning")
+    """What the model thought, under either of the names that servers use, or in blocks as Mistral has it."""
+    named = text(message, "reasoning_content") or text(message, "reasoning")
+    if named or not isinstance(message.get("content"), list):
+        return named
+    thoughts = [block for block in objects(message, "content") if block.get("type") == "thinking"]
+    return "".join(text(one, "text") for thought in thoughts for one in objects(thought, "thinking"))
 
 
 def decode_usage(usage: Block) -> TokenUsage | None:

@@ -9,14 +9,14 @@ import orjson
 
 from cortex_replay.types import StreamChunk, ToolCallDelta
 from cortex_replay.wire.body import Block
-from cortex_replay.wire.openai_chat.answer import decode_usage, encode_usage, reasoning_in
+from cortex_replay.wire.openai_chat.answer import decode_usage, encode_usage, reasoning_in, text_in
 from cortex_replay.wire.shape import objects, optional_object, text
 from cortex_replay.wire.sse import SseParser, sse_event
 from cortex_replay.wire.streams import CallQueue, StreamDecoder, StreamEncoder
 
-__all__ = ["ChatStreamDecoder", "ChatStreamEncoder"]
+__all__ = ["DONE", "ChatStreamDecoder", "ChatStreamEncoder"]
 
-_DONE = b"[DONE]"
+DONE = b"[DONE]"
 
 
 class ChatStreamDecoder(StreamDecoder):
@@ -28,7 +28,7 @@ class ChatStreamDecoder(StreamDecoder):
         """The index and the id of each call."""
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
-        if event.strip() == _DONE:
+        if event.strip() == DONE:
             yield from self._end()
             return
         document = self._document(event)
@@ -41,7 +41,7 @@ class ChatStreamDecoder(StreamDecoder):
     def _choice(self, choice: dict[str, Any]) -> Iterator[StreamChunk]:
         delta = optional_object(choice, "delta")
         yield from self._add_reasoning(reasoning_in(delta))
-        yield from self._add_text(text(delta, "content"))
+        yield from self._add_text(text_in(delta))
         if refusal := text(delta, "refusal"):
             self._finish_reason = "refusal"
             yield from self._add_text(refusal)
@@ -104,7 +104,7 @@ class ChatStreamEncoder(StreamEncoder):
         if chunk.response.usage is not None:
             usage = self._head | {"choices": [], "usage": encode_usage(chunk.response.usage)}
             events += sse_event(orjson.dumps(usage))
-        return events + sse_event(_DONE)
+        return events + sse_event(DONE)
 
     def _call(self, piece: ToolCallDelta) -> Block:
         call: Block = {"index": piece.index, "function": {"arguments": piece.arguments}}

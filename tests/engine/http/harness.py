@@ -24,8 +24,12 @@ __all__ = ["PATHS", "PROTOCOLS", "Got", "answer", "ask", "body_of", "open_call",
 
 PATHS: Final = {protocol: endpoint_of(protocol, stream=False).path for protocol in WIRES}
 """Where each wire's requests go; one that names a model in its path stands for all of them."""
-PROTOCOLS: Final = [protocol for protocol in WIRES if not endpoint_of(protocol, stream=False).models]
-"""The wires that any model may speak."""
+PROTOCOLS: Final = [
+    protocol
+    for protocol in WIRES
+    if not endpoint_of(protocol, stream=False).models and protocol != "openai-completions"
+]
+"""The wires that any model may speak, and that carry a conversation and not only a text to go on with."""
 _RUNNERS: Final[WeakKeyDictionary[Run, asyncio.Runner]] = WeakKeyDictionary()
 
 
@@ -45,7 +49,8 @@ class Got(NamedTuple):
 def run_over(root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any) -> Iterator[Run]:
     """What answers in one run over a store; at the end it commits what it recorded. Made only here."""
     keys = dict.fromkeys(
-        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), REAL_KEY
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "CO_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"),
+        REAL_KEY,
     )
     environment = {**keys, **({} if upstream is None else _servers_at(upstream))}
     environment |= options.pop("environment", {})
@@ -70,6 +75,7 @@ def _servers_at(url: str) -> dict[str, str]:
         "OLLAMA_HOST",
         "GOOGLE_GEMINI_BASE_URL",
         "GOOGLE_VERTEX_BASE_URL",
+        "CO_API_URL",
         "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     )
     bare = dict.fromkeys(names, url)

@@ -46,7 +46,7 @@ ANSWER = Answer("Hello.", None, "real", TokenUsage(3, 4), "stop")
 STREAMED = Answer(
     "Hello.", None, "real", TokenUsage(3, 4), "stop", stream=tuple(TimedChunk(7, chunk) for chunk in CHUNKS)
 )
-NAMELESS = ("bedrock-converse",)
+NAMELESS = ("bedrock-converse", "cohere-chat")
 """The wires whose answers do not name the model."""
 wires = pytest.mark.parametrize("protocol", PROTOCOLS)
 ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

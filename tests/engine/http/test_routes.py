@@ -36,6 +36,9 @@ def route(method: str, path: str, upstreams: Upstreams | None = None, **headers:
         ("", "/chat/completions", ("openai", "/v1/chat/completions", "openai-chat")),
         ("/openai", "/responses", ("openai", "/v1/responses", "openai-responses")),
         ("/openai", "/embeddings", ("openai", "/v1/embeddings", None)),
+        ("/openai", "/completions", ("openai", "/v1/completions", "openai-completions")),
+        ("", "/completions", ("openai", "/v1/completions", "openai-completions")),
+        ("/mistral", "/fim/completions", ("mistral", "/v1/fim/completions", None)),
         ("/vllm", "/chat/completions", ("vllm", "/v1/chat/completions", "openai-chat")),
         ("/ollama", "/chat/completions", ("ollama", "/v1/chat/completions", "openai-chat")),
         ("/ollama", "/api/chat", ("ollama", "/api/chat", "ollama-chat")),
@@ -45,6 +48,78 @@ def route(method: str, path: str, upstreams: Upstreams | None = None, **headers:
 )
 def test_any_number_of_versions(versions: str, prefix: str, rest: str, expected: Any) -> None:
     assert route("POST", prefix + versions + rest) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/azure/openai/deployments/mine/chat/completions", "openai-chat"),
+        ("/azure/openai/deployments/mine/completions", "openai-completions"),
+        ("/azure/openai/deployments/mine/embeddings", None),
+        ("/azure/openai/responses", "openai-responses"),
+        ("/azure/openai/v1/chat/completions", "openai-chat"),
+        ("/azure/openai/v1/responses", "openai-responses"),
+        ("/azure/models/chat/completions", "openai-chat"),
+        ("/azure/anthropic/v1/messages", "anthropic-messages"),
+        ("/cohere/v2/chat", "cohere-chat"),
+        ("/cohere/v1/chat", None),
+        ("/deepseek/beta/completions", "openai-completions"),
+        ("/deepseek/anthropic/v1/messages", "anthropic-messages"),
+    ],
+)
+def test_an_api_with_paths_of_its_own_keeps_them(path: str, expected: str | None) -> None:
+    name, _, rest = path[1:].partition("/")
+
+    assert route("POST", path) == (name, f"/{rest}", expected)
+
+
+def test_a_client_of_azure_that_follows_the_variable_of_openai_is_led_back() -> None:
+    """As the JavaScript one does. Its header tells, whatever was remembered of the path; but a server that
+    OpenAI's variable names may want that header, too, and is asked where there is no Azure."""
+    upstreams = Upstreams(Settings(), {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com"})
+    for _ in range(2):
+        azure = ("azure", "/openai/responses", "openai-responses")
+        assert route("POST", "/openai/v1/responses", upstreams, api_key="k") == azure
+        openai = ("openai", "/v1/responses", "openai-responses")
+        assert route("POST", "/openai/v1/responses", upstreams) == openai
+    path = "/openai/v1/deployments/mine/chat/completions"
+    expected = ("azure", "/openai/deployments/mine/chat/completions", "openai-chat")
+    assert route("POST", path, upstreams, api_key="k") == expected
+    assert route("POST", "/openai/v1/responses", api_key="k") == openai
+
+
+def test_a_deployment_in_a_path_is_the_model() -> None:
+    found = Upstreams(CUSTOM).route(
+        "POST", "/azure/openai/deployments/my%20gpt/chat/completions", lambda _: ""
+    )
+
+    assert found is not None
+    assert found.parameters == (("model", "my gpt"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "own"),
+    [
+        ("groq", "/openai", "https://api.groq.com/openai"),
+        ("fireworks", "/inference", "https://api.fireworks.ai/inference"),
+        ("openrouter", "/api", "https://openrouter.ai/api"),
+    ],
+)
+def test_a_client_may_bring_the_path_of_the_api_or_not(name: str, base: str, own: str) -> None:
+    upstreams = Upstreams(Settings())
+
+    assert upstreams[name].base_url == own
+    for brought in ("/v1", base + "/v1"):
+        expected = (name, "/v1/chat/completions", "openai-chat")
+        assert route("POST", f"/{name}{brought}/chat/completions", upstreams) == expected
+
+
+@pytest.mark.parametrize("given", ["http://127.0.0.1:9", "http://127.0.0.1:9/openai/v1"])
+def test_the_path_of_an_api_follows_where_its_sdk_brings_it(given: str) -> None:
+    """Groq's SDK takes a server alone, and asks below ``/openai/v1``."""
+    upstreams = Upstreams(Settings(), {"GROQ_BASE_URL": given})
+
+    assert upstreams["groq"].base_url == "http://127.0.0.1:9/openai"
 
 
 def test_lists_of_models_are_told_apart_by_headers() -> None:
