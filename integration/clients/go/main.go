@@ -1,13 +1,15 @@
 // Clients in Go: the SDKs of Anthropic and OpenAI, and the client of Ollama.
 //
-// Arguments, each an API or API.STEP, choose some of the steps.
+// Arguments, each an API or API.STEP, choose some of the steps. CLIENT_ROUNDS says how often they run.
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -46,24 +48,33 @@ func main() {
 		{"ollama", ollamaSteps()},
 	}
 	chosen := os.Args[1:]
-	for _, api := range apis {
-		for _, step := range api.steps {
-			name := api.name + "." + step.name
-			if len(chosen) > 0 && !slices.Contains(chosen, api.name) && !slices.Contains(chosen, name) {
-				continue
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("CLIENT_ROUNDS"), "1"))
+	if err != nil {
+		fail("CLIENT_ROUNDS is no number")
+	}
+	for range rounds {
+		for _, api := range apis {
+			for _, step := range api.steps {
+				name := api.name + "." + step.name
+				if len(chosen) == 0 || slices.Contains(chosen, api.name) || slices.Contains(chosen, name) {
+					tell(name, step)
+				}
 			}
-			told, err := step.run()
-			if err != nil {
-				fail(fmt.Sprintf("%s: %v", name, err))
-			}
-			told["step"] = name
-			line, err := json.Marshal(told) // sorts the keys
-			if err != nil {
-				fail(err.Error())
-			}
-			fmt.Println(string(line))
 		}
 	}
+}
+
+func tell(name string, step step) {
+	told, err := step.run()
+	if err != nil {
+		fail(fmt.Sprintf("%s: %v", name, err))
+	}
+	told["step"] = name
+	line, err := json.Marshal(told) // sorts the keys
+	if err != nil {
+		fail(err.Error())
+	}
+	fmt.Println(string(line))
 }
 
 func fail(message string) {

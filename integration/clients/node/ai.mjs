@@ -7,7 +7,7 @@ import { Output, generateText, jsonSchema, stepCountIs, streamText, tool } from 
 import { answerSchema, model, run, user, weather } from "./steps.mjs";
 
 // Unlike Anthropic's own SDK, this one wants the /v1 in the address.
-const anthropic = createAnthropic({ baseURL: `${process.env.ANTHROPIC_BASE_URL}/v1` });
+const anthropic = createAnthropic({ baseURL: `${process.env.ANTHROPIC_BASE_URL ?? "https://api.anthropic.com"}/v1` });
 const openai = createOpenAI();
 // Not stored, or a second turn of responses would refer to the first by its id alone.
 const providerOptions = { openai: { store: false } };
