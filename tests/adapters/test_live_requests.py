@@ -356,6 +356,19 @@ def test_one_adapter_serves_several_event_loops() -> None:
         adapter.sync.close()
 
 
+@pytest.mark.filterwarnings("ignore:asynchronous generator")
+def test_a_loop_that_goes_on_behind_its_end_is_served() -> None:
+    """Frameworks with a synchronous face keep a loop, and close its generators behind each call."""
+    loop = asyncio.new_event_loop()
+    with serving_in_thread(whole(CLAUDE.answer())) as provider:
+        adapter = CLAUDE.adapter(provider.url)
+        for _ in range(2):
+            assert loop.run_until_complete(adapter.complete(ask())).text == "Hello."
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(adapter.aclose())
+    loop.close()
+
+
 @dialects
 def test_cookies_are_not_kept(dialect: Dialect) -> None:
     """A call must not depend on the calls before it."""

@@ -164,7 +164,7 @@ class Connections:
     async def _client(self) -> _LoopClient:
         loop = asyncio.get_running_loop()
         own = self._clients.get(loop)
-        if own is None:
+        if own is None or own.client.is_closed:  # a loop may go on behind the end that _keep takes it for
             for finished in [other for other in self._clients if other.is_closed()]:
                 del self._clients[finished]  # its connections went with it
             has_tls = self._endpoint.url.scheme == "https"
