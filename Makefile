@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture integration bench clean
+.PHONY: help demo test lint format torture integration matrix bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
 	$(BIN)/pytest integration
+
+matrix: $(VENV)/.dev ## Run every client by every road, and write docs/clients.md (needs cargo, go, npm; 20 minutes)
+	$(BIN)/python -m integration.matrix.run
 
 bench: $(VENV)/.dev ## Speed, as ratios against peers in the same run
 	$(BIN)/python benchmarks/run.py

@@ -22,6 +22,7 @@ ELSEWHERE = {
 """Areas whose tests are attacks."""
 WHOLE_PROJECT = {
     "benchmarks",
+    "clients_page",
     "layers",
     "mirror",
     "one_owner",

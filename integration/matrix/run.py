@@ -1,7 +1,7 @@
 """Run every client by every road, and write down what came of it.
 
-``python -m integration.matrix.run [CLIENT ...]`` writes ``docs/clients.json`` and the page that is made of it. With names, only those clients run, and replace
-their rows.
+``python -m integration.matrix.run [CLIENT ...]`` writes ``docs/clients.json`` and the page made of it.
+With names, only those clients run, and the rows of others stay.
 """
 
 from __future__ import annotations
@@ -74,27 +74,31 @@ def main() -> int:
     clients = [
         one for one in CLIENTS if not chosen or any(word in f"{one.language}/{one.name}" for word in chosen)
     ]
-    former = json.loads(FOUND.read_text("utf-8"))["clients"] if chosen and FOUND.exists() else []
-    rows = {(row["language"], row["name"]): row for row in former}
+    rows: list[dict[str, Any]] = []
     with world() as here:
         for client in clients:
-            rows[client.language, client.name] = row_of(client, here)
+            rows.append(row_of(client, here))
+            write(rows, keep_others=bool(chosen))
+    roads = [road for row in rows for road in row["roads"].values() if "not_tried" not in road]
+    good = sum(not road["why"] for road in roads)
+    sys.stdout.write(f"{good} of {len(roads)} roads are good; see {PAGE.relative_to(ROOT)}\n")
+    return 0
+
+
+def write(rows: Sequence[Mapping[str, Any]], *, keep_others: bool) -> None:
+    """Write down what was found so far, beside what a run before has found of other clients."""
+    former = json.loads(FOUND.read_text("utf-8"))["clients"] if keep_others and FOUND.exists() else []
+    known = {(row["language"], row["name"]): row for row in [*former, *rows]}
     order = [(client.language, client.name) for client in CLIENTS]
     found = {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "python": platform.python_version(),
         "system": platform.system(),
         "rounds": ROUNDS,
-        "clients": [rows[one] for one in order if one in rows],
+        "clients": [known[one] for one in order if one in known],
     }
     FOUND.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page.render(found), "utf-8")
-    roads = [road for row in found["clients"] for road in row["roads"].values() if "not_tried" not in road]
-    bad = [road for road in roads if road["why"]]
-    sys.stdout.write(
-        f"{len(roads) - len(bad)} of {len(roads)} roads are good; see {PAGE.relative_to(ROOT)}\n"
-    )
-    return 0
 
 
 @contextmanager

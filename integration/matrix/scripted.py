@@ -82,7 +82,7 @@ def _chat(pieces: tuple[str, ...], calls: bool, stream: object) -> tuple[str, by
     usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
     reason = "tool_calls" if calls else "stop"
     if not stream:
-        message = {"role": "assistant", "content": None if calls else "".join(pieces)}
+        message: Event = {"role": "assistant", "content": None if calls else "".join(pieces)}
         message |= {"tool_calls": [call]} if calls else {}
         choice = {"index": 0, "message": message, "finish_reason": reason}
         whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
@@ -90,7 +90,7 @@ def _chat(pieces: tuple[str, ...], calls: bool, stream: object) -> tuple[str, by
     deltas: list[Event] = (
         [{"tool_calls": [{"index": 0, **call}]}] if calls else [{"content": one} for one in pieces]
     )
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[Event] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": reason})
     events = [{**head, "object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
     events[-1]["usage"] = usage

@@ -4,6 +4,8 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc,untyped-decorator"
 # mypy: allow-subclassing-any
 
+# ruff: noqa: PLC0415 - one of them is asked for, and not all are installed together
+
 from __future__ import annotations
 
 import asyncio

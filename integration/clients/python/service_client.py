@@ -3,6 +3,8 @@
 # These are not in the project's own environment.
 # mypy: disable-error-code="import-not-found,import-untyped,no-any-return"
 
+# ruff: noqa: PLC0415 - one of them is asked for, and not all are installed together
+
 from __future__ import annotations
 
 import json
