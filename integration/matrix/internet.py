@@ -53,7 +53,8 @@ class Internet:
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(_PIECE):
-            writer.write(data)
+            # llama.cpp hangs up after five idle seconds; on a busy machine that may be in the next request.
+            writer.write(data.replace(b"\r\nKeep-Alive: ", b"\r\nConnection: close\r\nX-Keep-Alive: "))
             await writer.drain()
     writer.close()
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 __all__ = ["render"]
 
 _ROADS: Final = {"process": "in process", "gateway": "gateway", "proxy": "proxy"}
-_JUDGEMENTS: Final = ("recorded", "equal", "stream", "tools", "structured", "miss")
+_JUDGEMENTS: Final = ("recorded", "stream", "tools", "structured")
 
 Result = dict[str, Any]
 
@@ -47,6 +47,8 @@ def render(found: Result) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
+    if found["not_run"]:
+        lines += ["", f"Not run: {', '.join(f'`{name}`' for name in found['not_run'])}."]
     if notes:
         lines += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]
     return "\n".join(lines) + "\n"
@@ -61,7 +63,8 @@ def _row(client: Result, rounds: int, notes: list[str]) -> str:
         client["server"],
         f"{sum(road['recorded'] for road in tried)} of {len(tried)}",
         _equal(tried, rounds),
-        *(_mark([road[name] for road in tried]) for name in ("stream", "tools", "structured", "miss")),
+        *(_mark([road[name] for road in tried]) for name in ("stream", "tools", "structured")),
+        _miss(tried, rounds, notes),
         *(_road(client["roads"][road], rounds, notes) for road in _ROADS),
     ]
     return f"| {' | '.join(cells)} |"
@@ -78,11 +81,19 @@ def _mark(values: list[bool | None]) -> str:
     return "✓" if all(known) else f"{sum(known)} of {len(known)}"
 
 
+def _miss(tried: list[Result], rounds: int, notes: list[str]) -> str:
+    silent = [road["why"] for road in tried if _is_good(road, rounds) and not road["miss"]]
+    return _mark([road["miss"] for road in tried]) + "".join(_note(why, notes) for why in silent[:1])
+
+
+def _is_good(road: Result, rounds: int) -> bool:
+    return road["equal"] == rounds and all(road[name] is not False for name in _JUDGEMENTS)
+
+
 def _road(road: Result, rounds: int, notes: list[str]) -> str:
     if "not_tried" in road:
         return f"–{_note(road['not_tried'], notes)}"
-    is_good = road["equal"] == rounds and all(road[name] is not False for name in _JUDGEMENTS)
-    return "✓" if is_good else f"✗{_note(road['why'], notes)}"
+    return "✓" if _is_good(road, rounds) else f"✗{_note(road['why'], notes)}"
 
 
 def _note(text: str, notes: list[str]) -> str:

@@ -71,9 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("clients", nargs="*", help="LANGUAGE/NAME, or a part of it")
     chosen = parser.parse_args().clients
-    clients = [
-        one for one in CLIENTS if not chosen or any(word in f"{one.language}/{one.name}" for word in chosen)
-    ]
+    clients = [one for word in chosen for one in CLIENTS if word in f"{one.language}/{one.name}"] or CLIENTS
     rows: list[dict[str, Any]] = []
     with world() as here:
         for client in clients:
@@ -96,6 +94,7 @@ def write(rows: Sequence[Mapping[str, Any]], *, keep_others: bool) -> None:
         "system": platform.system(),
         "rounds": ROUNDS,
         "clients": [known[one] for one in order if one in known],
+        "not_run": ["/".join(one) for one in order if one not in known],
     }
     FOUND.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page.render(found), "utf-8")
@@ -246,9 +245,8 @@ def behind(client: Client, road: Road, mode: str, store: Path) -> Sequence[str]:
         urls = [name for row in PROVIDERS.values() for name in row.url_variables if row.kind != "ollama"]
         unset = [word for name in (*urls, "CORTEX_REPLAY_GATEWAY") for word in ("-u", name)]
         return [sys.executable, "-m", "cortex_replay", verb, "--proxy", *options, "--", "env", *unset]
-    if verb == "record":
-        options += [word for name, url in UPSTREAMS.items() for word in ("--upstream", f"{name}={url}")]
-        options += ["--no-key"]
+    options += [word for name, url in UPSTREAMS.items() for word in ("--upstream", f"{name}={url}")]
+    options += ["--no-key"] if verb == "record" else []
     return [sys.executable, "-m", "cortex_replay", verb, *options, "--"]
 
 

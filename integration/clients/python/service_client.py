@@ -44,7 +44,8 @@ def chat_steps(complete: Callable[..., Any], stream: Callable[..., Any]) -> Step
     def streamed() -> Outcome:
         chunks = stream(messages=user("Stream #unicode"), max_tokens=16, temperature=0)
         chunks = (getattr(chunk, "data", chunk) for chunk in chunks)
-        return {"pieces": [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]}
+        deltas = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
+        return {"pieces": [piece for piece in deltas if isinstance(piece, str)]}
 
     def tool() -> Outcome:
         calls = message("#tool in Paris?", tools=[{"type": "function", "function": WEATHER}]).tool_calls
@@ -131,28 +132,32 @@ def google_genai() -> Steps:
         api_key="none",
         http_options={"base_url": base_url("gemini", "https://generativelanguage.googleapis.com")},
     )
-    models = client.models
 
     def stream() -> Outcome:
         return {
             "pieces": [
-                chunk.text for chunk in models.generate_content_stream(model=MODEL, contents="Stream this")
+                chunk.text
+                for chunk in client.models.generate_content_stream(model=MODEL, contents="Stream this")
             ]
         }
 
     def tool() -> Outcome:
         tools = [{"function_declarations": [WEATHER]}]
-        answer = models.generate_content(model=MODEL, contents="#tool in Paris?", config={"tools": tools})
+        answer = client.models.generate_content(
+            model=MODEL, contents="#tool in Paris?", config={"tools": tools}
+        )
         return {"calls": [[call.name, call.args] for call in answer.function_calls]}
 
     def structured() -> Outcome:
         config = {"response_mime_type": "application/json", "response_json_schema": SCHEMA}
         return {
-            "parsed": json.loads(models.generate_content(model=MODEL, contents="#json", config=config).text)
+            "parsed": json.loads(
+                client.models.generate_content(model=MODEL, contents="#json", config=config).text
+            )
         }
 
     return {
-        "plain": lambda: {"text": models.generate_content(model=MODEL, contents="Hello").text},
+        "plain": lambda: {"text": client.models.generate_content(model=MODEL, contents="Hello").text},
         "stream": stream,
         "tool": tool,
         "structured": structured,
