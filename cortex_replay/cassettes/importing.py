@@ -200,9 +200,7 @@ class Importer:
 
     def _take(self, source: _Source, interaction: Interaction) -> _Entry | _OpaqueEntry | str:
         """What an interaction says, or the reason why it cannot be converted."""
-        route = self._places.route(
-            interaction.method, interaction.host, interaction.path, interaction.request_header
-        )
+        route = self._places.route(interaction)
         if route is None:
             return "no model is known at this host (--host names one, --all takes everything)"
         is_lifted = route.is_lifted(interaction.query) and not interaction.request_header("content-encoding")

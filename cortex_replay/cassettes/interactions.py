@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import orjson
 
@@ -51,6 +51,7 @@ class Interaction:
     headers: tuple[tuple[str, str], ...]
     body: bytes
     """Not compressed."""
+    scheme: str = "https"
 
     def request_header(self, name: str) -> str:
         return next((value for known, value in self.request_headers if known == name), "")
@@ -82,9 +83,10 @@ def interactions_in(document: Any) -> Iterator[tuple[int, Interaction | Cassette
             if not _is_interaction(given):
                 raise CassetteError("it is not a request and a response")
             request, response = given["request"], given["response"]
-            host, path, query = _address(request)
+            address = _address(request)
+            host, path = address.netloc, address.path
             call = f"{_text(request.get('method'), 'method').upper()} {host}{path}"
-            yield number, _interaction(request, response, host, path, query), call
+            yield number, _interaction(request, response, address), call
         except CassetteError as error:
             yield number, error, call
 
@@ -97,7 +99,7 @@ def _is_interaction(value: Any) -> bool:
     )
 
 
-def _interaction(request: Any, response: Any, host: str, path: str, query: str) -> Interaction:
+def _interaction(request: Any, response: Any, address: SplitResult) -> Interaction:
     request_headers = _headers(request.get("headers"))
     headers = _headers(response.get("headers"))
     body, is_as_sent = _body(request, "body")
@@ -108,10 +110,14 @@ def _interaction(request: Any, response: Any, host: str, path: str, query: str) 
     method = _text(request.get("method"), "method").upper()
     if is_as_sent and method != "HEAD":
         answer = _decompress(answer, dict(headers))
-    return Interaction(method, host, path, query, request_headers, body, _status(response), headers, answer)
+    return Interaction(
+        *(method, address.netloc, address.path, address.query, request_headers, body),
+        *(_status(response), headers, answer, address.scheme),
+    )
 
 
-def _address(request: Mapping[str, Any]) -> tuple[str, str, str]:
+def _address(request: Mapping[str, Any]) -> SplitResult:
+    """Without a port that is the default, without a person's name, and with a path."""
     uri = request.get("uri", request.get("url"))
     if uri is None and "host" in request:  # before 1.0
         scheme, port = request.get("protocol", "http"), request.get("port")
@@ -126,7 +132,9 @@ def _address(request: Mapping[str, Any]) -> tuple[str, str, str]:
         raise CassetteError("it is not a call over HTTP")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     is_default = port in (None, {"http": 80, "https": 443}[parts.scheme])
-    return host if is_default else f"{host}:{port}", parts.path or "/", parts.query
+    return SplitResult(
+        parts.scheme, host if is_default else f"{host}:{port}", parts.path or "/", parts.query, ""
+    )
 
 
 def _text(value: Any, name: str) -> str:

@@ -1,4 +1,8 @@
-"""Whose API a recorded address is: decided as the gateway would, but by host first."""
+"""Whose API a recorded address is.
+
+A call that is recorded as it is has its upstream's name in its key. So a name is given here as it is given
+when the test runs again: in process by the host, behind the gateway by the path.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from cortex_replay.cassettes.interactions import Interaction
+from cortex_replay.engine.http.model_calls import model_call
 from cortex_replay.engine.http.routes import Route, canonical_path, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import PROVIDERS, Kind, address_at, upstream_name
@@ -50,17 +56,28 @@ class Places:
         known += [(_host_of(urlsplit(row.base_url)), "", name) for name, row in own.items()]
         self._servers = sorted(known, key=lambda server: -len(server[1]))
 
-    def route(self, method: str, host: str, path: str, header: Callable[[str], str]) -> Route | None:
+    def route(self, interaction: Interaction) -> Route | None:
         """Where a call goes; ``None`` if it goes to nobody who runs a model."""
-        name, base = self._upstream_of(host, path, header)
-        rest = path[len(base) :]
-        found = name or self._by_path(host, rest, header)
-        if found is None:
-            return None
-        canonical = canonical_path(rest, self._kinds.get(found, "http"))
+        host, path = interaction.host, interaction.path
+        name, base = self._upstream_of(host, path, interaction.request_header)
+        if name is None and _is_local(host) and _MODEL_CALL.match(path):
+            name = unprefixed_upstream(path, interaction.request_header, self._kinds)
+        if name is None:
+            return self._route_elsewhere(interaction)
+        canonical = canonical_path(path[len(base) :], self._kinds.get(name, "http"))
         is_below = _LIFTED_TAIL.search(canonical) is not None
-        address = address_at(canonical, is_tail=is_below) if method == "POST" else None
-        return Route(found, canonical, *(address or (None,)))
+        address = address_at(canonical, is_tail=is_below) if interaction.method == "POST" else None
+        return Route(name, canonical, *(address or (None,)))
+
+    def _route_elsewhere(self, interaction: Interaction) -> Route | None:
+        """The route to a host that no provider is configured at, as a test in process has it."""
+        method, host, path = interaction.method, interaction.host, interaction.path
+        call = model_call(method, path, interaction.request_header)
+        if call is not None and call.fits(interaction.request_body):
+            return Route(call.server(interaction.scheme, host).name, path, call.protocol, call.parameters)
+        if self._takes_all or _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
+            return Route(f"{interaction.scheme}://{host}", path, None)
+        return None
 
     def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:
         host = _one_name(host)
@@ -79,13 +96,6 @@ class Places:
         told = unprefixed_upstream(path[len(base) :], header, names) if len(names) > 1 else None
         return told if told in names else names[0], base
 
-    def _by_path(self, host: str, path: str, header: Callable[[str], str]) -> str | None:
-        if _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
-            return host
-        if _MODEL_CALL.match(path):
-            return unprefixed_upstream(path, header, self._kinds) or host
-        return host if self._takes_all or _LIFTED_TAIL.search(path) else None
-
 
 def _host_of(parts: SplitResult) -> str:
     host, port = parts.hostname or "", parts.port
@@ -96,6 +106,10 @@ def _host_of(parts: SplitResult) -> str:
 def _one_name(host: str) -> str:
     """This machine has several."""
     return re.sub(r"^(?:localhost|\[?::1\]?)(?=:\d+$|$)", "127.0.0.1", host)
+
+
+def _is_local(host: str) -> bool:
+    return _without_port(_one_name(host)) == "127.0.0.1"
 
 
 def _without_port(host: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from cortex_replay.cassettes import Places
+from cortex_replay.cassettes.interactions import Interaction
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.errors import InvalidRequest
@@ -35,10 +36,17 @@ def _differences(played: Mapping[str, str], recorded: object, sent: object) -> I
         yield from differences({"body": recorded}, {"body": sent})
         return
     address = urlsplit(played["uri"])
-    route = _PLACES.route(played["method"], address.netloc, address.path, lambda _: "")
+    sent_body = played["sent"].encode()
+    call = Interaction(
+        *(played["method"], address.netloc, address.path, address.query, (), sent_body, 200, (), b""),
+        scheme=address.scheme,
+    )
+    route = _PLACES.route(call)
     if route is not None and route.protocol is not None:
         try:
-            before, after = (WIRES[route.protocol].lift(body) for body in (recorded, sent))
+            before, after = (
+                WIRES[route.protocol].lift({**body, **dict(route.parameters)}) for body in (recorded, sent)
+            )
         except InvalidRequest:
             pass
         else:

@@ -255,7 +255,7 @@ def test_hosts(imported: Imported, tmp_path: Path) -> None:
         if (exchange := store.exchange(key)) is not None and (request := exchange.request) is not None
     )
     assert asked == [
-        "example.com /weather",
+        "https://example.com /weather",
         "mine /status",
         "mistral /v1/agents",
         "ollama /api/tags",
