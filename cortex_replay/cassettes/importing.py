@@ -153,6 +153,7 @@ class Importer:
                 if isinstance(interaction, CassetteError):
                     self._skip(_Source(file, number, call), str(interaction))
                     continue
+                self.report.changed += interaction.is_changed
                 self._learn_keys(interaction)
                 found.append((number, interaction))
         except CassetteError as error:

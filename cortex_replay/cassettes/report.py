@@ -41,6 +41,8 @@ class ImportReport:
     """How many keys had something else in the store before."""
     without_test: list[str] = field(default_factory=list)
     """Cassettes of which no test could be told; their scope is their path."""
+    changed: int = 0
+    """How many questions are not as long as they were when they were sent."""
     redacted: int = 0
     """In how many recordings a secret was found and cut out."""
     not_converted: list[Omission] = field(default_factory=list)

@@ -187,6 +187,11 @@ def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
         output.talk(f"{report.repeated} said what is there already")
     if report.overwritten:
         output.talk(f"{output.count(report.overwritten, 'key')} had something else, which is overwritten")
+    if report.changed:
+        questions = output.count(report.changed, "question")
+        output.talk(
+            f"{questions} changed since sent, by a filter or by hand; a test that asks otherwise will miss"
+        )
     if report.redacted:
         output.talk(f"a secret was cut out of {output.count(report.redacted, 'recording')}")
     if report.without_test:

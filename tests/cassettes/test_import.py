@@ -212,6 +212,16 @@ def test_what_stands_for_a_filtered_key_is_no_secret(
     assert texts(tmp_path / "store") == [f"Say {placeholder}."]
 
 
+def test_a_question_that_was_changed_by_hand_is_taken_and_counted(imported: Imported, tmp_path: Path) -> None:
+    """Its test was changed, too. JSON that a filter wrote anew, with nothing changed, is not counted."""
+    sent = json.dumps(ASKED, separators=(",", ":"))
+    anew = interaction(json.dumps(ASKED), asked_headers={"content-length": [str(len(sent))]})
+    by_hand = interaction({**ASKED, "system": "s"}, asked_headers={"content-length": ["1234"]})
+    report = imported(write(tmp_path / "a.yaml", anew, by_hand))
+
+    assert (report["exit"], report["answers"], report["changed"]) == (0, 2, 1)
+
+
 def test_labelled_text_stays_where_it_is(imported: Imported, tmp_path: Path) -> None:
     given = interaction(answer=said("[SENSITIVITY:high] the plan"))
     as_it_is = interaction(

@@ -35,7 +35,9 @@ CALLS = [
 
 def recorded(method: str, url: str, headers: Any, body: bytes) -> Interaction:
     parts = urlsplit(url)
-    return Interaction(method, parts.netloc, parts.path, parts.query, headers, body, 200, (), b"", parts.scheme)
+    return Interaction(
+        method, parts.netloc, parts.path, parts.query, headers, body, 200, (), b"", parts.scheme
+    )
 
 
 @pytest.mark.parametrize("call", CALLS, ids=[f"{method} {url}" for method, url, _, _ in CALLS])
