@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture integration matrix bench clean
+.PHONY: help demo test lint format torture integration matrix suites bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security tests/store/test_bitflips.py
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
-	$(BIN)/pytest integration
+	$(BIN)/pytest integration --ignore=integration/suites
+
+suites: $(VENV)/.dev ## Public suites, with vcrpy and moved over; the table of docs/migrating.md (takes an hour)
+	$(BIN)/python -m integration.suites
 
 matrix: $(VENV)/.dev ## Run every client by every road, and write docs/clients.md (needs cargo, go, npm; 20 minutes)
 	$(BIN)/python -m integration.matrix.run
