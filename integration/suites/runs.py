@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +33,14 @@ class Outcomes:
     played: list[dict[str, str]]
     """Calls that vcrpy answered though their body was not the recorded one."""
 
+    @property
+    def good(self) -> set[str]:
+        """The ids of all tests that passed."""
+        return {name for name, test in self.tests.items() if test["outcome"] == "passed"}
+
     def passed(self) -> set[str]:
         """The ids of the marked tests that passed."""
-        return {name for name, test in self.tests.items() if test["marked"] and test["outcome"] == "passed"}
+        return {name for name in self.good if self.tests[name]["marked"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +70,19 @@ def run_suite(suite: Suite, place: Path, *, repeats: int = 1) -> SuiteRun:
     shutil.copytree(original, copy, symlinks=True)
     before = environment_of(suite, original, is_moved=False)
     after = _fresh(environment_of(suite, original, is_moved=True), work / "environment")
-    with_vcrpy = _run(suite, before, original, "vcr", repeats)
+    with_vcrpy = _run(suite, before, original, "vcr")
     imported = move_over(copy, after, _variables(work))
-    moved = _run(suite, after, copy, "llm_replay", repeats)
-    return SuiteRun(suite, with_vcrpy, moved, imported, absent)
+    moved = _run(suite, after, copy, "llm_replay")
+    # A test that fails costs what its report costs: only those that pass in both are compared.
+    both = work / "both.txt"
+    both.write_text("".join(f"{name}\n" for name in with_vcrpy.tests if name in moved.good & with_vcrpy.good))
+    cpu_s = [
+        min(_run(suite, environment, folder, marker, both).cpu_s for _ in range(repeats))
+        for environment, folder, marker in ((before, original, "vcr"), (after, copy, "llm_replay"))
+    ]
+    return SuiteRun(
+        suite, replace(with_vcrpy, cpu_s=cpu_s[0]), replace(moved, cpu_s=cpu_s[1]), imported, absent
+    )
 
 
 def _fresh(environment: Path, copy: Path) -> Path:
@@ -81,17 +95,21 @@ def _fresh(environment: Path, copy: Path) -> Path:
     return copy
 
 
-def _run(suite: Suite, environment: Path, folder: Path, marker: str, repeats: int) -> Outcomes:
-    runs = [_run_once(suite, environment, folder, marker) for _ in range(repeats)]
-    first = runs[0]
-    return Outcomes(min(run.cpu_s for run in runs), first.tests, first.played)
+def _run(suite: Suite, environment: Path, folder: Path, marker: str, only: Path | None = None) -> Outcomes:
+    """Run a suite.
 
-
-def _run_once(suite: Suite, environment: Path, folder: Path, marker: str) -> Outcomes:
+    Args:
+        suite: Which.
+        environment: Whose Python.
+        folder: Where it is.
+        marker: The marker of tests with recordings.
+        only: A file with the ids of the tests to run; all without it.
+    """
     report = folder.with_name(f"{folder.name}-outcomes.json")
     report.unlink(missing_ok=True)
     options = [option for name in _UNWANTED for option in ("-p", f"no:{name}")]
     options += [*(["-m", marker] if suite.marked_only else []), *suite.options]
+    options += [] if only is None else [f"@{only}"]
     with folder.with_name(f"{folder.name}-output.txt").open("wb") as output:
         subprocess.run(
             [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", *options],
