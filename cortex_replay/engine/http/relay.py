@@ -99,6 +99,9 @@ _KEPT: Final = frozenset(
     [
         *("content-type", "request-id", "x-request-id", "x-amzn-requestid", "x-amzn-errortype"),
         *("retry-after", "retry-after-ms", "x-should-retry"),
+        # Bedrock's InvokeModel counts here, and its clients read it here.
+        *(f"x-amzn-bedrock-{what}-token-count" for what in ("input", "output")),
+        *(f"x-amzn-bedrock-cache-{what}-input-token-count" for what in ("read", "write")),
     ]
 )
 _NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])

@@ -20,6 +20,7 @@ from cortex_replay import (
     TokenUsage,
     ToolCall,
 )
+from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.opaque import opaque_exchange
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.store.exchange import Exchange, render_exchange
@@ -283,6 +284,31 @@ def test_an_opaque_exchange_comes_again_byte_for_byte(made: StoreBuilder) -> Non
         assert (other.status, other.headers["x-should-retry"]) == (424, "false")
         assert b"POST /v1/embeddings of openai" in other.body
         assert (run.ledger.hits, len(run.ledger.misses)) == (2, 1)
+
+
+def test_what_bedrock_counts_in_headers_comes_again(made: StoreBuilder) -> None:
+    """InvokeModel has its counts nowhere else; a header that nobody named stays out."""
+    counts = {
+        "x-amzn-bedrock-input-token-count": "18",
+        "x-amzn-bedrock-output-token-count": "3",
+        "x-amzn-bedrock-cache-read-input-token-count": "2",
+        "x-amzn-bedrock-cache-write-input-token-count": "1",
+    }
+    request: dict[str, JsonValue] = {
+        "upstream": "bedrock",
+        "method": "POST",
+        "path": "/model/ai21.j2-mid/invoke",
+        "query": [],
+        "body": {"prompt": "x"},
+    }
+    headers: dict[str, JsonValue] = {"content-type": "application/json", "x-other": "1", **counts}
+    exchange = opaque_exchange(request, {"status": 200, "headers": headers, "body": "{}"})
+    assert exchange.key is not None
+    made.add_exchange(render_exchange(exchange), "invoke.json", key=exchange.key)
+    with run_over(made.write()) as run:
+        got = ask(run, "POST", "/bedrock/model/ai21.j2-mid/invoke", {"prompt": "x"})
+
+    assert dict(got.headers) == {"content-type": "application/json", **counts}
 
 
 @wires
