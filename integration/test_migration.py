@@ -120,7 +120,9 @@ def moved(recorded: Path) -> Path:
     cassettes = {path: path.read_bytes() for path in recorded.rglob("*.yaml")}
     assert len(cassettes) == 4
     assert any(KEY.encode() in data for data in cassettes.values())
-    printed = run([PROGRAM, "import", "tests/cassettes", "--store", "tests/llm", "--json"], recorded)
+    addresses = json.loads((recorded / "addresses.json").read_text())  # whose servers these are
+    command: list[str | Path] = [PROGRAM, "import", "tests/cassettes", "--store", "tests/llm", "--json"]
+    printed = run(command, recorded, **addresses)
     report = json.loads(printed)
 
     assert (report["cassettes"], report["not_converted"]) == (4, [])

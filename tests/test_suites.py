@@ -9,7 +9,7 @@ import pytest
 
 from integration.suites.catalogue import SUITES
 from integration.suites.comparison import Comparison, compare
-from integration.suites.moving import steps
+from integration.suites.moving import pytest_options, steps
 from integration.suites.questions import what_differs
 from integration.suites.runs import Outcomes, SuiteRun
 from integration.suites.table import BEGIN, END, render, update
@@ -106,4 +106,5 @@ def test_the_guide_has_the_marks_and_begins_with_the_steps() -> None:
     guide = Path(__file__).parent.parent / "docs" / "migrating.md"
 
     assert guide.read_text("utf-8").count(BEGIN) == guide.read_text("utf-8").count(END) == 1
-    assert [step.split()[0] for step in steps()] == ["cortex-replay", "cortex-replay", "grep"]
+    assert [step.split()[0] for step in steps()] == ["cortex-replay", "cortex-replay", "grep", "pip"]
+    assert pytest_options()[0] == "-o"

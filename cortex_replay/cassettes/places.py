@@ -60,23 +60,36 @@ class Places:
         """Where a call goes; ``None`` if it goes to nobody who runs a model."""
         host, path = interaction.host, interaction.path
         name, base = self._upstream_of(host, path, interaction.request_header)
-        if name is None and _is_local(host) and _MODEL_CALL.match(path):
-            name = unprefixed_upstream(path, interaction.request_header, self._kinds)
         if name is None:
-            return self._route_elsewhere(interaction)
+            route = self._route_in_process(interaction)
+            if route is not None:
+                return route
+            name = self._by_path(interaction)
+            if name is None:
+                return None
         canonical = canonical_path(path[len(base) :], self._kinds.get(name, "http"))
         is_below = _LIFTED_TAIL.search(canonical) is not None
         address = address_at(canonical, is_tail=is_below) if interaction.method == "POST" else None
         return Route(name, canonical, *(address or (None,)))
 
-    def _route_elsewhere(self, interaction: Interaction) -> Route | None:
-        """The route to a host that no provider is configured at, as a test in process has it."""
-        method, host, path = interaction.method, interaction.host, interaction.path
-        call = model_call(method, path, interaction.request_header)
-        if call is not None and call.fits(interaction.request_body):
-            return Route(call.server(interaction.scheme, host).name, path, call.protocol, call.parameters)
+    def _route_in_process(self, interaction: Interaction) -> Route | None:
+        """The route to a host that no provider is configured at, as interception has it."""
+        path = interaction.path
+        call = model_call(interaction.method, path, interaction.request_header)
+        if call is None or not call.fits(interaction.request_body):
+            return None
+        server = call.server(interaction.scheme, interaction.host)
+        return Route(server.name, path, call.protocol, call.parameters)
+
+    def _by_path(self, interaction: Interaction) -> str | None:
+        """The name of an upstream that no request to it gives away."""
+        host = interaction.host
+        if _MODEL_CALL.match(interaction.path):
+            found = unprefixed_upstream(interaction.path, interaction.request_header, self._kinds)
+            if found is not None and not _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
+                return found
         if self._takes_all or _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
-            return Route(f"{interaction.scheme}://{host}", path, None)
+            return f"{interaction.scheme}://{host}"
         return None
 
     def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:
@@ -106,10 +119,6 @@ def _host_of(parts: SplitResult) -> str:
 def _one_name(host: str) -> str:
     """This machine has several."""
     return re.sub(r"^(?:localhost|\[?::1\]?)(?=:\d+$|$)", "127.0.0.1", host)
-
-
-def _is_local(host: str) -> bool:
-    return _without_port(_one_name(host)) == "127.0.0.1"
 
 
 def _without_port(host: str) -> str:

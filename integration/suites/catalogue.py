@@ -36,6 +36,8 @@ class Suite:
     """Locked packages that no test with a cassette needs."""
     options: tuple[str, ...] = ()
     """For pytest."""
+    keeps_vcrpy: bool = False
+    """Whether its conftest.py imports vcrpy, and has to be changed before that is uninstalled."""
     marked_only: bool = False
     """Whether only tests with a cassette are run: the others take very long."""
 
@@ -110,6 +112,7 @@ SUITES: Final = (
         left_out=("strict-no-cover",),
         # They run the examples of the documentation, which has no cassettes.
         options=("--ignore=tests/test_examples.py", "--ignore=tests/test_skill_examples.py"),
+        keeps_vcrpy=True,
         marked_only=True,
     ),
 )

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from integration.suites.catalogue import Suite
 from integration.suites.environments import environment_of, program
-from integration.suites.moving import move_over
+from integration.suites.moving import move_over, pytest_options
 from integration.suites.sources import check_out
 
 __all__ = ["Outcomes", "SuiteRun", "run_suite"]
 
 _INSIDE: Final = Path(__file__).resolve().parent / "inside"
+_OURS: Final = "llm_replay"
 _LIMIT_S: Final = 3000
 _UNWANTED: Final = ("cacheprovider", "sugar", "pretty")
 """Plugins that only change what is shown, or would remember one run in the next."""
@@ -71,14 +72,14 @@ def run_suite(suite: Suite, place: Path, *, repeats: int = 1) -> SuiteRun:
     before = environment_of(suite, original, is_moved=False)
     after = _fresh(environment_of(suite, original, is_moved=True), work / "environment")
     with_vcrpy = _run(suite, before, original, "vcr")
-    imported = move_over(copy, after, _variables(work))
-    moved = _run(suite, after, copy, "llm_replay")
+    imported = move_over(copy, after, _variables(work), keeps_vcrpy=suite.keeps_vcrpy)
+    moved = _run(suite, after, copy, _OURS)
     # A test that fails costs what its report costs: only those that pass in both are compared.
     both = work / "both.txt"
     both.write_text("".join(f"{name}\n" for name in with_vcrpy.tests if name in moved.good & with_vcrpy.good))
     cpu_s = [
         min(_run(suite, environment, folder, marker, both).cpu_s for _ in range(repeats))
-        for environment, folder, marker in ((before, original, "vcr"), (after, copy, "llm_replay"))
+        for environment, folder, marker in ((before, original, "vcr"), (after, copy, _OURS))
     ]
     return SuiteRun(
         suite, replace(with_vcrpy, cpu_s=cpu_s[0]), replace(moved, cpu_s=cpu_s[1]), imported, absent
@@ -105,12 +106,14 @@ def _run(suite: Suite, environment: Path, folder: Path, marker: str, only: Path 
         marker: The marker of tests with recordings.
         only: A file with the ids of the tests to run; all without it.
     """
-    report = folder.with_name(f"{folder.name}-outcomes.json")
+    name = folder.name if only is None else f"{folder.name}-both"
+    report = folder.with_name(f"{name}-outcomes.json")
     report.unlink(missing_ok=True)
     options = [option for name in _UNWANTED for option in ("-p", f"no:{name}")]
     options += [*(["-m", marker] if suite.marked_only else []), *suite.options]
+    options += pytest_options() if marker == _OURS else []
     options += [] if only is None else [f"@{only}"]
-    with folder.with_name(f"{folder.name}-output.txt").open("wb") as output:
+    with folder.with_name(f"{name}-output.txt").open("wb") as output:
         subprocess.run(
             [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", *options],
             cwd=folder,

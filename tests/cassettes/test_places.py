@@ -30,6 +30,8 @@ CALLS = [
     ("POST", "https://models.example.com/v1/messages", (), b'{"model": "m", "messages": []}'),
     ("POST", "https://bedrock-runtime.eu-west-1.amazonaws.com/model/ai21.j2%3A0/invoke", (), b"{}"),
     ("POST", "http://localhost:11434/api/embed", (), EMBEDDING),
+    ("POST", "http://localhost:8000/v1/embeddings", (), EMBEDDING),
+    ("GET", "http://127.0.0.1:8000/v1/models", AGENT, b""),
 ]
 
 

@@ -109,7 +109,8 @@ def test_what_vcrpy_recorded_is_replayed_by_the_gateway(
         calls = len(provider.received)
     assert program is local or REAL_KEY in cassette.read_text()
     before = cassette.read_bytes()
-    report = imported(cassette)
+    host = provider.url.removeprefix("http://")
+    report = imported(cassette, "--host", f"{host}={UPSTREAMS[program]}")
     with gateway_over(tmp_path / "store", "replay", "http://127.0.0.1:9") as gateway:
         again = program(gateway.url(UPSTREAMS[program]), "dummy")
         ledger = gateway.run.ledger
