@@ -78,10 +78,11 @@ def test_each_test_that_differs_has_its_reason(comparison: Comparison) -> None:
         (ASKED, ASKED.replace("Hi", "Ho"), CHAT, ["message 1 (user): 'Hi' → 'Ho'"]),
         (ASKED, ASKED.replace(" ", ""), CHAT, []),
         (ASKED, ASKED.replace('"max', '"stream": true, "max'), CHAT, []),
+        (ASKED.replace('"max', '"n": 1, "max'), ASKED, CHAT, []),
         ('{"input": "a"}', '{"input": "b"}', "https://example.com/x", ["body.input: 'a' → 'b'"]),
         ("a=1", "a=2", "https://example.com/x", ["body: 'a=1' → 'a=2'"]),
     ],
-    ids=["a word", "spaces", "what no model sees", "another server", "a form"],
+    ids=["a word", "spaces", "what no model sees", "a default", "another server", "a form"],
 )
 def test_only_what_the_key_sees_is_another_question(
     recorded: str, sent: str, uri: str, differences: list[str]

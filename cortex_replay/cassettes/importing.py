@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.cassettes.defaults import without_defaults
 from cortex_replay.cassettes.documents import CassetteError, read_document
 from cortex_replay.cassettes.frames import CassetteSession, sessions_in
 from cortex_replay.cassettes.interactions import Interaction, interactions_in
@@ -85,6 +86,8 @@ class _Sequences:
     """What the cassettes of one scope say, in their order."""
 
     completions: dict[FixtureKey, list[_Entry]] = field(default_factory=dict)
+    without_defaults: dict[FixtureKey, list[_Entry]] = field(default_factory=dict)
+    """The same, as a later version of the client may ask it."""
     opaque: dict[str, list[_OpaqueEntry]] = field(default_factory=dict)
 
 
@@ -132,7 +135,7 @@ class Importer:
                 self._place(_Source(file, number, interaction.call), interaction, sequences)
         stager = SequenceStager(self._store, self._redactor, overwrite=self._overwrites)
         for scope, said in scopes.items():
-            for entries in said.completions.values():
+            for entries in (said.without_defaults | said.completions).values():
                 self._stage_completions(stager, scope, entries)
             for calls in said.opaque.values():
                 self._stage_calls(stager, scope, calls)
@@ -196,6 +199,9 @@ class Importer:
         for scope in scopes:
             if isinstance(taken, _Entry):
                 scope.completions.setdefault(self._store.key(taken.request), []).append(taken)
+                if (plain := without_defaults(taken.request)) is not None:
+                    entry = taken._replace(request=plain)
+                    scope.without_defaults.setdefault(self._store.key(plain), []).append(entry)
             else:
                 scope.opaque.setdefault(opaque_key(taken.request), []).append(taken)
 

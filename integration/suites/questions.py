@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from cortex_replay.cassettes import Places
+from cortex_replay.cassettes.defaults import without_defaults
 from cortex_replay.cassettes.interactions import Interaction
 from cortex_replay.config import Settings
 from cortex_replay.engine.http.upstreams import Upstreams
@@ -50,7 +51,8 @@ def _differences(played: Mapping[str, str], recorded: object, sent: object) -> I
         except InvalidRequest:
             pass
         else:
-            yield from differences(plain_form(before), plain_form(after))
+            pair = (plain_form(without_defaults(one) or one) for one in (before, after))
+            yield from differences(*pair)
             return
     yield from differences({"body": recorded}, {"body": sent})
 

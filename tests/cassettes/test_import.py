@@ -222,6 +222,45 @@ def test_a_question_that_was_changed_by_hand_is_taken_and_counted(imported: Impo
     assert (report["exit"], report["answers"], report["changed"]) == (0, 2, 1)
 
 
+def test_what_a_question_need_not_say_may_be_left_unsaid(imported: Imported, tmp_path: Path) -> None:
+    """A later version of a client sends no ``n: 1``. What another interaction answers goes before."""
+    uri = "https://api.openai.com/v1/chat/completions"
+    chat = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    other = {"model": "m", "messages": [{"role": "user", "content": "Ho"}]}
+
+    def asked(body: dict[str, Any], text: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return interaction(
+            body, {"id": "c", "model": "m", "object": "chat.completion", "choices": [choice]}, uri=uri
+        )
+
+    file = write(
+        tmp_path / "a.yaml",
+        asked({**chat, "n": 1, "logprobs": False}, "One."),
+        asked({**other, "n": 1}, "Two."),
+        asked(other, "Three."),
+        asked({**chat, "n": 2}, "Four."),
+    )
+    report = imported(file)
+    store = Store.open(tmp_path / "store")
+    found: dict[str, list[str]] = {}
+    for one in store.list():
+        fixture = store.get(one.model, one.prompt_hash)
+        assert fixture.request is not None
+        question = f"{fixture.request.messages[0].content} {fixture.request.extra}"
+        found[question] = [answer.text for answer in fixture.answers]
+
+    assert found == {
+        "Hi {'n': 1, 'logprobs': False}": ["One."],
+        "Hi {}": ["One."],
+        "Ho {'n': 1}": ["Two."],
+        "Ho {}": ["Three."],
+        "Hi {'n': 2}": ["Four."],
+    }
+    assert (report["exit"], report["answers"], report["interactions"]) == (0, 4, 4)
+
+
 def test_labelled_text_stays_where_it_is(imported: Imported, tmp_path: Path) -> None:
     given = interaction(answer=said("[SENSITIVITY:high] the plan"))
     as_it_is = interaction(

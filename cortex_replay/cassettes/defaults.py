@@ -1,0 +1,29 @@
+"""What a question says that it need not: a parameter with the value that it has anyway.
+
+Versions of one client differ in that, and a suite is run with a later version than it was recorded with. The
+key keeps such questions apart; a model gets the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.types import LlmRequest
+
+__all__ = ["without_defaults"]
+
+_DEFAULTS: Final[dict[str, JsonValue]] = {"n": 1, "logprobs": False, "logit_bias": {}}
+"""Of OpenAI's API, and of all that are compatible with it."""
+
+
+def without_defaults(request: LlmRequest) -> LlmRequest | None:
+    """The same question, without what it need not say; ``None`` if it says nothing of the kind."""
+    kept = {name: value for name, value in request.extra.items() if not _is_default(name, value)}
+    return None if len(kept) == len(request.extra) else replace(request, extra=kept)
+
+
+def _is_default(name: str, value: JsonValue) -> bool:
+    default = _DEFAULTS.get(name)
+    return default is not None and type(value) is type(default) and value == default
