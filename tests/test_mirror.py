@@ -28,6 +28,7 @@ WHOLE_PROJECT = {
     "one_owner",
     "public_surface",
     "readme",
+    "suites",
     "sample_store",
     "waiting",
 }

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from cortex_replay.disk import absolute_path
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.strict_json import JsonError, loads
 
@@ -47,7 +48,8 @@ def _is_cassette(path: Path) -> bool:
 
 
 def cassettes_in(path: Path) -> Iterator[Path]:
-    """The file itself; or every YAML and JSON file of a folder, and whatever else begins as a cassette does.
+    """The file itself; or whatever begins as a cassette does in a folder, and every YAML and JSON file of a
+    folder for cassettes: there, one that cannot be read is to be told of.
 
     Hidden folders and stores are left out.
     """
@@ -59,9 +61,10 @@ def cassettes_in(path: Path) -> Iterator[Path]:
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        is_theirs = "cassette" in str(absolute_path(Path(folder))).lower()
         for name in sorted(files):
             file = Path(folder, name)
-            if file.suffix.lower() in _SUFFIXES or (file.is_file() and _is_cassette(file)):
+            if (is_theirs and file.suffix.lower() in _SUFFIXES) or (file.is_file() and _is_cassette(file)):
                 yield file
 
 

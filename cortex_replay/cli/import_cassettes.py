@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -32,7 +33,7 @@ __all__ = ["import_command"]
     "import",
     epilog="""Examples:
 
-  cortex-replay import tests/cassettes --store tests/llm
+  cortex-replay import tests --store tests/llm          every cassette below
   cortex-replay import tests/cassettes --dry-run        what would be converted, and what not
   cortex-replay import login.yaml --host 127.0.0.1:8080=openai
   cortex-replay import tests/cassettes --json | jq -r '.not_converted[] | .file'
@@ -200,3 +201,7 @@ def _print(report: ImportReport, root: Path, *, dry_run: bool) -> None:
         output.talk(f"{many} of no test that could be told ({first}, ...): docs/migrating.md")
     if report.not_converted:
         output.talk(f"{len(report.not_converted)} not converted, listed above")
+    if not dry_run and report.cassettes:
+        init = f"cortex-replay init --store {shlex.quote(str(root))}"
+        output.talk(f"next, for pytest: {output.escape(init)}")
+        output.talk("then put pytest.mark.llm_replay in place of pytest.mark.vcr (docs/migrating.md)")

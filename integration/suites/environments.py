@@ -28,8 +28,9 @@ def environment_of(suite: Suite, project: Path, *, is_moved: bool) -> Path:
         is_moved: Whether cortex-replay is installed beside.
     """
     versions = _versions(suite, project)
+    own = [str(ROOT), (ROOT / "pyproject.toml").read_text("utf-8")] if is_moved else []
     facts = (platform.python_version(), _UV, *versions, *suite.packages, suite.versions, str(is_moved))
-    identity = "\0".join([*facts, str(ROOT)])
+    identity = "\0".join([*facts, *own])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     kind = "moved" if is_moved else "vcrpy"
     folder = install.BENCH / "suites" / "environments" / f"{suite.name}-{kind}-{digest}"

@@ -336,7 +336,7 @@ def test_one_protocol_at_many_addresses(uri: str, imported: Imported, tmp_path: 
 
 def test_a_folder(imported: Imported, tmp_path: Path) -> None:
     """Other YAML is listed, hidden folders and stores are left alone, a name needs no ending."""
-    folder = tmp_path / "c"
+    folder = tmp_path / "cassettes"
     write(folder / "test_m/test_one[a-b].yaml", interaction())
     write(folder / "test_m/no_ending", interaction({**ASKED, "system": "s"}))
     (folder / "settings.yml").write_text("debug: true\n")

@@ -34,6 +34,22 @@ def test_for_people(tmp_path: Path) -> None:
     assert "secret-in-a-query" not in result.output
     assert f"1 cassette with 2 interactions: took 1 answer into {tmp_path / 'store'}" in result.stderr
     assert "1 not converted, listed above" in result.stderr
+    assert f"next, for pytest: cortex-replay init --store {tmp_path / 'store'}" in result.stderr
+    assert "next" not in import_cassettes("--dry-run", file).stderr
+
+
+def test_a_folder_of_tests(tmp_path: Path) -> None:
+    """Its cassettes are found; other data of the tests is left alone, and a broken cassette is listed."""
+    write(tmp_path / "tests/cassettes/test_a/test_one.yaml", interaction())
+    (tmp_path / "tests/data").mkdir()
+    (tmp_path / "tests/data/users.json").write_text('{"users": []}')
+    (tmp_path / "tests/data/mine.yaml").write_text("a: 1\n")
+    (tmp_path / "tests/cassettes/broken.yaml").write_text("a: 1\n")
+    result = import_cassettes(tmp_path / "tests", "--store", "store", "--json")
+    report = json.loads(result.stdout)
+
+    assert (report["cassettes"], report["answers"]) == (1, 1)
+    assert [Path(left["file"]).name for left in report["not_converted"]] == ["broken.yaml"]
 
 
 def test_wrong_usage_writes_nothing(tmp_path: Path) -> None:
