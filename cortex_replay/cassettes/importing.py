@@ -25,6 +25,7 @@ from cortex_replay.cassettes.scopes import CassetteScopes
 from cortex_replay.disk import scratch_folder
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import encode_body, opaque_key, opaque_request
+from cortex_replay.engine.http.other_calls import is_other, recordable_other_headers
 from cortex_replay.engine.http.question import document_in
 from cortex_replay.engine.http.relay import client_keys_in, recordable_headers
 from cortex_replay.engine.http.routes import Route
@@ -241,7 +242,7 @@ class Importer:
             return "there is a secret in what was asked"
         wire: dict[str, JsonValue] = {
             "status": interaction.status,
-            "headers": _headers_of(interaction, None),
+            "headers": _opaque_headers_of(interaction, route),
             **_content_in(interaction),
         }
         return _OpaqueEntry(source, request, wire)
@@ -358,6 +359,13 @@ def _content_in(interaction: Interaction) -> dict[str, JsonValue]:
 
 def _media_type(interaction: Interaction) -> str:
     return interaction.header("content-type").partition(";")[0].strip().lower()
+
+
+def _opaque_headers_of(interaction: Interaction, route: Route) -> dict[str, JsonValue]:
+    """What a recorder would have kept of a call that is recorded as it is."""
+    if is_other(route.upstream):
+        return dict(recordable_other_headers(list(interaction.headers), interaction.method))
+    return _headers_of(interaction, None)
 
 
 def _headers_of(interaction: Interaction, media_type: str | None) -> dict[str, JsonValue]:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from cortex_replay.cassettes.interactions import Interaction
 from cortex_replay.engine.http.model_calls import model_call
+from cortex_replay.engine.http.other_calls import is_other, other_server
 from cortex_replay.engine.http.routes import Route, canonical_path, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import PROVIDERS, Kind, address_at, upstream_name
@@ -65,8 +66,8 @@ class Places:
             if route is not None:
                 return route
             name = self._by_path(interaction)
-            if name is None:
-                return None
+            if name is None or is_other(name):
+                return None if name is None else Route(name, path, None)
         canonical = canonical_path(path[len(base) :], self._kinds.get(name, "http"))
         is_below = _LIFTED_TAIL.search(canonical) is not None
         address = address_at(canonical, is_tail=is_below) if interaction.method == "POST" else None
@@ -84,12 +85,10 @@ class Places:
     def _by_path(self, interaction: Interaction) -> str | None:
         """The name of an upstream that no request to it gives away."""
         host = interaction.host
-        if _MODEL_CALL.match(interaction.path):
-            found = unprefixed_upstream(interaction.path, interaction.request_header, self._kinds)
-            if found is not None and not _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
-                return found
         if self._takes_all or _OTHER_MODEL_HOSTS.fullmatch(_without_port(host)):
-            return f"{interaction.scheme}://{host}"
+            return other_server(interaction.scheme, host).name
+        if _MODEL_CALL.match(interaction.path):
+            return unprefixed_upstream(interaction.path, interaction.request_header, self._kinds)
         return None
 
     def _upstream_of(self, host: str, path: str, header: Callable[[str], str]) -> tuple[str | None, str]:

@@ -14,6 +14,7 @@ from cortex_replay.config import Settings
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.request import Request
+from cortex_replay.modes import Mode
 
 UPSTREAMS = Upstreams(Settings(), {})
 AGENT = (("user-agent", "OpenAI/Python 3.49.0"),)
@@ -42,19 +43,33 @@ def recorded(method: str, url: str, headers: Any, body: bytes) -> Interaction:
     )
 
 
-@pytest.mark.parametrize("call", CALLS, ids=[f"{method} {url}" for method, url, _, _ in CALLS])
-def test_a_route_is_the_one_of_the_same_call_in_process(call: tuple[str, str, Any, bytes]) -> None:
+OTHERS = [
+    ("GET", "https://example.com/picture.png?size=2", (), b""),
+    ("GET", "http://localhost:8080/v1/models", (), b""),
+    ("GET", "https://example.com/v1/v1/models", (), b""),
+    ("POST", "http://search.example.com:8080/messages", (), b'{"to": "Ann"}'),
+]
+ALL = [(call, False) for call in CALLS] + [(call, True) for call in (*CALLS, *OTHERS)]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_all"), ALL, ids=[f"{call[0]} {call[1]} {is_all}" for call, is_all in ALL]
+)
+def test_a_route_is_the_one_of_the_same_call_in_process(
+    call: tuple[str, str, Any, bytes], is_all: bool
+) -> None:
+    http: Any = "all" if is_all else "models"
     method, url, headers, body = call
     engine: Any = SimpleNamespace(upstreams=UPSTREAMS)
-    scope: Any = SimpleNamespace()
-    interception = Interception(engine, scope)
+    scope: Any = SimpleNamespace(mode=Mode.REPLAY)
+    interception = Interception(engine, scope, http=http)
     request = Request.at(method, url, headers)
     target = interception.target(request)
     assert target is not None
     replayed = interception.call(target, request, body)
     assert replayed is not None
 
-    assert Places(UPSTREAMS, {}).route(recorded(*call)) == replayed.route
+    assert Places(UPSTREAMS, {}, takes_all=is_all).route(recorded(*call)) == replayed.route
 
 
 @pytest.mark.parametrize(
