@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import cortex_replay
+from cortex_replay.cassettes.interactions import Interaction
 from cortex_replay.cassettes.places import Places
 from cortex_replay.cli.runs import overrides_in
 from cortex_replay.config import ProviderSettings, Settings, key_for, load_settings
@@ -150,7 +151,8 @@ def test_the_command_line_knows_both_names() -> None:
 
 def test_a_cassette_of_its_host_is_its_own() -> None:
     places = Places(Upstreams(Settings(), {"ACME_BASE_URL": "https://mine.example"}), {})
-    found = places.route("POST", "llm.acme.example", "/v1/chat/completions", lambda _: "")
+    asked = Interaction("POST", "llm.acme.example", "/v1/chat/completions", "", (), b"{}", 200, (), b"")
+    found = places.route(asked)
 
     assert found is not None
     assert (found.upstream, found.protocol) == ("acme-ai", "openai-chat")

@@ -70,7 +70,7 @@ def python_of(group: str) -> str:
 
     def fill(folder: Path) -> None:
         install.completed([sys.executable, "-m", "venv", folder])
-        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         install.completed([*pip, *packages])
         install.completed([*pip, "--editable", _ROOT])
 
