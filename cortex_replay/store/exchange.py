@@ -66,21 +66,19 @@ def parse_exchange(data: bytes) -> Exchange:
         FixtureError: The bytes are not JSON, or the JSON is not an exchange.
     """
     document = read_document(data)
-    wire = _wire(document.get("wire"), "wire")
+    request = None if "request_match" in document else document.get("request")
+    wire = _wire(document.get("wire"), "wire", request)
     meta = document.get("meta")
     if meta is not None and not isinstance(meta, dict):
         raise FixtureError("meta: expected an object")
     if "request_match" in document:
         return replace(_failure(document, wire), meta=meta)
-    then = _then(document.get("then"))
-    for one in (wire, *then):
-        if "frames" in one:
-            check_frames(one, document.get("request"))
-    return replace(_opaque(document, wire), then=then, meta=meta)
+    return replace(_opaque(document, wire), then=_then(document.get("then"), request), meta=meta)
 
 
-def _wire(wire: JsonValue, where: str) -> dict[str, JsonValue]:
+def _wire(wire: JsonValue, where: str, request: JsonValue) -> dict[str, JsonValue]:
     if isinstance(wire, dict) and "frames" in wire:
+        check_frames(wire, request)
         return wire
     status = wire.get("status") if isinstance(wire, dict) else None
     if not isinstance(wire, dict) or not isinstance(status, int):
@@ -93,7 +91,7 @@ def _wire(wire: JsonValue, where: str) -> dict[str, JsonValue]:
     return wire
 
 
-def _then(value: JsonValue) -> tuple[dict[str, JsonValue], ...]:
+def _then(value: JsonValue, request: JsonValue) -> tuple[dict[str, JsonValue], ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -102,7 +100,7 @@ def _then(value: JsonValue) -> tuple[dict[str, JsonValue], ...]:
     for number, item in enumerate(value):
         if not isinstance(item, dict):
             raise FixtureError(f"then[{number}]: expected an object")
-        wires.append(_wire(item.get("wire"), f"then[{number}].wire"))
+        wires.append(_wire(item.get("wire"), f"then[{number}].wire", request))
     return tuple(wires)
 
 

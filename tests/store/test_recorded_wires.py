@@ -20,6 +20,7 @@ from cortex_replay import (
     ToolCall,
     ToolCallDelta,
 )
+from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.wire import WIRES
 from tests.builder import StoreBuilder, ask, fixture_of
 
@@ -27,7 +28,10 @@ CALL = ToolCall(id="c1", name="f", arguments={"a": True})
 RESPONSE = LlmResponse("Hello.", None, "real", TokenUsage(3, 4), "", "tool_calls", (CALL,), "Hm.")
 ANSWER = Answer("Hello.", None, "real", TokenUsage(3, 4), "tool_calls", (CALL,), "Hm.")
 QUESTION = ask("What?")
-wires = pytest.mark.parametrize("protocol", WIRES)
+NAMELESS = ("bedrock-converse", "bedrock-nova", "cohere-chat")
+"""Their answers do not name the model."""
+wires = pytest.mark.parametrize("protocol", [name for name in WIRES if name != "openai-completions"])
+"""Those that have tools and thoughts."""
 
 
 def whole_wire(protocol: str) -> dict[str, Any]:
@@ -45,12 +49,15 @@ def stream_wire(protocol: str) -> dict[str, Any]:
         StreamChunk("", "tool_calls", response=RESPONSE),
     ]
     texts = [encoder.start(), *map(encoder.chunk, pieces)]
-    events = [{"at_ms": i, "text": text.decode()} for i, text in enumerate(texts) if text]
-    return {"protocol": protocol, "stream": True, "status": 200, "headers": {}, "events": events}
+    tape = StreamTape(WIRES[protocol].stream_media_type)
+    tape.add(b"".join(texts))
+    return {"protocol": protocol, "stream": True, "status": 200, "headers": {}, **tape.content()}
 
 
 def opened(folder: Path, wire: dict[str, Any], answer: Answer = ANSWER) -> ReplayAdapter:
     builder = StoreBuilder(folder)
+    if wire.get("protocol") in NAMELESS and answer.model == ANSWER.model:
+        answer = dataclasses.replace(answer, model=QUESTION.model)
     builder.add_fixture(fixture_of(QUESTION, dataclasses.replace(answer, wire=wire)))
     builder.write()
     return ReplayAdapter(builder.root)

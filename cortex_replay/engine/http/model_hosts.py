@@ -1,7 +1,7 @@
 """Which hosts serve models, as far as a name can tell.
 
 A proxy sees the name of a host before it sees a request. Here are the hosts of well-known services that serve
-models and little else; those of configured providers come from the settings.
+models and little else; those of providers come from their table and from the settings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ __all__ = ["MODEL_HOSTS", "ModelHosts"]
 MODEL_HOSTS: Final = (
     "*.aiplatform.googleapis.com",
     "*-aiplatform.googleapis.com",
-    "aiplatform.googleapis.com",
     "bedrock-mantle.*.api.aws",
     "bedrock-runtime-fips.*.amazonaws.com",
     "bedrock-runtime.*.amazonaws.com",
@@ -30,16 +29,10 @@ MODEL_HOSTS: Final = (
     "models.inference.ai.azure.com",
     "models.github.ai",
     "api.ai21.com",
-    "api.cerebras.ai",
     "api.cohere.ai",
-    "api.cohere.com",
     "api.deepinfra.com",
-    "api.deepseek.com",
-    "api.fireworks.ai",
-    "api.groq.com",
     "api.hyperbolic.xyz",
     "api.jina.ai",
-    "api.mistral.ai",
     "codestral.mistral.ai",
     "api.moonshot.ai",
     "api.moonshot.cn",
@@ -47,10 +40,8 @@ MODEL_HOSTS: Final = (
     "api.perplexity.ai",
     "api.replicate.com",
     "api.sambanova.ai",
-    "api.together.ai",
     "api.together.xyz",
     "api.voyageai.com",
-    "api.x.ai",
     "api-inference.huggingface.co",
     "router.huggingface.co",
     "*.endpoints.huggingface.cloud",
@@ -59,7 +50,6 @@ MODEL_HOSTS: Final = (
     "inference.baseten.co",
     "integrate.api.nvidia.com",
     "open.bigmodel.cn",
-    "openrouter.ai",
 )
 """``*`` stands for a label, or for a part of one."""
 
