@@ -28,7 +28,7 @@ def _calls(node: ast.AST, name: str) -> bool:
     ("name", "place"),
     [
         ("Engine", ["run/run.py"]),
-        ("Upstreams", ["cli/import_cassettes.py", "interception/interception.py", "run/run.py"]),
+        ("Upstreams", ["cli/import_cassettes.py", "run/run.py"]),
         ("Ledger", ["engine/state.py"]),
         ("known_secrets", ["redact/settings.py"]),
         ("FileClaims", ["engine/state.py"]),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cortex_replay.engine.http.call import Call, HttpReply
-from cortex_replay.engine.http.destinations import Destinations
+from cortex_replay.engine.http.destinations import destinations_of
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.render import error_reply
@@ -94,7 +94,7 @@ class App:
         self._sockets = WebSockets(engine, access, pace, self._answering)
         self._pace = pace
         self._max_body = max_body
-        self._destinations = Destinations(engine.upstreams)
+        self._destinations = destinations_of(engine.upstreams)
 
     def set_faults(self, scope: str, faults: Faults | None) -> None:
         """Let a scope have faults of its own, or those of all again."""

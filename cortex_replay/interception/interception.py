@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Final, Literal, NamedTuple, get_args
-from urllib.parse import urlsplit
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, get_args
 
-from cortex_replay.config import Settings
 from cortex_replay.engine.http.call import Call
+from cortex_replay.engine.http.destinations import destinations_of
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.model_calls import ModelCall, model_call
 from cortex_replay.engine.http.other_calls import other_server
-from cortex_replay.engine.http.routes import Route, unprefixed_upstream
-from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
+from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Faults
@@ -25,22 +22,14 @@ __all__ = ["Http", "Interception", "Target"]
 
 Http = Literal["models", "all"]
 
-_PORTS: Final = {"https": 443, "http": 80}
-
-
-class _Origin(NamedTuple):
-    host: str
-    """In its one form."""
-    port: int
-
 
 class Target(NamedTuple):
     """Who a request may be for."""
 
-    found: list[tuple[UpstreamServer, str]]
-    """The configured providers at its URL, with the path below each."""
+    route: Route | None
+    """Where it goes, if it is addressed to a provider."""
     model_call: ModelCall | None = None
-    """What it looks like, where none is."""
+    """What it looks like, if it is not."""
 
 
 class Interception:
@@ -81,7 +70,7 @@ class Interception:
         self.takes_all = http == "all" and scope.mode is not Mode.LIVE
         """Whether every call is ours, and not just those to models."""
         self._outer_scope = outer_scope
-        self._servers = _servers(engine.upstreams)
+        self._destinations = destinations_of(engine.upstreams)
         self._allowed = {_authority(host) for host in allow_hosts}
 
     def allow(self, host: str) -> None:
@@ -90,22 +79,21 @@ class Interception:
 
     def target(self, request: Request) -> Target | None:
         """Who a request may be for; ``None`` for all other traffic."""
-        found = self.upstreams_at(request)
-        if found:
-            return Target(found)
-        looks_like = model_call(request.method, request.path, request.header)
+        method, path, header = request.method, request.path, request.header
+        route = self._destinations.provider_route(request.host, request.port, method, path, header)
+        if route is not None:
+            return Target(route)
+        looks_like = model_call(method, path, header)
         if (looks_like is None and not self.takes_all) or self.is_allowed(request.authority):
             return None
-        return Target([], looks_like)
+        return Target(None, looks_like)
 
     def call(self, target: Target, request: Request, body: bytes) -> Call | None:
         """The call that a request is; ``None`` if its body asks no model, and only these are ours."""
         method, headers, query = request.method, request.headers, request.query
         looks_like = target.model_call
-        if target.found:
-            upstream, path = _fitting(target.found, request.header)
-            route = Route.to(upstream.name, upstream.kind, method, path or "/")
-            return Call(method, route, query, headers, body, outer_scope=self._outer_scope)
+        if target.route is not None:
+            return Call(method, target.route, query, headers, body, outer_scope=self._outer_scope)
         if looks_like is not None and looks_like.fits(body):
             server = looks_like.server(request.scheme, request.authority)
             route = looks_like.route(server, request.path)
@@ -119,27 +107,15 @@ class Interception:
         return Call(method, route, query, headers, body, server)
 
     @property
-    def hosts(self) -> set[str]:
+    def hosts(self) -> frozenset[str]:
         """The names of the machines that nobody may reach around us, not even to look a name up; this one is
         not among them. While something is recorded we reach them ourselves."""
-        return set() if self.scope.mode.asks else {origin.host for origin, _, _ in self._servers} - LOCAL
+        return frozenset() if self.scope.mode.asks else self._destinations.hosts - LOCAL
 
     def is_allowed(self, authority: str) -> bool:
         """Whether calls to a host are left alone, by its name or by its name and port."""
         host, port = _authority(authority)
         return (host, port) in self._allowed or (host, None) in self._allowed
-
-    def upstreams_at(self, request: Request) -> list[tuple[UpstreamServer, str]]:
-        """The providers at a URL, with the path below each: one server may stand for several, and most for
-        none."""
-        host, port, path = request.host, request.port, request.path
-        return [
-            (upstream, path[len(base) :])
-            for origin, base, upstream in self._servers
-            if origin.port == port
-            and _same_host(origin.host, host)
-            and (path == base or path.startswith(base + "/") or not base)
-        ]
 
 
 def _authority(text: str) -> tuple[str, str | None]:
@@ -149,30 +125,3 @@ def _authority(text: str) -> tuple[str, str | None]:
         host, port = text, ""
     name = normal_host(host)
     return ("localhost" if name in LOCAL else name), port or None
-
-
-def _fitting(
-    found: list[tuple[UpstreamServer, str]], header: Callable[[str], str]
-) -> tuple[UpstreamServer, str]:
-    """Of several providers at one place, the one whose path this is."""
-    names = {upstream.name: (upstream, path) for upstream, path in found}
-    wanted = unprefixed_upstream(found[0][1], header, names)
-    return names.get(wanted or "", found[0])
-
-
-def _same_host(one: str, other: str) -> bool:
-    return one == other or (one in LOCAL and other in LOCAL)
-
-
-@lru_cache(maxsize=16)  # there is an interception for every test
-def _servers(upstreams: Upstreams) -> list[tuple[_Origin, str, UpstreamServer]]:
-    """Where each provider is: as configured, and where its own service is; the longest path comes first."""
-    found: dict[tuple[_Origin, str, str], UpstreamServer] = {}
-    for upstream in (*upstreams, *Upstreams(Settings())):
-        if not upstream.base_url:
-            continue
-        parts = urlsplit(upstream.base_url)
-        origin = _Origin(normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0))
-        found.setdefault((origin, parts.path.rstrip("/"), upstream.name), upstream)
-    servers = [(origin, base, upstream) for (origin, base, _), upstream in found.items()]
-    return sorted(servers, key=lambda server: -len(server[1]))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cortex_replay.config.servers import Server
 from cortex_replay.engine.http.model_calls import model_call
+from cortex_replay.engine.http.other_calls import other_server
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.hosts import LOCAL, normal_host
 
-__all__ = ["Destination", "Destinations"]
+__all__ = ["Destination", "Destinations", "destinations_of"]
 
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -40,40 +42,58 @@ class Destinations:
     def __init__(self, upstreams: Upstreams) -> None:
         found: dict[tuple[str, int, str, str], _Place] = {}
         for upstream in upstreams.everywhere:
+            if not upstream.base_url:
+                continue
             parts = urlsplit(upstream.base_url)
             host, port = normal_host(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0)
             base = parts.path.rstrip("/")
             found.setdefault((host, port, base, upstream.name), _Place(host, port, base, upstream))
         self._places = sorted(found.values(), key=lambda place: -len(place.base))
+        self.hosts = frozenset(place.host for place in self._places)
+        """The names of their machines."""
 
-    def find(self, server: Server, method: str, path: str, header: Callable[[str], str]) -> Destination:
-        """Who a call to a server is for. What no provider is known to answer is recorded as it is.
+    def provider_route(
+        self, host: str, port: int, method: str, path: str, header: Callable[[str], str]
+    ) -> Route | None:
+        """Where a call goes that is addressed to a provider; ``None`` for most of the world.
 
         Args:
-            server: As the client addressed it.
+            host: In its one form.
+            port: Of the server.
             method: Of the request.
             path: Without the query.
             header: The value of a header by its name in lower case; empty where there is none.
         """
-        if found := self._upstreams_at(server, path):
-            wanted = unprefixed_upstream(found[0][1], header, [upstream.name for upstream, _ in found])
-            upstream, rest = next((one for one in found if one[0].name == wanted), found[0])
-            return Destination(Route.to(upstream.name, upstream.kind, method, rest or "/"))
+        found = [
+            place
+            for place in self._places
+            if place.port == port
+            and (place.host == host or (place.host in LOCAL and host in LOCAL))
+            and (path == place.base or path.startswith(f"{place.base}/") or not place.base)
+        ]
+        if not found:
+            return None
+        below = path[len(found[0].base) :]
+        wanted = unprefixed_upstream(below, header, [place.upstream.name for place in found])
+        place = next((one for one in found if one.upstream.name == wanted), found[0])
+        return Route.to(place.upstream.name, place.upstream.kind, method, path[len(place.base) :] or "/")
+
+    def find(self, server: Server, method: str, path: str, header: Callable[[str], str]) -> Destination:
+        """Who a call to a server is for. What no provider is known to answer is recorded as it is; see
+        :meth:`provider_route`."""
+        route = self.provider_route(normal_host(server.host), server.port, method, path, header)
+        if route is not None:
+            return Destination(route)
         authority = str(server).partition("://")[2]
         looks_like = model_call(method, path, header)
         if looks_like is None:
-            stranger = UpstreamServer(str(server), "http", str(server))
+            stranger = other_server(server.scheme, authority)
             return Destination(Route(stranger.name, path, None), stranger)
         stranger = looks_like.server(server.scheme, authority)
         return Destination(looks_like.route(stranger, path), stranger)
 
-    def _upstreams_at(self, server: Server, path: str) -> list[tuple[UpstreamServer, str]]:
-        """The providers at a server, with the path below each: one server may stand for several."""
-        host = normal_host(server.host)
-        return [
-            (place.upstream, path[len(place.base) :])
-            for place in self._places
-            if place.port == server.port
-            and (place.host == host or (place.host in LOCAL and host in LOCAL))
-            and (path == place.base or path.startswith(f"{place.base}/") or not place.base)
-        ]
+
+@lru_cache(maxsize=16)  # every test of a run has the same
+def destinations_of(upstreams: Upstreams) -> Destinations:
+    """The destinations of clients that choose their servers themselves."""
+    return Destinations(upstreams)
