@@ -196,7 +196,9 @@ class StoreReader:
         if own is not None:
             return tuple(row for row in (own.fixture, *own.failures) if row is not None)
         shared = self._rows.get(FixtureKey(model, prompt_hash))
-        return (*([] if shared is None else [shared]), *self._failures.get((model, prompt_hash), ()))
+        # One by crtx-llm does not say what it is about.
+        known = [] if shared is None else [FixtureRow(*shared[:2], model, prompt_hash)]
+        return (*known, *self._failures.get((model, prompt_hash), ()))
 
     def _row(self, model: str, prompt_hash: str, scope: str) -> FixtureRow | ScopedRow:
         own = self._own_of(model, prompt_hash, scope)

@@ -431,6 +431,7 @@ def test_at_the_top_of_a_flat_store_only_shared_files_stand(tmp_path: Path) -> N
     store.commit()
 
     assert store.get(*key, A).answers[0].text == "of a"
+    assert store.scopes == {A, B}
     store.replace(Fixture(store.get(*key).key, (Answer("new"),)))
     store.commit()
 
