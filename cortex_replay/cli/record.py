@@ -105,7 +105,7 @@ def _refuse_with_command(ctx: click.Context) -> None:
 
 def _forward_former_options(ctx: click.Context) -> None:
     """Let ``record --batch`` and ``record --refresh`` be the commands that they have become."""
-    given = {**ctx.params, "pattern": ctx.params["model"]}
+    given = {**ctx.params, "pattern": ctx.params["model"], "scope": None}
     ways = [given[name] is not None for name in ("prompt", "prompt_file", "file")]
     if sum([*ways, given["is_refresh"]]) > 1:
         raise click.UsageError("give one of --prompt, --prompt-file and a command behind --")

@@ -245,6 +245,7 @@ def test_what_a_run_that_died_left_is_explained_and_taken_over(builder: StoreBui
     assert json.loads(run("verify", "--json", builder.root).stdout)["leftovers"] == {
         "sessions": 1,
         "answers": 1,
+        "notes": 0,
         "unmarked": 0,
     }
 

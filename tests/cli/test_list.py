@@ -27,7 +27,7 @@ def test_list(builder: StoreBuilder) -> None:
     rows = json.loads("\n".join(listed(builder, "--json")))
 
     assert 3 == len(lines) == len(rows)
-    assert {"model", "prompt_hash", "path", "blake3", "question"} == set(rows[0])
+    assert {"model", "prompt_hash", "path", "blake3", "scope", "question"} == set(rows[0])
     assert [line.split()[0] for line in lines] == [row["prompt_hash"][:12] for row in rows]
     assert any(line.endswith(r"other\x1b[31m  Why?\x1b[31m") for line in lines)
     assert {row["question"] for row in rows} >= {"Why?\x1b[31m"}
