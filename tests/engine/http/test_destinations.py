@@ -56,16 +56,16 @@ def test_providers_are_known_by_their_servers(
 
 
 def test_other_servers_are_who_the_client_asked() -> None:
-    chat = find("POST", "https://api.groq.com/openai/v1/chat/completions")
-    models = find("GET", "https://api.groq.com/openai/v1/models")
+    chat = find("POST", "https://api.moonshot.ai/v1/chat/completions")
+    models = find("GET", "https://api.moonshot.ai/v1/models")
 
     assert chat.route.protocol == "openai-chat"
     assert chat.server is not None
-    assert (chat.server.name, chat.server.base_url) == ("openai@api.groq.com", "https://api.groq.com")
+    assert (chat.server.name, chat.server.base_url) == ("openai@api.moonshot.ai", "https://api.moonshot.ai")
     assert chat.server.key({"OPENAI_API_KEY": "sk-not-for-them"}) is None
     assert models.route.protocol is None
     assert models.server is not None
-    assert (models.server.name, models.server.base_url) == ("https://api.groq.com", "https://api.groq.com")
+    assert (models.server.name, models.server.base_url) == ("https://api.moonshot.ai", "https://api.moonshot.ai")
 
 
 @pytest.mark.parametrize(
