@@ -42,7 +42,7 @@ _PACKAGES: Final = {
         "pydantic-ai-slim[anthropic,openai]==2.62.0",
         "requests==2.34.2",
     ),
-    "litellm": ("litellm==1.106.2",),
+    "litellm": ("litellm==1.106.2", "mcp==2.3.0"),
     "tools": ("instructor==1.17.0", "llm==0.36"),
 }
 

@@ -146,6 +146,7 @@ def llm() -> Steps:
     model = llm.get_model("gpt-4o" if MODEL.startswith("other") else "gpt-4o-mini")
 
     def get_weather(city: str) -> str:
+        """The weather in a city."""
         return f"18 C, sunny in {city}"
 
     def tool() -> Outcome:
