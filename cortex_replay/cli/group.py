@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -91,12 +91,16 @@ def _suggestion(name: str) -> str:
     return f" Did you mean {' or '.join(map(repr, close))}?"
 
 
+_HELP: Final[Any] = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""None before click 8.2, which a project may be held to."""
+
+
 @contextmanager
 def _clean_usage_errors() -> Iterator[None]:
     """Errors of usage quote arguments, and an argument may hold anything, a key among it."""
     try:
         yield
-    except click.exceptions.NoArgsIsHelpError:
+    except _HELP:
         raise  # it shows the help, all of which is ours
     except click.ClickException as error:
         message = output.clean_message(error.format_message())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import cortex_replay
+from cortex_replay.cli import group
 from tests.builder import StoreBuilder
 from tests.cli.commands import (
     ROOT,
@@ -145,3 +148,12 @@ def test_help_and_version_load_no_command_and_nothing_that_one_needs() -> None:
         "cortex_replay.errors",
         "cortex_replay.printable",
     ]
+
+
+def test_no_error_of_a_later_click_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may be held to click 8.1, which has no error for a missing argument that shows the help."""
+    monkeypatch.delattr("click.exceptions.NoArgsIsHelpError", raising=False)
+    clean_usage_errors = runpy.run_path(group.__file__)["_clean_usage_errors"]
+
+    with pytest.raises(click.exceptions.Exit), clean_usage_errors():
+        raise click.exceptions.Exit(4)
