@@ -20,7 +20,7 @@ from cortex_replay.engine.core import scope_name
 from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.gateway.control import CONTROL
 
-__all__ = ["RPC_PATH", "Access", "Entry", "Refusal", "hosts_of"]
+__all__ = ["RPC_PATH", "Access", "Entry", "Refusal", "hosts_of", "path_prefix"]
 
 RPC_PATH: Final = "/rpc"
 
@@ -114,6 +114,12 @@ class Access:
             elif name == b"x-cortex-replay-fault":
                 fault = value.decode("latin-1")
         return (token, scope, fault) if hosts == 1 else Refusal(403, "a call needs one Host")
+
+
+def path_prefix(path: str) -> str:
+    """The token and the scope at the start of a path, as a client wrote them."""
+    match = _SEGMENTS.match(path)
+    return "" if match is None else match[0]
 
 
 def hosts_of(host: str, port: int) -> list[str]:

@@ -16,10 +16,11 @@ from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.gateway.access import RPC_PATH, Access, Refusal
+from cortex_replay.gateway.access import RPC_PATH, Access, Refusal, path_prefix
 from cortex_replay.gateway.answering import Answering
 from cortex_replay.gateway.closing import CLOSE
 from cortex_replay.gateway.control import CONTROL, control
+from cortex_replay.gateway.links import lead_through
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
 from cortex_replay.gateway.visits import VISIT, Visit
@@ -122,7 +123,7 @@ class App:
             else:
                 asking, call, fault = prepared
                 protocol = call.route.protocol
-                sink = _HttpSink(self, send, scope)
+                sink = _HttpSink(self, send, scope, call)
                 if fault is not None:
                     answering = self._answering.answer_faultily(asking, call, fault, sink)
                     await self._while_there(answering, receive)
@@ -185,6 +186,11 @@ class App:
         query = scope["query_string"].decode("latin-1")
         call = Call(method, route, query, shown, body, server, addressed=addressed)
         return asking, call, self._answering.next_fault(entry.scope, entry.fault)
+
+    def lead_through(self, reply: HttpReply, call: Call, scope: Message) -> HttpReply:
+        """An answer whose links to the provider lead a client back here, by the way that it came."""
+        prefix = path_prefix(scope["raw_path"].decode("latin-1"))
+        return lead_through(reply, f"http://{call.header('host')}{prefix}/{call.route.upstream}")
 
     async def _message(
         self, rpc: Rpc, method: str, header: Callable[[str], str], receive: Receive, place: Place
@@ -285,14 +291,18 @@ class App:
 class _HttpSink:
     """Where the answer to an HTTP call goes."""
 
-    __slots__ = ("_app", "_scope", "_send")
+    __slots__ = ("_app", "_call", "_scope", "_send")
 
-    def __init__(self, app: App, send: Send, scope: Message) -> None:
+    def __init__(self, app: App, send: Send, scope: Message, call: Call) -> None:
         self._app = app
         self._send = send
         self._scope = scope
+        self._call = call
 
     async def send(self, reply: HttpReply) -> None:
+        is_addressed_here = self._call.route.protocol is None and not self._call.addressed
+        if is_addressed_here:
+            reply = self._app.lead_through(reply, self._call, self._scope)
         await self._app.send(reply, self._send)
 
     async def end(self, reply: HttpReply) -> None:

@@ -65,7 +65,10 @@ def test_other_servers_are_who_the_client_asked() -> None:
     assert chat.server.key({"OPENAI_API_KEY": "sk-not-for-them"}) is None
     assert models.route.protocol is None
     assert models.server is not None
-    assert (models.server.name, models.server.base_url) == ("https://api.moonshot.ai", "https://api.moonshot.ai")
+    assert (models.server.name, models.server.base_url) == (
+        "https://api.moonshot.ai",
+        "https://api.moonshot.ai",
+    )
 
 
 @pytest.mark.parametrize(
