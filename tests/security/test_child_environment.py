@@ -168,4 +168,4 @@ def test_a_configuration_cannot_hand_anything_over() -> None:
         variables, settings, lambda name: f"http://g/{name}", withheld=variables_to_withhold(variables)
     )
 
-    assert "AWS_SECRET_ACCESS_KEY" not in made
+    assert made["AWS_SECRET_ACCESS_KEY"] == DUMMY_KEY
