@@ -7,15 +7,26 @@ key keeps such questions apart; a model gets the same.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, combinations
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmRequest
 
-__all__ = ["without_defaults"]
+__all__ = ["plainer_forms", "without_defaults"]
 
 _DEFAULTS: Final[dict[str, JsonValue]] = {"n": 1, "logprobs": False, "logit_bias": {}}
 """Of OpenAI's API, and of all that are compatible with it."""
+
+
+def plainer_forms(request: LlmRequest) -> list[LlmRequest]:
+    """The same question without one or more of the defaults that it spells out."""
+    said = [name for name, value in request.extra.items() if _is_default(name, value)]
+    dropped = chain.from_iterable(combinations(said, count) for count in range(1, len(said) + 1))
+    return [
+        replace(request, extra={name: value for name, value in request.extra.items() if name not in names})
+        for names in dropped
+    ]
 
 
 def without_defaults(request: LlmRequest) -> LlmRequest | None:

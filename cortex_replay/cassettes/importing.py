@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.cassettes.defaults import without_defaults
+from cortex_replay.cassettes.defaults import plainer_forms
 from cortex_replay.cassettes.documents import CassetteError, read_document
 from cortex_replay.cassettes.frames import CassetteSession, sessions_in
 from cortex_replay.cassettes.interactions import Interaction, interactions_in
@@ -200,7 +200,7 @@ class Importer:
         for scope in scopes:
             if isinstance(taken, _Entry):
                 scope.completions.setdefault(self._store.key(taken.request), []).append(taken)
-                if (plain := without_defaults(taken.request)) is not None:
+                for plain in plainer_forms(taken.request):
                     entry = taken._replace(request=plain)
                     scope.without_defaults.setdefault(self._store.key(plain), []).append(entry)
             else:

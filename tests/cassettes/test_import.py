@@ -253,6 +253,8 @@ def test_what_a_question_need_not_say_may_be_left_unsaid(imported: Imported, tmp
 
     assert found == {
         "Hi {'n': 1, 'logprobs': False}": ["One."],
+        "Hi {'n': 1}": ["One."],
+        "Hi {'logprobs': False}": ["One."],
         "Hi {}": ["One."],
         "Ho {'n': 1}": ["Two."],
         "Ho {}": ["Three."],
