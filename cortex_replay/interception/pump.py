@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
 
 from cortex_replay.adapters.loop import BackgroundLoop
 from cortex_replay.engine.http.call import Call, HttpReply
@@ -16,8 +17,9 @@ from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 
-__all__ = ["AsyncAnswer", "SyncAnswer"]
+__all__ = ["AsyncAnswer", "SyncAnswer", "call_aside"]
 
+_T = TypeVar("_T")
 _END: Final = object()
 _LOOP: Final = BackgroundLoop("cortex-replay")
 """Not the one of adapters: a synchronous client may be asked in that one, and would wait for itself."""
@@ -70,13 +72,28 @@ class SyncAnswer:
 
 
 class AsyncAnswer:
-    """An answer for a caller in a loop of its own."""
+    """An answer for a caller in a loop of its own. It is made in ours: whoever watches that no call blocks
+    the caller's loop would see us read files in it."""
 
     def __init__(self, engine: Engine, scope: Scope, call: Call, question: Question | None) -> None:
-        self._pieces: asyncio.Queue[Any] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Any] = asyncio.Queue()
+        self._pieces = pieces
         self._call = call
-        self._work = asyncio.ensure_future(_pump(engine, scope, call, question, self._pieces.put_nowait))
-        self._work.add_done_callback(_consume)
+        self._has_ended: Future[None] = Future()
+        self._has_ended.set_running_or_notify_cancel()  # whoever waits for it cannot cancel it
+
+        def put(piece: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        async def work() -> None:
+            try:
+                await _pump(engine, scope, call, question, put)
+            finally:
+                self._has_ended.set_result(None)
+
+        self._work = _LOOP.submit(work())
 
     async def head(self) -> HttpReply:
         try:
@@ -93,11 +110,13 @@ class AsyncAnswer:
 
     async def close(self) -> None:
         self._work.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self._work
+        await asyncio.wrap_future(self._has_ended)
 
 
-def _consume(work: asyncio.Future[None]) -> None:
-    """Whoever waits for the pieces was told; the task itself is nobody's."""
-    if not work.cancelled():
-        work.exception()
+async def call_aside(function: Callable[[], _T]) -> _T:
+    """Call a function that may read files where it holds up no loop of a caller."""
+
+    async def work() -> _T:
+        return function()
+
+    return await asyncio.wrap_future(_LOOP.submit(work()))

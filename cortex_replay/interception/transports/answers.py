@@ -10,7 +10,7 @@ from cortex_replay.engine.http.question import Question
 from cortex_replay.faults import Fault
 from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.interception.interception import Interception
-from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
+from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer, call_aside
 
 __all__ = ["AsyncReply", "SyncReply", "headers_of"]
 
@@ -46,7 +46,7 @@ class AsyncReply(NamedTuple):
 
     @classmethod
     async def to(cls, interception: Interception, call: Call) -> AsyncReply:
-        fault, question, reply = _begin(interception, call)
+        fault, question, reply = await call_aside(lambda: _begin(interception, call))
         if reply is None:
             live = AsyncAnswer(interception.engine, interception.scope, call, question)
             reply = await live.head()
