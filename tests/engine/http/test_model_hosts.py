@@ -60,7 +60,7 @@ def test_hosts_of_models_by_settings_and_by_name(host: str, port: int, scheme: s
         ("api.openai.com.evil.example", 443),
         ("evilapi.openai.com", 443),
         ("s3.us-east-1.amazonaws.com", 443),
-        ("pypi.org", 443),
+        ("packages.example", 443),
     ],
 )
 def test_all_other_hosts_are_none_of_our_business(host: str, port: int) -> None:
