@@ -63,6 +63,8 @@ def _converse_stream(words: list[str]) -> Iterator[bytes]:
         yield event_message("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": word}})
     yield event_message("contentBlockStop", {"contentBlockIndex": 0})
     yield event_message("messageStop", {"stopReason": "end_turn"})
+    usage = {"inputTokens": 3, "outputTokens": len(words), "totalTokens": 3 + len(words)}
+    yield event_message("metadata", {"usage": usage, "metrics": {"latencyMs": 1}})
 
 
 def _cohere(text: str) -> Any:
