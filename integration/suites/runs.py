@@ -77,12 +77,12 @@ def run_suite(suite: Suite, place: Path, *, repeats: int = 1) -> SuiteRun:
     # A test that fails costs what its report costs: only those that pass in both are compared.
     both = work / "both.txt"
     both.write_text("".join(f"{name}\n" for name in with_vcrpy.tests if name in moved.good & with_vcrpy.good))
-    cpu_s = [
-        min(_run(suite, environment, folder, marker, both).cpu_s for _ in range(repeats))
-        for environment, folder, marker in ((before, original, "vcr"), (after, copy, _OURS))
-    ]
+    # In turns: what else the machine does meanwhile slows both down.
+    kinds = ((before, original, "vcr"), (after, copy, _OURS))
+    cpu_s = [[_run(suite, *kind, both).cpu_s for kind in kinds] for _ in range(repeats)]
+    cpu_vcrpy_s, cpu_moved_s = map(min, zip(*cpu_s, strict=True))
     return SuiteRun(
-        suite, replace(with_vcrpy, cpu_s=cpu_s[0]), replace(moved, cpu_s=cpu_s[1]), imported, absent
+        suite, replace(with_vcrpy, cpu_s=cpu_vcrpy_s), replace(moved, cpu_s=cpu_moved_s), imported, absent
     )
 
 
