@@ -21,10 +21,20 @@ from cortex_replay.store.changes import essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import TokenUsage
 
-__all__ = ["ExchangeAttempt", "ExchangeTurn", "ask_opaquely", "take_turn"]
+__all__ = ["ExchangeAttempt", "ExchangeTurn", "ask_opaquely", "sole_wire", "take_turn"]
 
 _WAIT_MS: Final = 600_000
 Wire = dict[str, JsonValue]
+
+
+def sole_wire(scope: Scope, key: str) -> Wire | None:
+    """The one answer that every call of a key gets in replay, without any turns.
+
+    Raises:
+        FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+    """
+    recorded = scope.store.exchange(key, scope.owner) if scope.mode is Mode.REPLAY else None
+    return recorded.wire if recorded is not None and _has_one_answer(recorded, scope) else None
 
 
 @asynccontextmanager
@@ -44,7 +54,7 @@ async def take_turn(scope: Scope, key: str) -> AsyncIterator[ExchangeTurn]:
             # Nothing is counted: a stranger could ask for ever so much.
             yield ExchangeTurn(scope, key)
             return
-        if not recorded.then or (scope.keeps_first and is_first_for_all(recorded.meta)):
+        if _has_one_answer(recorded, scope):
             yield ExchangeTurn(scope, key, wire=recorded.wire)
             return
     state = scope.exchange_state(key)
@@ -64,6 +74,10 @@ async def take_turn(scope: Scope, key: str) -> AsyncIterator[ExchangeTurn]:
                 return
         is_shared = scope.is_branch or bool(scope.owner)
         yield ExchangeTurn(scope, key, state, given.wire, given if is_shared else None)
+
+
+def _has_one_answer(recorded: Exchange, scope: Scope) -> bool:
+    return not recorded.then or (scope.keeps_first and is_first_for_all(recorded.meta))
 
 
 def _recorded(wires: tuple[Wire, ...], n: int) -> Wire | None:

@@ -167,6 +167,17 @@ def away_body(got: Got) -> str:
     return body
 
 
+def test_what_is_there_is_given_without_a_loop(
+    sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{sites.url}/picture.png"
+    with intercept(tmp_path, "once", http="all"):
+        with_requests("GET", url)
+    monkeypatch.setattr("cortex_replay.interception.transports.answers.SyncAnswer", None)
+    with intercept(tmp_path, "replay", http="all"):
+        assert with_requests("GET", url).body == PICTURE
+
+
 def test_by_default_it_is_left_alone(sites: Sites, tmp_path: Path) -> None:
     Store.create(tmp_path)
     with intercept(tmp_path, "replay") as interception:

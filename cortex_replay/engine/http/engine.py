@@ -8,10 +8,10 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
-from cortex_replay.engine.exchanges import take_turn
+from cortex_replay.engine.exchanges import sole_wire, take_turn
 from cortex_replay.engine.http.aws import regional
 from cortex_replay.engine.http.call import Call, HttpReply
-from cortex_replay.engine.http.offload import aside
+from cortex_replay.engine.http.offload import aside, is_large
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
@@ -87,8 +87,10 @@ class Engine:
     def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
         """What a call asks, and its answer where nothing has to be waited for: one that is replayed."""
         question = self.read(scope, call)
-        sole = None if question is None else scope.sole_fixture(question.facts.key)
-        if question is None or sole is None or not _can_serve(sole.answers[0], question):
+        if question is None:
+            return None, _sole_reply(scope, call)
+        sole = scope.sole_fixture(question.facts.key)
+        if sole is None or not _can_serve(sole.answers[0], question):
             return question, None
         scope.serve(question.ask, question.facts.key, sole.answers[0])
         return question, self._render(sole.answers[0], question, sole.meta)
@@ -159,8 +161,7 @@ class Engine:
         key = await aside(len(call.body), opaque_key, request)
         async with take_turn(scope, key) as turn:
             if turn.wire is not None:
-                scope.serve(nothing, key, Exchange(turn.wire, key=key))
-                yield reply_of_exchange(turn.wire, request, lambda asked: _may_lead(scope, asked))
+                yield _serve_exchange(scope, key, turn.wire, request)
                 turn.end()
                 return
             if scope.mode.asks:
@@ -196,6 +197,27 @@ class Engine:
             return error_reply(question.protocol, 502, message, "api_error", may_retry=True)
         kind = failure.error_type or "api_error"
         return error_reply(question.protocol, failure.status, failure.message, kind, may_retry=True)
+
+
+def _sole_reply(scope: Scope, call: Call) -> HttpReply | None:
+    """The answer to an opaque call that is replayed, and gets the same each time: no turn is waited for, so
+    no loop is needed. What goes wrong here goes wrong again where it is explained."""
+    if scope.mode is not Mode.REPLAY or is_large(len(call.body)):
+        return None
+    request = opaque_request(call)
+    key = opaque_key(request)
+    try:
+        wire = sole_wire(scope, key)
+    except LlmError:
+        return None
+    return None if wire is None else _serve_exchange(scope, key, wire, request)
+
+
+def _serve_exchange(
+    scope: Scope, key: str, wire: dict[str, JsonValue], request: dict[str, JsonValue]
+) -> HttpReply:
+    scope.serve(nothing, key, Exchange(wire, key=key))
+    return reply_of_exchange(wire, request, lambda asked: _may_lead(scope, asked))
 
 
 def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
