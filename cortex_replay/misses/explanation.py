@@ -65,10 +65,17 @@ def explain_exhaustion(key: FixtureKey, how_to_record: str) -> str:
     return f"cortex-replay: {what}\nTo record another: {how_to_record}"
 
 
-def explain_other_way(key: FixtureKey, how_to_record: str) -> str:
-    """A request for several answers at once, asked in another way than it was recorded in."""
-    what = f"{_key_name(key)} asks for several answers at once, and was recorded"
-    return f"cortex-replay: {what} streamed or not, or over another API.\nTo record it: {how_to_record}"
+def explain_other_way(key: FixtureKey, asked: str, recorded: str, how_to_record: str) -> str:
+    """A request for several answers at once, asked in another way than it was recorded in.
+
+    Args:
+        key: What it was looked up by.
+        asked: How the answers are to come.
+        recorded: How they came.
+        how_to_record: The command, or the words, for the last line.
+    """
+    what = f"{_key_name(key)} asks for several answers at once, {asked}; they were recorded {recorded}."
+    return f"cortex-replay: {escape_text(what)}\nTo record it: {how_to_record}"
 
 
 def explain_opaque_miss(

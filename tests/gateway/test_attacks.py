@@ -339,7 +339,7 @@ def test_several_answers_at_once_come_whole_or_not_at_all(opened: Opened) -> Non
         assert len(httpx.post(url, json=body).json()["choices"]) == 2
         streamed = httpx.post(url, json={**body, "stream": True})
         assert streamed.status_code == 424
-        assert "several answers at once" in streamed.text
+        assert "several answers at once, as a stream (openai-chat); they were recorded whole" in streamed.text
 
 
 def test_the_pace_is_kept_in_another_protocol(opened: Opened) -> None:

@@ -140,7 +140,7 @@ class Engine:
                     yield reply
                     return
             if not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
-                explained = scope.clean(explain_other_way(key, scope.how_to_record))
+                explained = scope.clean(_explain_other_way(outcome, question, scope.how_to_record))
                 scope.count_miss(key.short, explained, question.ask)
                 yield error_reply(question.protocol, MISS_STATUS, explained, "no_fixture")
             else:
@@ -238,6 +238,17 @@ def _has_only_exchange(scope: Scope, call: Call, question: Question) -> bool:
 def _can_serve(answer: Answer, question: Question) -> bool:
     """Whether an answer can be given in the way that is asked for, whole."""
     return question.facts.is_single or is_same_way(answer, question)
+
+
+def _explain_other_way(answer: Answer, question: Question, how_to_record: str) -> str:
+    wire = answer.wire
+    recorded = "without their bytes" if wire is None else _way(wire.get("protocol"), wire.get("stream"))
+    asked = _way(question.protocol, question.facts.stream)
+    return explain_other_way(question.facts.key, asked, recorded, how_to_record)
+
+
+def _way(protocol: JsonValue, stream: JsonValue) -> str:
+    return f"{'as a stream' if stream is True else 'whole'} ({protocol})"
 
 
 def _protocol_like(call: Call) -> str | None:
