@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 __all__ = [
+    "CREDENTIAL_FIELDS",
     "CREDENTIAL_PARAMETERS",
     "KEY_HEADERS",
     "SECRET_HEADERS",
@@ -43,6 +44,9 @@ CREDENTIAL_PARAMETERS: Final = frozenset(
     ]
 )
 """Names in a query whose values take no part in a key. The list is part of every recorded key: it stays."""
+CREDENTIAL_FIELDS: Final = frozenset(["access_token", "api-key", "api_key", "apikey", "client_secret"])
+"""The same at the top of a JSON body for a server of no model. It is shorter: ``key`` and ``token`` may be
+what is asked about, and another password gets another answer."""
 
 _SECRET: Final = frozenset(
     [

@@ -167,6 +167,21 @@ def away_body(got: Got) -> str:
     return body
 
 
+def test_a_key_in_a_body_is_neither_asked_for_nor_stored(sites: Sites, tmp_path: Path) -> None:
+    """Some search APIs take theirs there; whoever replays has another one, or none."""
+    key, url = "tv" + "ly-AbCdEfGh0123456789AbCdEfGh012345", f"{sites.url}/gone"
+    with intercept(tmp_path, "once", http="all"):
+        with_requests("POST", url, json={"api_key": key, "query": "one", "token": "t"})
+    with intercept(tmp_path, "replay", http="all"):
+        for body in ({"API_KEY": "test"}, {}):
+            assert with_requests("POST", url, json={**body, "query": "one", "token": "t"}).status == 410
+        for body in ({"query": "two", "token": "t"}, {"query": "one", "token": "u"}):
+            assert with_requests("POST", url, json={"api_key": key, **body}).status == 424
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"api_key" not in stored
+    assert key.encode() not in stored
+
+
 def test_what_is_there_is_given_without_a_loop(
     sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.engine.http.call import Call
+from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
+from cortex_replay.secret_names.names import CREDENTIAL_FIELDS, CREDENTIAL_PARAMETERS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
@@ -27,12 +28,15 @@ def opaque_request(call: Call) -> dict[str, JsonValue]:
         for name, value in sorted(parse_qsl(call.query, keep_blank_values=True))
         if name.lower() not in CREDENTIAL_PARAMETERS
     ]
+    body = _body(call)
+    if is_other(call.route.upstream) and isinstance(body, dict):
+        body = {name: value for name, value in body.items() if name.lower() not in CREDENTIAL_FIELDS}
     return {
         "upstream": call.route.upstream,
         "method": call.method,
         "path": call.route.path,
         "query": query,
-        "body": _body(call),
+        "body": body,
     }
 
 
