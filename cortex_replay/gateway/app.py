@@ -132,6 +132,7 @@ class App:
                 if reply is None:
                     await self._while_there(self._answering.answer(asking, call, question, sink), receive)
                     return
+                reply = sink.lead_through(reply)
                 if reply.events and not self._pace.is_instant:
                     await self._while_there(self.send(reply, send), receive)
                     return
@@ -299,11 +300,13 @@ class _HttpSink:
         self._scope = scope
         self._call = call
 
-    async def send(self, reply: HttpReply) -> None:
+    def lead_through(self, reply: HttpReply) -> HttpReply:
+        """A reply whose links lead a client back here, unless it addressed its provider itself."""
         is_addressed_here = self._call.route.protocol is None and not self._call.addressed
-        if is_addressed_here:
-            reply = self._app.lead_through(reply, self._call, self._scope)
-        await self._app.send(reply, self._send)
+        return self._app.lead_through(reply, self._call, self._scope) if is_addressed_here else reply
+
+    async def send(self, reply: HttpReply) -> None:
+        await self._app.send(self.lead_through(reply), self._send)
 
     async def end(self, reply: HttpReply) -> None:
         await self._app.end(reply, self._scope)

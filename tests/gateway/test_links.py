@@ -17,18 +17,19 @@ RESULT = {"custom_id": "a", "result": {"type": "canceled"}}
 
 
 class _Batches:
-    """A provider whose batch ends with the third look at it."""
+    """A provider whose batch ends with a later look at it, or with the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_look: int) -> None:
         self.url = ""
         self.looks = 0
+        self._last_look = last_look
 
     async def answer(self, exchange: Exchange) -> None:
         if exchange.received.path.endswith("/results"):
             await exchange.whole(json.dumps(RESULT).encode() + b"\n")
             return
         self.looks += 1
-        is_over = self.looks > 2
+        is_over = self.looks >= self._last_look
         link = f"{self.url}/v1/messages/batches/b1/results" if is_over else None
         batch = {
             "id": "b1",
@@ -48,8 +49,11 @@ def poll(gateway: Gateway, key: str) -> list[str]:
         return [*seen, *(result.custom_id for result in client.messages.batches.results("b1"))]
 
 
-def test_a_batch_is_polled_and_its_results_come_through_the_gateway(opened: Opened) -> None:
-    batches = _Batches()
+@pytest.mark.parametrize(("last_look", "seen"), [(3, "in_progress"), (1, "ended")])
+def test_a_batch_is_polled_and_its_results_come_through_the_gateway(
+    opened: Opened, last_look: int, seen: str
+) -> None:
+    batches = _Batches(last_look)
     with serving_in_thread(batches.answer) as provider:
         batches.url = provider.url
         with opened("record", provider.url) as gateway:
@@ -59,7 +63,7 @@ def test_a_batch_is_polled_and_its_results_come_through_the_gateway(opened: Open
     with opened() as gateway:
         replayed = poll(gateway, "none")
 
-    assert recorded == ["in_progress", "in_progress", "a"]
+    assert recorded == [seen, seen, "a"]
     assert replayed == recorded
     assert asked == ["/v1/messages/batches/b1"] * 3 + ["/v1/messages/batches/b1/results"]
 
