@@ -1,4 +1,4 @@
-"""What a question says that it need not: a parameter with the value that it has anyway.
+"""What a question says that it need not: a parameter with the value that it has anyway, or a tool's type.
 
 Versions of one client differ in that, and a suite is run with a later version than it was recorded with. The
 key keeps such questions apart; a model gets the same.
@@ -12,6 +12,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmRequest
+from cortex_replay.wire.body import lift_tool
 
 __all__ = ["plainer_forms", "without_defaults"]
 
@@ -20,19 +21,31 @@ _DEFAULTS: Final[dict[str, JsonValue]] = {"n": 1, "logprobs": False, "logit_bias
 
 
 def plainer_forms(request: LlmRequest) -> list[LlmRequest]:
-    """The same question without one or more of the defaults that it spells out."""
+    """The same question without one or more of the defaults that it spells out, and with its tools' types."""
     said = [name for name, value in request.extra.items() if _is_default(name, value)]
-    dropped = chain.from_iterable(combinations(said, count) for count in range(1, len(said) + 1))
-    return [
+    dropped = chain.from_iterable(combinations(said, count) for count in range(len(said) + 1))
+    forms = [
         replace(request, extra={name: value for name, value in request.extra.items() if name not in names})
         for names in dropped
     ]
+    tools = _with_types(request)
+    return forms[1:] if tools == request.tools else forms[1:] + [replace(form, tools=tools) for form in forms]
 
 
 def without_defaults(request: LlmRequest) -> LlmRequest | None:
     """The same question, without what it need not say; ``None`` if it says nothing of the kind."""
-    kept = {name: value for name, value in request.extra.items() if not _is_default(name, value)}
-    return None if len(kept) == len(request.extra) else replace(request, extra=kept)
+    forms = plainer_forms(request)
+    return forms[-1] if forms else None
+
+
+def _with_types(request: LlmRequest) -> tuple[JsonValue, ...]:
+    """A request's tools; one that holds a function and says no type is a function, which is the only type."""
+    return tuple(
+        lift_tool({"type": "function", **tool})
+        if isinstance(tool, dict) and set(tool) == {"function"} and isinstance(tool["function"], dict)
+        else tool
+        for tool in request.tools
+    )
 
 
 def _is_default(name: str, value: JsonValue) -> bool:

@@ -263,6 +263,27 @@ def test_what_a_question_need_not_say_may_be_left_unsaid(imported: Imported, tmp
     assert (report["exit"], report["answers"], report["interactions"]) == (0, 4, 4)
 
 
+def test_a_tool_need_not_say_that_it_is_a_function(imported: Imported, tmp_path: Path) -> None:
+    """Mistral's client once left the type out. A tool that says another one stays what it is."""
+    function = {"name": "look", "parameters": {"type": "object"}}
+    tools: list[Any] = [{"function": function}, {"type": "other", "function": function}]
+    chat = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "n": 1}
+    message = {"role": "assistant", "content": "One."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    answer = {"id": "c", "model": "m", "object": "chat.completion", "choices": [choice]}
+    uri = "https://api.mistral.ai/v1/chat/completions"
+    report = imported(write(tmp_path / "a.yaml", interaction(chat, answer, uri=uri)))
+    store = Store.open(tmp_path / "store")
+    fixtures = [store.get(one.model, one.prompt_hash) for one in store.list()]
+    asked = [fixture.request for fixture in fixtures if fixture.request is not None]
+
+    plain = {"name": "look", "input_schema": {"type": "object"}}
+    said_types = [(request.tools[0] == plain, request.extra) for request in asked]
+    assert sorted(said_types, key=str) == [(False, {"n": 1}), (False, {}), (True, {"n": 1}), (True, {})]
+    assert {request.tools[1] == tools[1] for request in asked} == {True}
+    assert (report["exit"], report["answers"]) == (0, 1)
+
+
 def test_labelled_text_stays_where_it_is(imported: Imported, tmp_path: Path) -> None:
     given = interaction(answer=said("[SENSITIVITY:high] the plan"))
     as_it_is = interaction(
