@@ -110,9 +110,9 @@ def _run(suite: Suite, environment: Path, folder: Path, marker: str, only: Path 
     report = folder.with_name(f"{name}-outcomes.json")
     report.unlink(missing_ok=True)
     options = [option for name in _UNWANTED for option in ("-p", f"no:{name}")]
-    options += [*(["-m", marker] if suite.marked_only else []), *suite.options]
+    options += ["-m", marker] if suite.marked_only else []
     options += pytest_options() if marker == _OURS else []
-    options += [] if only is None else [f"@{only}"]
+    options += suite.tests if only is None else [f"@{only}"]
     with folder.with_name(f"{name}-output.txt").open("wb") as output:
         subprocess.run(
             [program(environment, "python"), "-m", "pytest", "-q", "-p", "suite_outcomes", *options],
