@@ -286,7 +286,10 @@ PROVIDERS: Final[dict[str, Provider]] = {
         base_url="https://generativelanguage.googleapis.com",
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         url_variables={"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_BASE": "/v1beta"},
-        endpoints=_generate_content("/v1beta/models", "/{*}/models"),
+        endpoints=(
+            *_generate_content("/v1beta/models", "/{*}/models"),
+            Endpoint("/v1beta/openai/chat/completions", "openai-chat"),
+        ),
         own_paths=r"/v1(?:beta|alpha)\d*/(?!projects/|publishers/)"
         r"|/v1(?:(?:beta|alpha)\d*)?/(?:models|tunedModels)/[^/]+:[A-Za-z]+$",
         header="x-goog-api-key",

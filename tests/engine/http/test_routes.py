@@ -201,6 +201,7 @@ VERTEX = "/v1beta1/projects/p/locations/us-central1/publishers"
 @pytest.mark.parametrize(
     ("path", "upstream", "protocol", "said"),
     [
+        ("/v1beta/openai/chat/completions", "gemini", "openai-chat", {}),
         ("/v1beta/models/g:generateContent", "gemini", "gemini-generate", {"model": "g", "stream": False}),
         ("/v1/models/g:generateContent", "gemini", "gemini-generate", {"model": "g", "stream": False}),
         (
