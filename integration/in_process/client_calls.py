@@ -204,9 +204,15 @@ def with_boto3() -> Any:
         aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
         aws_secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     )
-    asked: Any = [{"role": "user", "content": [{"text": text("boto3")}]}]
-    whole = client.converse(modelId="anthropic.claude-v1:0", messages=asked)
-    parts = client.converse_stream(modelId="anthropic.claude-v1:0", messages=asked)["stream"]
+
+    def asked(about: str) -> Any:
+        return [{"role": "user", "content": [{"text": text(about)}]}]
+
+    # Two questions: one that is asked twice has two answers, and each of them once.
+    whole = client.converse(modelId="anthropic.claude-v1:0", messages=asked("boto3"))
+    parts = client.converse_stream(modelId="anthropic.claude-v1:0", messages=asked("boto3, streamed"))[
+        "stream"
+    ]
     return [whole["output"], list(parts)]
 
 
