@@ -22,7 +22,6 @@ HOSTS: Final[dict[str, Server]] = {
 }
 """Who answers for the hosts of providers."""
 UPSTREAMS: Final = {
-    "bedrock": "https://bedrock-runtime.us-east-1.amazonaws.com",
     "cohere": "https://api.cohere.com",
     "groq": "https://api.groq.com",
     "huggingface": "https://router.huggingface.co",

@@ -121,6 +121,7 @@ def world() -> Iterator[World]:
         keys = {name: KEY for row in PROVIDERS.values() for name in row.sdk_key_variables}
         own = {"CLIENT_MODEL": tiny_model.MODEL, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         own |= {"GROQ_API_KEY": "none", "MISTRAL_API_KEY": "none"}
+        own |= {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": KEY}
         yield World(
             {
                 **own,

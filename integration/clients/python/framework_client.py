@@ -70,6 +70,8 @@ def litellm_async() -> Steps:
     """By its transport for aiohttp, to a provider that it asks without an SDK."""
     import litellm
 
+    litellm.suppress_debug_info = True
+
     fixed = {"model": f"anthropic/{MODEL}", "max_tokens": 16, "temperature": 0}
     loop = asyncio.Runner()
 
