@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import parse_qsl
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.upstreams import UpstreamServer
+from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
 
-__all__ = ["Call", "Event", "Headers", "HttpReply"]
+__all__ = ["Call", "Event", "Headers", "HttpReply", "stored_query"]
 
 Headers = Sequence[tuple[str, str]]
 Event = tuple[float, bytes]
@@ -55,3 +58,12 @@ class HttpReply:
     """How it ends: well; or cut off, reset or left open behind its events, as a fault wants it."""
     is_in_pieces: bool = False
     """Whether each event is to be written by itself."""
+
+
+def stored_query(query: str) -> list[JsonValue]:
+    """A query as a recording holds it: pairs in order, without credentials."""
+    return [
+        [name, value]
+        for name, value in sorted(parse_qsl(query, keep_blank_values=True))
+        if name.lower() not in CREDENTIAL_PARAMETERS
+    ]

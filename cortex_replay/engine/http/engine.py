@@ -230,7 +230,7 @@ def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
 def _has_only_exchange(scope: Scope, call: Call, question: Question) -> bool:
     """Whether a call was recorded as it is, by a version that did not know its wire."""
     store, owner = scope.store, scope.owner
-    if scope.mode is Mode.RECORD or store.rows(*question.facts.key, owner) or not store.exchange_keys(owner):
+    if scope.mode is Mode.RECORD or store.rows(*question.facts.key, owner):
         return False
     return store.exchange(opaque_key(opaque_request(call)), owner) is not None
 

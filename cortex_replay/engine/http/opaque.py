@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from typing import Final
-from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue, exchange_bytes
-from cortex_replay.engine.http.call import Call
+from cortex_replay.engine.http.call import Call, stored_query
 from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.secret_names.names import CREDENTIAL_FIELDS, CREDENTIAL_PARAMETERS
+from cortex_replay.secret_names.names import CREDENTIAL_FIELDS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
@@ -23,11 +22,6 @@ _PASSING: Final = (401, 403, 408, 409, 425, 429)
 
 def opaque_request(call: Call) -> dict[str, JsonValue]:
     """What is asked, without credentials: the stored form, from which the key is made."""
-    query: list[JsonValue] = [
-        [name, value]
-        for name, value in sorted(parse_qsl(call.query, keep_blank_values=True))
-        if name.lower() not in CREDENTIAL_PARAMETERS
-    ]
     body = _body(call)
     if is_other(call.route.upstream) and isinstance(body, dict):
         body = {name: value for name, value in body.items() if name.lower() not in CREDENTIAL_FIELDS}
@@ -35,7 +29,7 @@ def opaque_request(call: Call) -> dict[str, JsonValue]:
         "upstream": call.route.upstream,
         "method": call.method,
         "path": call.route.path,
-        "query": query,
+        "query": stored_query(call.query),
         "body": body,
     }
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.http.call import stored_query
 from cortex_replay.engine.http.upstreams import UpstreamServer
-from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, is_secret_header
+from cortex_replay.secret_names.names import is_secret_header
 
 __all__ = ["is_other", "may_be_led", "other_headers", "other_server", "recordable_other_headers"]
 
@@ -78,15 +79,10 @@ def _next_request(
     """What a client asks that is led elsewhere."""
     parts = urlsplit(urljoin(f"{request['upstream']}{request['path']}", location))
     keeps_method = wire.get("status") not in _WITH_OTHER_METHOD or request["method"] in ("GET", "HEAD")
-    query: list[JsonValue] = [
-        [name, value]
-        for name, value in sorted(parse_qsl(parts.query, keep_blank_values=True))
-        if name.lower() not in CREDENTIAL_PARAMETERS
-    ]
     return {
         "upstream": f"{parts.scheme}://{parts.netloc}",
         "method": request["method"] if keeps_method else "GET",
         "path": parts.path or "/",
-        "query": query,
+        "query": stored_query(parts.query),
         "body": request["body"] if keeps_method else None,
     }

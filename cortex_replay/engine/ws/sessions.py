@@ -6,14 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.engine.http.opaque import opaque_key, opaque_request
 from cortex_replay.engine.ws.messages import ClientMessages
 from cortex_replay.misses.differences import MISSING, Difference, differences, escape_text
-from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET, Close, Frame, close_in, frames_in, wire_of_frames
@@ -59,18 +57,7 @@ class Recorded:
 
 def opening_request(call: Call) -> dict[str, JsonValue]:
     """What a client opens, without credentials; what it sends is still to come."""
-    query: list[JsonValue] = [
-        [name, value]
-        for name, value in sorted(parse_qsl(call.query, keep_blank_values=True))
-        if name.lower() not in CREDENTIAL_PARAMETERS
-    ]
-    return {
-        "upstream": call.route.upstream,
-        "method": WEBSOCKET,
-        "path": call.route.path,
-        "query": query,
-        "body": [],
-    }
+    return {**opaque_request(call), "method": WEBSOCKET, "body": []}
 
 
 def recorded_sessions(store: Store, opening: Mapping[str, JsonValue], scope: str) -> list[Recorded]:
