@@ -24,6 +24,7 @@ LAYERS = [
     {"prompt"},
     {"redact"},
     {"config"},
+    {"bindings"},
     {"types"},
     {"providers"},
     {"hosts", "strict_json", "validation"},

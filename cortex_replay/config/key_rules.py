@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from cortex_replay.canonical import JsonValue
+from cortex_replay.bindings.requests import rewrite_texts
 from cortex_replay.config import checks
 from cortex_replay.config.built_in import PREFIX, expression
 from cortex_replay.config.files import find_config
@@ -24,21 +24,10 @@ from cortex_replay.config.settings import Settings
 from cortex_replay.config.tables import Normaliser
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.expressions import Expression
-from cortex_replay.types import LlmMessage, LlmRequest
+from cortex_replay.types import LlmRequest
 from cortex_replay.validation import keep
 
 __all__ = ["Further", "KeyRules", "key_rules", "key_rules_for"]
-
-_STRUCTURE: Final = frozenset(
-    [
-        *("type", "role", "name", "media_type"),
-        *("id", "tool_use_id", "tool_call_id", "call_id"),
-        *("data", "blake3", "signature", "encrypted_content"),
-    ]
-)
-"""Fields of a block that are no text: what says what it is, ids (which are numbered), and bytes."""
-_FREE: Final = frozenset(["input", "arguments"])
-"""Fields of a block that hold a tool's arguments, whose names are the tool's own."""
 
 
 class _Rule(NamedTuple):
@@ -128,15 +117,10 @@ class KeyRules:
         if not self._rules:
             return request, []
         changed: set[str] = set()
-        system = self._replace(request.system, changed)
-        messages = tuple(self._message(message, changed) for message in request.messages)
-        extra = request.extra
-        if "system" in extra:  # where a system text stands that is more than text
-            extra = extra | {"system": self._block(extra["system"], changed)}
+        made = rewrite_texts(request, lambda text: self._replace(text, changed))
         if not changed:
             return request, []
-        names = [rule.name for rule in self._rules if rule.name in changed]
-        return replace(request, system=system, messages=messages, extra=extra), names
+        return made, [rule.name for rule in self._rules if rule.name in changed]
 
     def _refuse_changes_of(self, rule: _Rule) -> None:
         changed: set[str] = set()
@@ -154,43 +138,6 @@ class KeyRules:
                 changed.add(rule.name)
                 text = after
         return text
-
-    def _message(self, message: LlmMessage, changed: set[str]) -> LlmMessage:
-        parts = tuple(self._block(part, changed) for part in message.parts)
-        calls = tuple(
-            replace(call, arguments=self._free(call.arguments, changed)) for call in message.tool_calls
-        )
-        texts = _texts(message.parts)
-        if texts and "".join(texts) == message.content:
-            content = "".join(_texts(parts))  # the same text once more
-        else:
-            content = self._replace(message.content, changed)
-        return replace(message, content=content, parts=parts, tool_calls=calls)
-
-    def _free(self, value: JsonValue, changed: set[str]) -> JsonValue:
-        """A free value: every text in it, but not the names of its fields."""
-        if isinstance(value, str):
-            return self._replace(value, changed)
-        if isinstance(value, list):
-            return [self._free(item, changed) for item in value]
-        if isinstance(value, dict):
-            return {name: self._free(item, changed) for name, item in value.items()}
-        return value
-
-    def _block(self, value: JsonValue, changed: set[str]) -> JsonValue:
-        """A block: every text in it that the model reads as text."""
-        if isinstance(value, str):
-            return value if _is_data_url(value) else self._replace(value, changed)
-        if isinstance(value, list):
-            return [self._block(item, changed) for item in value]
-        if isinstance(value, dict):
-            return {name: self._field(name, item, changed) for name, item in value.items()}
-        return value
-
-    def _field(self, name: str, value: JsonValue, changed: set[str]) -> JsonValue:
-        if name in _FREE:
-            return self._free(value, changed)
-        return value if name in _STRUCTURE and isinstance(value, str) else self._block(value, changed)
 
 
 Further = Iterable[str] | Mapping[str, str | Normaliser]
@@ -214,19 +161,6 @@ def _normalisers_in(given: Further) -> Iterator[tuple[str, Normaliser]]:
             raise InvalidRequest(where, "is a pattern without a name; give a mapping of names and patterns")
         name = pattern.removeprefix(PREFIX)
         yield name, Normaliser(pattern, f"<{name}>")
-
-
-def _is_data_url(text: str) -> bool:
-    return text.startswith("data:") and ";base64," in text[:200]
-
-
-def _texts(parts: Iterable[Any]) -> list[str]:
-    """The texts of the parts that are text."""
-    return [
-        part["text"]
-        for part in parts
-        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    ]
 
 
 def key_rules(settings: Settings) -> KeyRules:

@@ -1,0 +1,108 @@
+"""The texts of a request that a model reads as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.types import LlmMessage, LlmRequest
+
+__all__ = ["rewrite_request", "rewrite_texts", "rewrite_value"]
+
+Change = Callable[[str], str]
+
+_STRUCTURE: Final = frozenset(
+    [
+        *("type", "role", "name", "media_type"),
+        *("id", "tool_use_id", "tool_call_id", "call_id"),
+        *("data", "blake3", "signature", "encrypted_content"),
+    ]
+)
+"""Fields of a block that are no text: what says what it is, ids (which are numbered), and bytes."""
+_FREE: Final = frozenset(["input", "arguments"])
+"""Fields of a block that hold a tool's arguments, whose names are the tool's own."""
+
+
+def rewrite_texts(request: LlmRequest, change: Change) -> LlmRequest:
+    """The request with its system text and the texts of its messages changed.
+
+    It is the very same request when none is.
+    """
+    system = change(request.system)
+    messages = tuple(_message(message, change) for message in request.messages)
+    extra = request.extra
+    if "system" in extra:  # where a system text stands that is more than text
+        extra = extra | {"system": _block(extra["system"], change)}
+    if system == request.system and messages == request.messages and extra == request.extra:
+        return request
+    return replace(request, system=system, messages=messages, extra=extra)
+
+
+def rewrite_request(request: LlmRequest, change: Change) -> LlmRequest:
+    """The request with all its texts changed: also those of tools, of the schema and of other parameters."""
+    made = rewrite_texts(request, change)
+    tools = tuple(_block(tool, change) for tool in made.tools)
+    schema = rewrite_value(made.json_schema, change)
+    extra = {
+        name: value if name == "system" else rewrite_value(value, change)
+        for name, value in made.extra.items()
+    }
+    if tools == made.tools and schema == made.json_schema and extra == made.extra:
+        return made
+    return replace(made, tools=tools, json_schema=schema, extra=extra)
+
+
+def _message(message: LlmMessage, change: Change) -> LlmMessage:
+    parts = tuple(_block(part, change) for part in message.parts)
+    calls = tuple(
+        replace(call, arguments=rewrite_value(call.arguments, change)) for call in message.tool_calls
+    )
+    texts = _texts(message.parts)
+    if texts and "".join(texts) == message.content:
+        content = "".join(_texts(parts))  # the same text once more
+    else:
+        content = change(message.content)
+    return replace(message, content=content, parts=parts, tool_calls=calls)
+
+
+def rewrite_value(value: JsonValue, change: Change) -> JsonValue:
+    """A free value: every text in it, but not the names of its fields."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [rewrite_value(item, change) for item in value]
+    if isinstance(value, dict):
+        return {name: rewrite_value(item, change) for name, item in value.items()}
+    return value
+
+
+def _block(value: JsonValue, change: Change) -> JsonValue:
+    """A block: every text in it that the model reads as text."""
+    if isinstance(value, str):
+        return value if _is_data_url(value) else change(value)
+    if isinstance(value, list):
+        return [_block(item, change) for item in value]
+    if isinstance(value, dict):
+        return {name: _field(name, item, change) for name, item in value.items()}
+    return value
+
+
+def _field(name: str, value: JsonValue, change: Change) -> JsonValue:
+    if name in _FREE:
+        return rewrite_value(value, change)
+    return value if name in _STRUCTURE and isinstance(value, str) else _block(value, change)
+
+
+def _is_data_url(text: str) -> bool:
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def _texts(parts: Iterable[Any]) -> list[str]:
+    """The texts of the parts that are text."""
+    return [
+        part["text"]
+        for part in parts
+        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    ]
