@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, Generic, TypeVar
 
 from cortex_replay.canonical import JsonValue, compact
@@ -74,6 +75,7 @@ class Scope:
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
     _exchanges: dict[str, KeyState[dict[str, JsonValue]]] = field(default_factory=dict)
+    _calls: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -124,6 +126,7 @@ class Scope:
         state = self._state_of(key)
         async with state.turns.take(timeout_ms):
             n = state.turns.given + 1
+            state.number_call()
             outcome = None if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, key, exhausted=True)
@@ -177,7 +180,7 @@ class Scope:
                 is_kept = answers and self._keeps(
                     answers[0].meta, is_own=self.store.has_own(*key, self.owner)
                 )
-                state = self._keys[key] = KeyState(answers if is_kept else ())
+                state = self._keys[key] = KeyState(answers if is_kept else (), calls=self._calls)
             return state
 
     def exchange_state(self, key: str) -> KeyState[dict[str, JsonValue]]:
@@ -261,6 +264,20 @@ class KeyState(Generic[_T]):
     """Whether a repeat was asked to be counted; once is enough, whatever came of it."""
     is_pinned: bool = False
     """Whether what was given is known to be the scope's own."""
+    calls: Iterator[int] = field(default_factory=lambda: count(1))
+    """Numbers the calls of the scope, whatever they ask."""
+    call: int = 0
+    """The number of the call whose turn it is."""
+    _numbered: int = -1
+
+    def number_call(self) -> None:
+        """Give the call whose turn it is the next number of the scope.
+
+        Who asks again, because nothing came of it, keeps the number: in replay, that call is made once.
+        """
+        if self._numbered != self.turns.given:
+            self._numbered = self.turns.given
+            self.call = next(self.calls)
 
 
 @dataclass(slots=True, eq=False)
@@ -400,6 +417,8 @@ class Turn:
             return fixtures.stage_failure(outcome, overwrite=overwrite)
         origin = {**self.origin, **self.scope.meta}
         before, committed = self.state.successes, self.state.committed
+        if not before:
+            origin["call"] = self.state.call
         return fixtures.stage(
             self.request(),
             self.key,

@@ -251,7 +251,11 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
         if item.has_changed:
             maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
             origin = {**_lasting(item.fixture.meta or {}), **item.origin}
-            answers = [replace(answer, meta=meta_of(origin, hits)) for answer, hits in item.after]
+            later = {name: value for name, value in origin.items() if name != "call"}
+            answers = [
+                replace(answer, meta=meta_of(later if n else origin, hits))
+                for n, (answer, hits) in enumerate(item.after)
+            ]
             try:
                 maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
             except RecordingRefused as error:

@@ -119,6 +119,21 @@ def test_a_refresh_that_fails_half_way_leaves_the_fixture() -> None:
     assert [a.text for a in Store.open(".").get(*store.key(ask("q"))).answers] == ["A.", "B."]
 
 
+def test_the_number_of_the_first_call_stays_that_of_the_first_answer() -> None:
+    Path("now.toml").write_text('[[rule]]\nanswers = [{ say = "New." }, { say = "Newer." }]\n')
+    store = Store.create(".")
+    answers = [Answer(text, finish_reason="stop") for text in ("A.", "B.")]
+    store.add(Fixture.of(ask("q"), *answers, meta={"adapter": "scripted", "call": 3}))
+    store.commit()
+
+    assert refresh("--script", "now.toml", "--provider", "scripted").exit_code == 0
+
+    fixture = Store.open(".").get(*store.key(ask("q")))
+    assert [answer.text for answer in fixture.answers] == ["New.", "Newer."]
+    assert (fixture.meta or {})["call"] == 3
+    assert "call" not in (fixture.answers[1].meta or {})
+
+
 def test_a_refresh_shows_no_secret_and_no_drift_where_one_was_cut_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
