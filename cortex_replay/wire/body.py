@@ -12,6 +12,7 @@ from cortex_replay.validation import MAX_U64, kind_of
 
 __all__ = [
     "DROPPED",
+    "DROPPED_WITHIN",
     "Block",
     "Body",
     "blocks_of",
@@ -34,6 +35,7 @@ __all__ = [
     "verbatim_message",
     "verbatim_of",
     "without_nulls",
+    "without_unseen",
 ]
 
 Block = dict[str, Any]
@@ -51,6 +53,8 @@ DROPPED: Final[Mapping[str, str]] = {
     "safety_identifier": "for the provider's records",
     "store": "for the provider's records",
     "requestMetadata": "for the provider's records",
+    "labels": "for the provider's records",
+    "diagnostics": "what the provider looks into when a prompt was not cached",
     "service_tier": "how fast and at what price",
     "serviceTier": "how fast and at what price",
     "performanceConfig": "how fast and at what price",
@@ -62,6 +66,12 @@ DROPPED: Final[Mapping[str, str]] = {
     "prompt_cache_retention": "what the provider keeps of the prompt",
 }
 """Parameters that no model sees, and why each is out of the key. Every other one counts."""
+
+DROPPED_WITHIN: Final[Mapping[str, str]] = {
+    "cache_control": "what the provider keeps of the prompt",
+    "internal_chat_message_metadata_passthrough": "for the provider's records",
+}
+"""Fields of messages, items, blocks and tools that no model sees, and why. Every other one counts."""
 
 _F32_MAX: Final = 3.4028234e38
 
@@ -80,6 +90,11 @@ def parameters(body: object) -> Body:
 def without_nulls(value: Mapping[str, Any], *dropped: str) -> Block:
     """A block's fields that say something."""
     return {name: item for name, item in value.items() if item is not None and name not in dropped}
+
+
+def without_unseen(value: Mapping[str, Any], *dropped: str) -> Block:
+    """As :func:`without_nulls`, for what a model reads: without what it does not see there."""
+    return without_nulls(value, *DROPPED_WITHIN, *dropped)
 
 
 def put(body: Body, name: str, value: object) -> None:
@@ -141,7 +156,7 @@ def content_and_parts(blocks: list[Block]) -> tuple[str, tuple[Block, ...]]:
 
 def fields_part(message: Mapping[str, Any], *known: str) -> tuple[Block, ...]:
     """A message's fields beyond the known ones, as its last part."""
-    fields = without_nulls(message, *known)
+    fields = without_unseen(message, *known)
     return ({"type": "fields", "fields": fields},) if fields else ()
 
 
@@ -223,7 +238,7 @@ def lift_tool(tool: JsonValue, *, is_typed: bool = False) -> JsonValue:
     """
     if not isinstance(tool, dict):
         return tool
-    plain = without_nulls(tool, "cache_control")
+    plain = without_unseen(tool)
     if is_typed and "type" not in plain and "name" in plain:
         return {"type": None, **plain}
     if plain.get("type") == "mcp":

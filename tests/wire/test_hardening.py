@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from cortex_replay import (
     Upstream,
 )
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.body import DROPPED, DROPPED_WITHIN
 from cortex_replay.wire.sse import sse_event
 from tests.growth import grows_linearly
 
@@ -394,3 +398,48 @@ def test_what_codex_says_of_itself_is_not_part_of_the_key() -> None:
 
     assert key(1) == key(2)
     assert key(1) != key(1, "goodbye")
+
+
+def test_what_codex_says_of_instructions_is_not_part_of_the_key() -> None:
+    """Where they are more than text, they count as they are, but for the ids of this run."""
+
+    def key(run: int, title: str = "rules") -> str:
+        rules = {"type": "input_file", "filename": title, "file_id": "file-1"}
+        records = {"internal_chat_message_metadata_passthrough": {"turn_id": f"turn-{run}"}}
+        leading = {"role": "developer", "id": f"msg_{run}", "status": "completed", "content": [rules]}
+        items = [{**leading, **records}, {"role": "user", "content": "hello"}]
+        return key_of("openai-responses", input=items)
+
+    assert key(1) == key(2)
+    assert key(1) != key(1, "other rules")
+
+
+@pytest.mark.parametrize("protocol", ["anthropic-messages", "openai-chat", "openai-responses"])
+def test_the_list_of_what_no_model_sees_holds_at_every_depth(protocol: str) -> None:
+    """Wherever a client puts such a field, the key is that of the body without it."""
+    wire = WIRES[protocol]
+    said = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    body = {"model": "m", "max_tokens": 9, "input" if protocol == "openai-responses" else "messages": said}
+    plain = wire.lift(body).prompt_hash()
+
+    for name in DROPPED:
+        assert wire.lift({**body, name: {"new": 1}}).prompt_hash() == plain, name
+    for name in DROPPED_WITHIN:
+        within: Any = copy.deepcopy(body)
+        message = within.get("input", within.get("messages"))[0]
+        message[name] = message["content"][0][name] = {"new": 1}
+        assert wire.lift(within).prompt_hash() == plain, name
+
+
+def test_the_documentation_lists_what_no_model_sees() -> None:
+    text = (Path(__file__).parents[2] / "docs/wires.md").read_text("utf-8")
+    table = text.partition("### What no model sees")[2].partition("\n#")[0]
+    rows = {
+        (place, name, reason.strip())
+        for place, names, reason in re.findall(r"^\| (\w+) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert rows == {
+        *(("body", name, reason) for name, reason in DROPPED.items()),
+        *(("within", name, reason) for name, reason in DROPPED_WITHIN.items()),
+    }

@@ -26,6 +26,7 @@ from cortex_replay.wire.body import (
     text_block,
     verbatim_message,
     without_nulls,
+    without_unseen,
 )
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
@@ -74,7 +75,7 @@ def _lift_system(system: object) -> tuple[str, list[Block] | None]:
         return system, None
     if not isinstance(system, list) or not all(isinstance(block, dict) for block in system):
         raise InvalidRequest("system", f"expected text or a list of blocks, not {kind_of(system)}")
-    blocks = [without_nulls(block, "cache_control") for block in system]
+    blocks = [without_unseen(block) for block in system]
     text = join_system([block["text"] for block in blocks if isinstance(block.get("text"), str)])
     is_plain = all(len(content_and_parts([block])[1]) == 0 for block in blocks)
     return text, None if is_plain else blocks
@@ -148,7 +149,7 @@ def _lift_tool_result(block: Block) -> LlmMessage:
         text = content or ""
     else:
         raise InvalidRequest("content", f"expected text or a list of blocks, not {kind_of(content)}")
-    known = ("type", "tool_use_id", "content", "is_error", "cache_control")
+    known = ("type", "tool_use_id", "content", "is_error")
     return LlmMessage(
         LlmRole.TOOL,
         text,
@@ -159,7 +160,7 @@ def _lift_tool_result(block: Block) -> LlmMessage:
 
 
 def _lift_block(block: Block) -> Block:
-    plain = without_nulls(block, "cache_control")
+    plain = without_unseen(block)
     source = plain.get("source")
     if str(plain.get("type")) in WITH_SOURCE and isinstance(source, dict):
         lifted = _lift_source(source)

@@ -28,16 +28,10 @@ __all__ = ["JSON", "PENALTIES", "lift_request"]
 JSON: Final = "application/json"
 PENALTIES: Final = {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
 """Parameters that other wires have too, under another name."""
-_DROPPED: Final = {
-    "labels": "for the provider's records",
-    "serviceTier": "how fast and at what price",
-}
-"""What no model sees, beside what is dropped from every wire."""
 
 
 def lift_request(body: object) -> LlmRequest:
-    unified = unify_names(parameters(body))
-    rest = {name: value for name, value in unified.items() if name not in _DROPPED}
+    rest = unify_names(parameters(body))
     model = take_text(rest, "model")
     contents = rest.pop("contents", None)
     system, odd_system = _lift_system(rest.pop("systemInstruction", None))

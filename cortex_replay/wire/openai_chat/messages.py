@@ -17,6 +17,7 @@ from cortex_replay.wire.body import (
     verbatim_message,
     verbatim_of,
     without_nulls,
+    without_unseen,
 )
 from cortex_replay.wire.calls import arguments_text, lift_calls
 from cortex_replay.wire.media import (
@@ -101,7 +102,7 @@ def _lift_thought(block: Block) -> Block | None:
 
 
 def _lift_block(block: Block) -> Block:
-    plain = without_nulls(block, "cache_control")
+    plain = without_unseen(block)
     kind = str(plain.get("type"))
     inner = plain.get(kind)
     if kind == "image_url" and isinstance(inner, str) and len(plain) == 2:

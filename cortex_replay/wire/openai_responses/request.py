@@ -13,6 +13,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import (
+    DROPPED_WITHIN,
     Block,
     Body,
     blocks_of,
@@ -30,6 +31,7 @@ from cortex_replay.wire.body import (
     verbatim_message,
     verbatim_of,
     without_nulls,
+    without_unseen,
 )
 from cortex_replay.wire.calls import arguments_of, arguments_text
 from cortex_replay.wire.formats import encode_choice, encode_schema, take_schema
@@ -53,8 +55,6 @@ _ROLES: Final = {
 }
 _FROM_THE_CALLER: Final = ("_output", "_response")
 """How the types of items end that answer the model."""
-_FOR_RECORDS: Final = "internal_chat_message_metadata_passthrough"
-"""What Codex tells the provider of an item: when it was made, and in which turn."""
 
 
 def lift_request(body: object) -> LlmRequest:
@@ -64,10 +64,12 @@ def lift_request(body: object) -> LlmRequest:
     items = rest.pop("input", [])
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
+    elif isinstance(items, list):
+        items = [_seen(item) for item in items]
     leading, messages = split_leading_system(_lift_items(items))
     if not all(map(is_plain_system, leading)):
         head = [{"role": "system", "content": instructions}] if instructions else []
-        rest["system"] = head + items[: len(leading)]
+        rest["system"] = head + [without_nulls(item, "id", "status") for item in items[: len(leading)]]
     return LlmRequest(
         model=model,
         system=join_system([instructions, *system_texts(leading)]),
@@ -80,6 +82,12 @@ def lift_request(body: object) -> LlmRequest:
         top_p=take(rest, "top_p", is_number),
         extra=rest,
     )
+
+
+def _seen(item: object) -> object:
+    if not isinstance(item, dict) or item.keys().isdisjoint(DROPPED_WITHIN):
+        return item
+    return {name: value for name, value in item.items() if name not in DROPPED_WITHIN}
 
 
 def _take_schema(rest: Body) -> JsonValue:
@@ -143,8 +151,6 @@ class _Turn:
 
 
 def _lift_item(item: Block, turn: _Turn, messages: list[LlmMessage]) -> None:
-    if _FOR_RECORDS in item:
-        item = without_nulls(item, _FOR_RECORDS)
     kind = item.get("type", "message")
     if kind == "message" and (role := _ROLES.get(str(item.get("role")))) is not None:
         text, parts = content_and_parts(lift_content(item.get("content"), _lift_block))
@@ -178,7 +184,7 @@ def _lift_call(item: Block) -> ToolCall | None:
 
 
 def _lift_block(block: Block) -> Block:
-    plain = without_nulls(block)
+    plain = without_unseen(block)
     kind = plain.get("type")
     if kind in ("input_text", "output_text", "text"):
         unsaid = [name for name in ("annotations", "logprobs") if plain.get(name) == []]
