@@ -9,7 +9,7 @@ from typing import Any, Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmMessage, LlmRequest
 
-__all__ = ["rewrite_request", "rewrite_texts", "rewrite_value"]
+__all__ = ["Change", "rewrite_request", "rewrite_texts", "rewrite_value"]
 
 Change = Callable[[str], str]
 

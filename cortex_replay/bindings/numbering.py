@@ -1,0 +1,76 @@
+"""The tokens of what is found in one conversation."""
+
+from __future__ import annotations
+
+from cortex_replay.bindings.finder import Found
+from cortex_replay.bindings.forms import form_of, main_form, token_of
+from cortex_replay.bindings.shapes import SHAPES
+from cortex_replay.bindings.surroundings import Surroundings
+
+__all__ = ["Numbering"]
+
+
+class Numbering:
+    """Gives each value a token, in the order in which they are met.
+
+    Equal values of a shape have one number, and each spelling of a known value has one form.
+
+    Args:
+        surroundings: What is known.
+    """
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.values: dict[str, str] = {}
+        """What was found, by token."""
+        self.is_closed = False
+        """Whether the request is behind us: what else its answer holds takes the usual order, since a later
+        request does not have it."""
+        self._surroundings = surroundings
+        self._tokens: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+        self._spellings: dict[tuple[str, str], list[str]] = {}
+
+    def token(self, found: Found, text: str) -> str:
+        """What stands for a value that was found."""
+        if found.name in SHAPES:
+            token = self._numbered(found.name, text)
+        else:
+            main = main_form(found.form)
+            spellings = self._met(found.name, main)
+            if text not in spellings:
+                spellings.append(text)
+            token = token_of(found.name, form_of(main, spellings.index(text)))
+        self.values[token] = text
+        return token
+
+    def take(self, name: str, token: str) -> str:
+        """The token of a placeholder that stands there already, among those of new finds."""
+        return self._tokens.get((name, token)) or self._numbered(name, token) if "#" in token else token
+
+    def filling(self) -> dict[str, str]:
+        """What every token stands for here: what was met, and else what is known."""
+        found = self._surroundings.tokens()
+        for name, main in self._spellings:
+            for number, text in enumerate(self._in_order(name, main)):
+                found[token_of(name, form_of(main, number))] = text
+        return {**found, **self.values}
+
+    def _numbered(self, name: str, text: str) -> str:
+        known = self._tokens.get((name, text))
+        if known is not None and not SHAPES[name].is_numbered_alone(text):
+            return known
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        token = f"{name}#{number}"
+        self._tokens.setdefault((name, text), token)
+        return token
+
+    def _met(self, name: str, main: str) -> list[str]:
+        """The spellings of a form, in the order in which they have their names."""
+        met = self._spellings.setdefault((name, main), [])
+        return self._in_order(name, main) if self.is_closed else met
+
+    def _in_order(self, name: str, main: str) -> list[str]:
+        met = self._spellings.get((name, main), [])
+        known = self._surroundings.values.get(name) or self._surroundings.unsafe.get(name) or {}
+        usual = [text for form, text in known.items() if main_form(form) == main]
+        return list(dict.fromkeys([*met, *usual]))
