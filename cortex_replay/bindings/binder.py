@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cortex_replay.bindings.binding import Binding
 from cortex_replay.bindings.finder import Finder
-from cortex_replay.bindings.numbering import Numbering
-from cortex_replay.bindings.placeholders import (
-    ESCAPE,
-    OPEN,
-    Filling,
-    escape_literals,
-    has_literal,
-    name_of,
-    placeholder,
-)
+from cortex_replay.bindings.placeholders import Filling
 from cortex_replay.bindings.requests import Change, rewrite_request, rewrite_value
 from cortex_replay.bindings.rules import BindingRules
+from cortex_replay.bindings.stored import StoredBinding
 from cortex_replay.bindings.surroundings import Surroundings
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types import LlmRequest
@@ -26,46 +19,6 @@ from cortex_replay.types import LlmRequest
 __all__ = ["Binder", "Binding", "Bound"]
 
 _T = TypeVar("_T")
-
-
-class Binding:
-    """What is bound in one conversation: a request, and then its answer."""
-
-    def __init__(self, finder: Finder, surroundings: Surroundings, *, is_escaping: bool = False) -> None:
-        self.finder = finder
-        self.numbering = Numbering(surroundings)
-        self.is_escaping = is_escaping
-        """Whether literal text that looks like a placeholder is escaped: all of it, or none."""
-        self.has_literals = False
-        """Whether there was such text."""
-
-    def text(self, text: str) -> str:
-        """A text with placeholders for what is bound."""
-        if OPEN in text and not self.has_literals:
-            self.has_literals = has_literal(text, self.finder.names)
-        found = self.finder.find(text)
-        if not found:
-            return self.literal(text)
-        made: list[str] = []
-        at = 0
-        for one in found:
-            token = self.numbering.token(one, text[one.start : one.end])
-            made += [self.literal(text[at : one.start]), placeholder(token)]
-            at = one.end
-        return "".join([*made, self.literal(text[at:])])
-
-    def literal(self, text: str) -> str:
-        return escape_literals(text) if self.is_escaping else text
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The bindings that were met."""
-        return tuple(sorted({*map(name_of, self.numbering.values), *([ESCAPE] if self.is_escaping else [])}))
-
-    @property
-    def filling(self) -> Filling:
-        """What placeholders stand for here and now."""
-        return Filling(self.numbering.filling())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +61,27 @@ class Binder:
         """The same for the body of a call that is recorded as it is."""
         return self._bind(value, rewrite_value)
 
-    def _bind(self, given: _T, rewrite: Callable[[_T, Change], _T]) -> tuple[_T, Binding]:
-        binding = Binding(self._finder, self.surroundings)
+    def bind_stored(self, request: LlmRequest, names: Collection[str]) -> Bound:
+        """A request that was stored, with what these rules bind beyond what is bound in it.
+
+        Args:
+            request: As it is stored.
+            names: The bindings that its recording says were applied to it.
+        """
+        return Bound(*self._bind(request, rewrite_request, names))
+
+    def _bind(
+        self, given: _T, rewrite: Callable[[_T, Change], _T], names: Collection[str] | None = None
+    ) -> tuple[_T, Binding]:
+        binding = self._binding(names)
         made = rewrite(given, binding.text)
-        if binding.has_literals:
-            binding = Binding(self._finder, self.surroundings, is_escaping=True)
+        if binding.has_literals and not binding.is_escaping:
+            binding = self._binding(names, is_escaping=True)
             made = rewrite(given, binding.text)
         binding.numbering.is_closed = True
         return made, binding
+
+    def _binding(self, names: Collection[str] | None, *, is_escaping: bool = False) -> Binding:
+        if names is None:
+            return Binding(self._finder, self.surroundings, is_escaping=is_escaping)
+        return StoredBinding(self._finder, self.surroundings, names, is_escaping=is_escaping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from cortex_replay.bindings.forms import NAME_FORM, main_form
 from cortex_replay.bindings.places import Place
 from cortex_replay.bindings.rules import BindingRules
 from cortex_replay.bindings.safety import PATHS
-from cortex_replay.bindings.shapes import SHAPES, find_ulids, find_uuids
+from cortex_replay.bindings.shapes import SHAPES, ULID_START, find_ulids, find_uuids
 from cortex_replay.bindings.surroundings import Surroundings
 from cortex_replay.bindings.times import RunTimes
 
@@ -24,6 +24,9 @@ _MONTHS: Final = frozenset(["my", "mys", "mycomma", "ym"])
 """The forms of a date that name no day."""
 _YEAR: Final = re.compile(r"[0-9]{4}(?![0-9])|[0-9]{4}(?=[0-9]{4}\Z)")
 _KINDS: Final = {"host": "host", "os": "version", "kernel": "version", "commit": "commit"}
+_SHORTEST_KEPT: Final = 500
+_MOST_KEPT: Final = 4_000_000
+"""Characters of texts whose finds are kept: an agent sends its long ones with every call."""
 _FILE: Final = "file://"
 _OWN_FILES: Final = re.compile(r"""/\.[^\s"'`<>|*?:;,()\[\]{}\\]*""")
 
@@ -73,7 +76,7 @@ class Finder:
             if name != "date"
             for literal in _literals_of(name, forms)
         )
-        self._dates = _dates_of(known.get("date", {}), surroundings.days)
+        self._dates = [*_dates_of(known.get("date", {}), surroundings.days).items()]
         shapes = [name for name in rules.shapes if name in SHAPES and name not in rules.off]
         self._has_uuids, self._has_ulids = "uuid" in shapes, "ulid" in shapes
         window = surroundings.window
@@ -86,33 +89,58 @@ class Finder:
         }
         self.names = frozenset([*known, *shapes, *(rule.bind for rule in rules.rules)])
         """All that may be bound."""
+        self._kept: dict[str, list[Found]] = {}
+        self._kept_length = 0
 
     def find(self, text: str) -> list[Found]:
         """What is bound in a text, in order; of two that overlap the first, or the longer one."""
-        found = [*self._known(text), *self._dated(text), *self._shaped(text)]
+        if len(text) < _SHORTEST_KEPT:
+            return self._find(text)
+        found = self._kept.get(text)
+        if found is None:
+            found = self._kept[text] = self._find(text)
+            self._kept_length += len(text)
+            if self._kept_length > _MOST_KEPT:
+                self._kept, self._kept_length = {}, 0
+        return found
+
+    def _find(self, text: str) -> list[Found]:
+        found: list[Found] = []
+        for needle, literals in self._literals:
+            if needle in text:
+                found += _known(text, literals)
+        for year, dates in self._dates:
+            if year in text:
+                found += self._dated(text, year, dates)
+        found += self._shaped(text)
         for place in self._places:
             found += [Found(start, end, place.name, form) for start, end, form in place.find(text)]
+        if not found:
+            return found
         kept = _without_overlaps(found)
         own = [one for home in kept if home.name == "home" for one in self._own_files(text, home.end)]
         return _without_overlaps(kept + own) if own else kept
 
-    def _known(self, text: str) -> Iterator[Found]:
-        for needle, literals in self._literals:
-            if needle in text:
-                for literal in literals:
-                    for start, end in occurrences(text, literal.text, literal.boundary):
-                        is_url = literal.form == "" and literal.is_in_urls and text.endswith(_FILE, 0, start)
-                        yield Found(start, end, literal.name, "url" if is_url else literal.form)
+    def _shaped(self, text: str) -> list[Found]:
+        found: list[Found] = []
+        if self._has_uuids and "-" in text:
+            found += [Found(*span, "uuid") for span in find_uuids(text)]
+        if self._has_ulids and ULID_START in text:
+            found += [Found(*span, "ulid") for span in find_ulids(text)]
+        if self._times is not None:
+            found += [Found(*span, "time") for span in self._times.without_year(text)]
+        if self._epochs is not None:
+            found += [Found(*span, "epoch") for span in self._epochs.epochs(text)]
+        return found
 
-    def _dated(self, text: str) -> Iterator[Found]:
-        for year, literals in self._dates.items():
-            at = text.find(year)
-            while at >= 0:
-                for literal in literals:
-                    start = at - literal.year_at
-                    if start >= 0 and text.startswith(literal.text, start):
-                        yield from self._date(text, start, literal)
-                at = text.find(year, at + 1)
+    def _dated(self, text: str, year: str, dates: Sequence[_DateLiteral]) -> Iterator[Found]:
+        at = text.find(year)
+        while at >= 0:
+            for literal in dates:
+                start = at - literal.year_at
+                if start >= 0 and text.startswith(literal.text, start):
+                    yield from self._date(text, start, literal)
+            at = text.find(year, at + 1)
 
     def _date(self, text: str, start: int, literal: _DateLiteral) -> Iterator[Found]:
         end, boundary = start + len(literal.text), literal.boundary
@@ -125,16 +153,6 @@ class Finder:
         if end == len(text) or boundary.is_end(text, end):
             yield Found(start, end, "date", literal.form)
 
-    def _shaped(self, text: str) -> Iterator[Found]:
-        if self._has_uuids:
-            yield from (Found(*span, "uuid") for span in find_uuids(text))
-        if self._has_ulids:
-            yield from (Found(*span, "ulid") for span in find_ulids(text))
-        if self._times is not None:
-            yield from (Found(*span, "time") for span in self._times.without_year(text))
-        if self._epochs is not None:
-            yield from (Found(*span, "epoch") for span in self._epochs.epochs(text))
-
     def _own_files(self, text: str, at: int) -> Iterator[Found]:
         """The name of the working directory in a path of a program's own: ``~/.gemini/tmp/project``."""
         path = _OWN_FILES.match(text, at)
@@ -146,6 +164,13 @@ class Finder:
                 yield Found(start, end, "cwd", form)
                 return
             end = start - 1
+
+
+def _known(text: str, literals: Sequence[_Literal]) -> Iterator[Found]:
+    for literal in literals:
+        for start, end in occurrences(text, literal.text, literal.boundary):
+            is_url = literal.form == "" and literal.is_in_urls and text.endswith(_FILE, 0, start)
+            yield Found(start, end, literal.name, "url" if is_url else literal.form)
 
 
 def _without_overlaps(found: list[Found]) -> list[Found]:
@@ -182,9 +207,13 @@ def _by_needle(literals: Iterable[_Literal]) -> list[tuple[str, list[_Literal]]]
     for literal in literals:
         if literal.text not in met:
             met.add(literal.text)
-            needle = max(_PIECE.split(literal.text), key=len) or literal.text
+            needle = max(_PIECE.split(literal.text), key=_rarity) or literal.text
             groups.setdefault(needle, []).append(literal)
     return list(groups.items())
+
+
+def _rarity(piece: str) -> int:
+    return len(piece) + 3 * any(map(str.isdigit, piece)) if len(piece) > 1 else 0
 
 
 def _dates_of(forms: Mapping[str, str], days: Iterable[date]) -> dict[str, list[_DateLiteral]]:

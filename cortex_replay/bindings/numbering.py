@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cortex_replay.bindings.finder import Found
 from cortex_replay.bindings.forms import form_of, main_form, token_of
+from cortex_replay.bindings.placeholders import placeholder
 from cortex_replay.bindings.shapes import SHAPES
 from cortex_replay.bindings.surroundings import Surroundings
 
@@ -35,17 +36,21 @@ class Numbering:
         if found.name in SHAPES:
             token = self._numbered(found.name, text)
         else:
-            main = main_form(found.form)
-            spellings = self._met(found.name, main)
-            if text not in spellings:
-                spellings.append(text)
-            token = token_of(found.name, form_of(main, spellings.index(text)))
+            token = self._spelled(found.name, found.form, text)
         self.values[token] = text
         return token
 
-    def take(self, name: str, token: str) -> str:
+    def take(self, token: str) -> str:
         """The token of a placeholder that stands there already, among those of new finds."""
-        return self._tokens.get((name, token)) or self._numbered(name, token) if "#" in token else token
+        stands = placeholder(token)
+        name, number, _ = token.partition("#")
+        if number and name in SHAPES:
+            new = self._tokens.get((name, stands)) or self._numbered(name, stands)
+        else:
+            name, _, form = token.partition(":")
+            new = self._spelled(name, form, stands)
+        self.values[new] = stands
+        return new
 
     def filling(self) -> dict[str, str]:
         """What every token stands for here: what was met, and else what is known."""
@@ -64,10 +69,13 @@ class Numbering:
         self._tokens.setdefault((name, text), token)
         return token
 
-    def _met(self, name: str, main: str) -> list[str]:
-        """The spellings of a form, in the order in which they have their names."""
+    def _spelled(self, name: str, form: str, text: str) -> str:
+        main = main_form(form)
         met = self._spellings.setdefault((name, main), [])
-        return self._in_order(name, main) if self.is_closed else met
+        spellings = self._in_order(name, main) if self.is_closed else met
+        if text not in spellings:
+            spellings.append(text)
+        return token_of(name, form_of(main, spellings.index(text)))
 
     def _in_order(self, name: str, main: str) -> list[str]:
         met = self._spellings.get((name, main), [])

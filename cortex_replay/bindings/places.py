@@ -74,9 +74,9 @@ class Place:
 
 def _texts_of(name: str, surroundings: Surroundings) -> dict[str, str]:
     """The forms of a known value, by their texts."""
-    forms = surroundings.values.get(name) or surroundings.unsafe.get(name)
-    if forms is not None:
-        return {text: form for form, text in [*forms.items()][::-1] if text}
+    known = [*surroundings.values.get(name, {}).items(), *surroundings.unsafe.get(name, {}).items()]
+    if known:
+        return {text: form for form, text in known[::-1] if text}
     if surroundings != NOWHERE:
         return {}
     if name in PATHS:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from operator import is_
+from typing import Any, Final, TypeVar
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.types import LlmMessage, LlmRequest
+from cortex_replay.types import LlmMessage, LlmRequest, ToolCall
 
 __all__ = ["Change", "rewrite_request", "rewrite_texts", "rewrite_value"]
 
 Change = Callable[[str], str]
+_T = TypeVar("_T")
 
 _STRUCTURE: Final = frozenset(
     [
@@ -31,11 +33,12 @@ def rewrite_texts(request: LlmRequest, change: Change) -> LlmRequest:
     It is the very same request when none is.
     """
     system = change(request.system)
-    messages = tuple(_message(message, change) for message in request.messages)
+    messages = _kept(request.messages, [_message(message, change) for message in request.messages])
     extra = request.extra
     if "system" in extra:  # where a system text stands that is more than text
-        extra = extra | {"system": _block(extra["system"], change)}
-    if system == request.system and messages == request.messages and extra == request.extra:
+        block = _block(extra["system"], change)
+        extra = extra if block is extra["system"] else extra | {"system": block}
+    if system == request.system and messages is request.messages and extra is request.extra:
         return request
     return replace(request, system=system, messages=messages, extra=extra)
 
@@ -43,49 +46,69 @@ def rewrite_texts(request: LlmRequest, change: Change) -> LlmRequest:
 def rewrite_request(request: LlmRequest, change: Change) -> LlmRequest:
     """The request with all its texts changed: also those of tools, of the schema and of other parameters."""
     made = rewrite_texts(request, change)
-    tools = tuple(_block(tool, change) for tool in made.tools)
+    tools = _kept(made.tools, [_block(tool, change) for tool in made.tools])
     schema = rewrite_value(made.json_schema, change)
     extra = {
         name: value if name == "system" else rewrite_value(value, change)
         for name, value in made.extra.items()
     }
-    if tools == made.tools and schema == made.json_schema and extra == made.extra:
+    is_same = all(map(is_, extra.values(), made.extra.values()))
+    if tools is made.tools and schema is made.json_schema and is_same:
         return made
     return replace(made, tools=tools, json_schema=schema, extra=extra)
 
 
 def _message(message: LlmMessage, change: Change) -> LlmMessage:
-    parts = tuple(_block(part, change) for part in message.parts)
-    calls = tuple(
-        replace(call, arguments=rewrite_value(call.arguments, change)) for call in message.tool_calls
-    )
+    parts = _kept(message.parts, [_block(part, change) for part in message.parts])
+    calls = _kept(message.tool_calls, [_call(call, change) for call in message.tool_calls])
     texts = _texts(message.parts)
     if texts and "".join(texts) == message.content:
-        content = "".join(_texts(parts))  # the same text once more
+        # The same text once more.
+        content = message.content if parts is message.parts else "".join(_texts(parts))
     else:
         content = change(message.content)
+    if content == message.content and parts is message.parts and calls is message.tool_calls:
+        return message
     return replace(message, content=content, parts=parts, tool_calls=calls)
 
 
+def _kept(before: tuple[_T, ...], after: list[_T]) -> tuple[_T, ...]:
+    """The very same items where none is another."""
+    return before if all(map(is_, before, after)) else tuple(after)
+
+
+def _call(call: ToolCall, change: Change) -> ToolCall:
+    arguments = rewrite_value(call.arguments, change)
+    return call if arguments is call.arguments else replace(call, arguments=arguments)
+
+
 def rewrite_value(value: JsonValue, change: Change) -> JsonValue:
-    """A free value: every text in it, but not the names of its fields."""
+    """A free value: every text in it, but not the names of its fields.
+
+    It is the very same value when none is changed.
+    """
     if isinstance(value, str):
-        return change(value)
+        changed = change(value)
+        return value if changed == value else changed
     if isinstance(value, list):
-        return [rewrite_value(item, change) for item in value]
+        items = [rewrite_value(item, change) for item in value]
+        return value if all(map(is_, items, value)) else items
     if isinstance(value, dict):
-        return {name: rewrite_value(item, change) for name, item in value.items()}
+        fields = {name: rewrite_value(item, change) for name, item in value.items()}
+        return value if all(map(is_, fields.values(), value.values())) else fields
     return value
 
 
 def _block(value: JsonValue, change: Change) -> JsonValue:
     """A block: every text in it that the model reads as text."""
     if isinstance(value, str):
-        return value if _is_data_url(value) else change(value)
+        return value if _is_data_url(value) else rewrite_value(value, change)
     if isinstance(value, list):
-        return [_block(item, change) for item in value]
+        items = [_block(item, change) for item in value]
+        return value if all(map(is_, items, value)) else items
     if isinstance(value, dict):
-        return {name: _field(name, item, change) for name, item in value.items()}
+        fields = {name: _field(name, item, change) for name, item in value.items()}
+        return value if all(map(is_, fields.values(), value.values())) else fields
     return value
 
 

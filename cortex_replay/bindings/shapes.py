@@ -10,15 +10,16 @@ from typing import Final
 from cortex_replay.bindings.boundaries import is_free
 from cortex_replay.bindings.dates import MONTHS, WEEKDAYS
 
-__all__ = ["ALWAYS", "SHAPES", "Shape", "find_ulids", "find_uuids"]
+__all__ = ["ALWAYS", "SHAPES", "ULID_START", "Shape", "find_ulids", "find_uuids"]
 
 _START: Final = r"(?<![0-9A-Za-z])"
 _END: Final = r"(?![0-9A-Za-z])"
 _HEX: Final = "[0-9a-fA-F]"
 
 _UUID: Final = rf"{_HEX}{{8}}-{_HEX}{{4}}-[1-8]{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}"
-_ULID: Final = r"(?:01[0-9A-HJKMNP-TV-Z]{24}|01[0-9a-hjkmnp-tv-z]{24})"
-"""``01`` are those of the years 2004 to 2039."""
+ULID_START: Final = "01"
+"""Of the years 2004 to 2039."""
+_ULID: Final = rf"{ULID_START}(?:[0-9A-HJKMNP-TV-Z]{{24}}|[0-9a-hjkmnp-tv-z]{{24}})"
 _MONTH: Final = "(?:" + "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS) + ")"
 _WEEKDAY: Final = "(?:" + "|".join(f"{day[:3]}(?:{day[3:]})?" for day in WEEKDAYS) + ")"
 _CLOCK: Final = (

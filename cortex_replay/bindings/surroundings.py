@@ -62,8 +62,8 @@ class Surroundings:
     began: datetime | None = None
     """When the run began: what is later, is a time of this run."""
     unsafe: Values = field(default_factory=dict)
-    """The values that are left out. A rule may name a place for one, and a recording that was made where it
-    was none of them is filled with it."""
+    """The values that are not safe to bind, also where another spelling is. A rule may name a place for one,
+    and a recording from where it was safe is filled with it."""
     days: tuple[date, ...] = ()
     """The days that are today, where that is not for the clock to say."""
     window: Window | None = None
@@ -187,13 +187,13 @@ NOWHERE: Final = Surroundings()
 
 def _add(to: Surroundings, name: str, texts: Sequence[str]) -> Surroundings:
     """The surroundings and one more value, bound where it is safe."""
-    safe = [text for text in texts if problem_of(name, text) is None]
-    if safe:
-        return replace(to, values={**to.values, name: _forms(name, safe)})
-    if not texts:
-        return to
-    made = _leave_out(to, name, f"{texts[0]} {problem_of(name, texts[0])}")
-    return replace(made, unsafe={**to.unsafe, name: _forms(name, texts)})
+    problems = {text: problem_of(name, text) for text in texts}
+    safe = [text for text, problem in problems.items() if problem is None]
+    unsafe = [text for text, problem in problems.items() if problem is not None]
+    values = {**to.values, name: _forms(name, safe)} if safe else to.values
+    further = {**to.unsafe, name: _forms(name, unsafe)} if unsafe else to.unsafe
+    made = replace(to, values=values, unsafe=further)
+    return made if safe or not unsafe else _leave_out(made, name, f"{unsafe[0]} {problems[unsafe[0]]}")
 
 
 def _leave_out(to: Surroundings, name: str, reason: str) -> Surroundings:

@@ -1,0 +1,68 @@
+"""Binding what is left in a stored request: rules that are newer than it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from cortex_replay.bindings.binding import Binding
+from cortex_replay.bindings.finder import Finder, Found
+from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN, name_of, placeholder
+from cortex_replay.bindings.surroundings import Surroundings
+
+__all__ = ["StoredBinding"]
+
+_PLACEHOLDER: Final = re.compile(rf"{OPEN}([a-z][a-z0-9_-]*(?:#[0-9]+)?(?::[a-z0-9]+)?){CLOSE}")
+"""In a request each stands for a whole value."""
+
+
+class StoredBinding(Binding):
+    """A binding in which the placeholders of a recording stay what they are.
+
+    Numbers are given anew, to them and to what is found beside them, in the order of the texts.
+
+    Args:
+        finder: Finds what else is bound.
+        surroundings: What is known.
+        names: The bindings that the recording says were applied to it; all else is text.
+        is_escaping: Whether to escape text that looks like a placeholder.
+    """
+
+    def __init__(
+        self,
+        finder: Finder,
+        surroundings: Surroundings,
+        names: Collection[str],
+        *,
+        is_escaping: bool = False,
+    ) -> None:
+        super().__init__(finder, surroundings, is_escaping=is_escaping or ESCAPE in names)
+        self._given = names
+
+    def text(self, text: str) -> str:
+        if OPEN not in text:
+            return super().text(text)
+        marks = [match for match in _PLACEHOLDER.finditer(text) if self._is_mark(match)]
+        values: list[tuple[int, int, Found | str]] = [(*mark.span(), mark[1]) for mark in marks]
+        values += [
+            (found.start, found.end, found)
+            for found in self.finder.find(text)
+            if all(found.end <= mark.start() or found.start >= mark.end() for mark in marks)
+        ]
+        made: list[str] = []
+        at = 0
+        for start, end, value in sorted(values, key=lambda one: one[:2]):
+            if isinstance(value, str):
+                token = self.numbering.take(value)
+            else:
+                token = self.numbering.token(value, text[start:end])
+            made += [self.pass_by(text[at:start]), placeholder(token)]
+            at = end
+        return "".join([*made, self.pass_by(text[at:])])
+
+    def literal(self, text: str) -> str:
+        return text if ESCAPE in self._given else super().literal(text)
+
+    def _is_mark(self, match: re.Match[str]) -> bool:
+        return ESCAPE in self._given or name_of(match[1]) in self._given
