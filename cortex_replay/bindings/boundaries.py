@@ -1,4 +1,4 @@
-"""Where a value may begin and end in a text, so that ``/home/me`` is not found in ``/home/me-too``."""
+"""Where a value may begin and end in a text, so that ``/srv/me`` is not found in ``/srv/me-too``."""
 
 from __future__ import annotations
 

@@ -81,4 +81,4 @@ _FORMS: Final[Mapping[str, tuple[Callable[[str], str], ...]]] = {
     "query": (lambda text: quote(text, safe=""),),
     "slug": (lambda text: _NO_LETTER.sub("-", text),),
 }
-"""The last one is how agents name a folder after a path: ``-home-me-work``."""
+"""The last one is how agents name a folder after a path: ``-srv-me-work``."""

@@ -11,9 +11,9 @@ from cortex_replay.bindings.finder import Finder, Found
 from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN, name_of, placeholder
 from cortex_replay.bindings.surroundings import Surroundings
 
-__all__ = ["StoredBinding"]
+__all__ = ["PLACEHOLDER", "StoredBinding"]
 
-_PLACEHOLDER: Final = re.compile(rf"{OPEN}([a-z][a-z0-9_-]*(?:#[0-9]+)?(?::[a-z0-9]+)?){CLOSE}")
+PLACEHOLDER: Final = re.compile(rf"({OPEN}[a-z][a-z0-9_-]*(?:#[0-9]+)?(?::[a-z0-9]+)?{CLOSE})")
 """In a request each stands for a whole value."""
 
 
@@ -43,8 +43,8 @@ class StoredBinding(Binding):
     def text(self, text: str) -> str:
         if OPEN not in text:
             return super().text(text)
-        marks = [match for match in _PLACEHOLDER.finditer(text) if self._is_mark(match)]
-        values: list[tuple[int, int, Found | str]] = [(*mark.span(), mark[1]) for mark in marks]
+        marks = [match for match in PLACEHOLDER.finditer(text) if self._is_mark(match)]
+        values: list[tuple[int, int, Found | str]] = [(*mark.span(), mark[0][1:-1]) for mark in marks]
         values += [
             (found.start, found.end, found)
             for found in self.finder.find(text)
@@ -65,4 +65,4 @@ class StoredBinding(Binding):
         return text if ESCAPE in self._given else super().literal(text)
 
     def _is_mark(self, match: re.Match[str]) -> bool:
-        return ESCAPE in self._given or name_of(match[1]) in self._given
+        return ESCAPE in self._given or name_of(match[0][1:-1]) in self._given

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from cortex_replay.bindings import BindingRules, PlaceRule, Surroundings
+from cortex_replay.bindings.rules import ValueRule
+from cortex_replay.bindings.surroundings import KNOWN
 from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.config import (
@@ -59,11 +62,13 @@ def config_command(ctx: click.Context, /, store: Path | None, as_json: bool, **f
     flags["store"] = store_root(ctx, store) if is_store_named else None
     loaded = load_settings(Path(), os.environ, flags)
     keys = dict(_keys(loaded.settings, os.environ))
+    bound = list(_bound(key_rules_for(loaded.settings.store).bindings))
     warnings = [*loaded.warnings, *_rule_warnings(loaded)]
     if as_json:
-        output.print_json(_as_json(loaded, keys, warnings))
+        output.print_json(_as_json(loaded, keys, warnings) | {"bindings": _bound_as_json(bound)})
     else:
         _print(loaded, keys)
+        _print_bound(bound)
     for warning in warnings:
         output.talk(f"warning: {output.escape(warning)}")
 
@@ -87,6 +92,47 @@ def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[
             yield name, _Key("not set" if origin is None else "set", origin)
 
 
+class _Bound(NamedTuple):
+    """A value of the surroundings, as a run in this folder would bind it."""
+
+    name: str
+    value: str | None
+    problem: str | None
+    """Why it is not bound."""
+
+
+def _bound(rules: BindingRules) -> Iterator[_Bound]:
+    known = Surroundings.of(os.environ, Path.cwd(), rules=rules).current()
+    for name in dict.fromkeys([*KNOWN, *rules.values]):
+        value = known.values.get(name, known.unsafe.get(name, {})).get("")
+        problem = known.left_out.get(name)
+        if name in rules.off:
+            problem = "bindings.off names it"
+        elif value is None and problem is None:
+            problem = "there is none here"
+        yield _Bound(name, value, problem)
+
+
+def _bound_as_json(bound: list[_Bound]) -> dict[str, object]:
+    return {
+        one.name: {"value": one.value, "is_bound": one.problem is None, "reason": one.problem}
+        for one in bound
+    }
+
+
+def _print_bound(bound: list[_Bound]) -> None:
+    output.echo()
+    output.echo("A recording that is made here holds a placeholder for:")
+    width = max(len(one.name) for one in bound)
+    for one in bound:
+        state = (
+            output.escape(one.value or "")
+            if one.problem is None
+            else f"not bound: {output.escape(one.problem)}"
+        )
+        output.echo(f"  {one.name:{width}}  {state}")
+
+
 def _rule_warnings(loaded: Configuration) -> Iterator[str]:
     """A store is found by the rules of the configuration above it, which need not be this one."""
     store = loaded.settings.store
@@ -94,7 +140,7 @@ def _rule_warnings(loaded: Configuration) -> Iterator[str]:
     above = find_config(store)
     if (above and above.path) != (loaded.file and loaded.file.path):
         whose = "no file" if above is None else above.shown
-        yield f"normalisers and redact_key of the store {shown_path(store)} come from {whose}"
+        yield f"normalisers, bindings and redact_key of the store {shown_path(store)} come from {whose}"
 
 
 def _as_json(loaded: Configuration, keys: Mapping[str, _Key], warnings: list[str]) -> dict[str, object]:
@@ -114,9 +160,9 @@ def _json_of(value: object) -> object:
         return shown_path(value)
     if isinstance(value, Price):
         return {side: None if amount is None else float(amount) for side, amount in asdict(value).items()}
-    if isinstance(value, Normaliser):
-        return asdict(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Normaliser | ValueRule | PlaceRule):
+        return {name: given for name, given in asdict(value).items() if given}
+    return [_json_of(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _print(loaded: Configuration, keys: Mapping[str, _Key]) -> None:
@@ -155,4 +201,8 @@ def _text_of(value: object) -> str:
         return str(value).lower()
     if isinstance(value, Path):
         return output.escape(shown_path(value))
-    return output.escape(", ".join(value) if isinstance(value, tuple) else str(value))
+    if isinstance(value, ValueRule):
+        return output.escape(f"${value.env}" if value.env else value.value or "")
+    if isinstance(value, PlaceRule):
+        return output.escape(f"{value.before}⟦{value.bind}⟧{value.after}")
+    return ", ".join(map(_text_of, value)) if isinstance(value, tuple) else output.escape(str(value))

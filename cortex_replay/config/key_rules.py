@@ -15,7 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from cortex_replay.bindings import BindingRules
+from cortex_replay.bindings.placeholders import OPEN
 from cortex_replay.bindings.requests import rewrite_texts
+from cortex_replay.bindings.stored import PLACEHOLDER
 from cortex_replay.config import checks
 from cortex_replay.config.built_in import PREFIX, expression
 from cortex_replay.config.files import find_config
@@ -71,6 +74,8 @@ class KeyRules:
     normalisers: Mapping[str, Normaliser] = field(default_factory=dict)
     redact_key: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions by name."""
+    bindings: BindingRules = field(default_factory=BindingRules)
+    """Which values of the surroundings are bound; that is done by whoever knows the surroundings."""
     _rules: tuple[_Rule, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -132,6 +137,14 @@ class KeyRules:
                 raise InvalidRequest(f"{table}.{other.name}", reason)
 
     def _replace(self, text: str, changed: set[str]) -> str:
+        if OPEN not in text:
+            return self._replace_between(text, changed)
+        # What stands for a bound value stays, so that a stored request keeps its key.
+        pieces = PLACEHOLDER.split(text)
+        pieces[::2] = [self._replace_between(piece, changed) for piece in pieces[::2]]
+        return "".join(pieces)
+
+    def _replace_between(self, text: str, changed: set[str]) -> str:
         for rule in self._rules:
             after = rule.pattern.sub(rule.replacement, text)
             if after != text:
@@ -170,7 +183,8 @@ def key_rules(settings: Settings) -> KeyRules:
         InvalidRequest: Two of them do not agree.
     """
     patterns = settings.redaction.extra_patterns
-    return KeyRules(settings.normalisers, {name: patterns[name] for name in settings.redaction.redact_key})
+    secrets = {name: patterns[name] for name in settings.redaction.redact_key}
+    return KeyRules(settings.normalisers, secrets, settings.bindings)
 
 
 def key_rules_for(store_root: Path) -> KeyRules:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
 
+from cortex_replay.bindings import BindingRules
 from cortex_replay.config.caller import CallerSettings
 from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import ProviderSettings
@@ -48,6 +49,7 @@ class Layer:
     normalisers: dict[str, Normaliser] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
     callers: dict[str, CallerSettings] = field(default_factory=dict)
+    bindings: BindingRules = field(default_factory=BindingRules)
     origins: dict[str, str] = field(default_factory=dict)
     """Of every table but providers."""
 
@@ -85,6 +87,7 @@ class Layer:
             self.normalisers,
             weaker.prices | self.prices,
             weaker.callers | self.callers,
+            self.bindings,
             weaker.origins | renamed | self.origins,
         )
 

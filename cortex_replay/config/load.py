@@ -102,6 +102,7 @@ def load_from(
         normalisers=layer.normalisers,
         prices=layer.prices,
         callers=layer.callers,
+        bindings=layer.bindings,
     )
     given_by = {name: given.origin for name, given in scalars.items()} | layer.origins
     for name, given in layer.providers.items():

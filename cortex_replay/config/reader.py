@@ -9,7 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, cast
 
+from cortex_replay.bindings import BindingRules
 from cortex_replay.config import checks
+from cortex_replay.config.bindings import read_bindings
 from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check, config_errors
 from cortex_replay.config.files import ConfigFile
@@ -26,13 +28,13 @@ __all__ = ["PATHS", "LayerReader", "expand_home", "refuse_store_elsewhere"]
 PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
 """The settings that are paths."""
 
-_TABLES: Final = ("providers", "redaction", "normalisers", "prices", "callers")
+_TABLES: Final = ("providers", "redaction", "normalisers", "bindings", "prices", "callers")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _PATHS_OF_GATEWAY: Final = re.compile(r"v[0-9]+[a-z0-9]*|api|rpc", re.IGNORECASE)
 """Where clients ask that name no provider: ``/v1/messages``, ``/api/chat``, ``/rpc``."""
 _GIT_FOLDER: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
 """Also as some file systems spell it."""
-_OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers"])
+_OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers", "bindings"])
 """What the user's own file cannot say: it would make one store mean two things."""
 
 
@@ -70,11 +72,14 @@ class LayerReader:
             prices={name: self._price(name, one) for name, one in self._any(table, "prices").items()},
             callers={name: self._caller(name, one) for name, one in self._entries(table, "callers")},
             redaction=self._redaction(table),
+            bindings=self._bindings(table),
         )
         names = [f"normalisers.{name}" for name in layer.normalisers]
         names += [f"redaction.extra_patterns.{name}" for name in layer.redaction.extra_patterns]
         names += [f"prices.{name}" for name in layer.prices]
         names += [f"redaction.{name}" for name in table.get("redaction", ())]
+        names += [f"bindings.{name}" for name in self._any(table, "bindings")]
+        names += [f"bindings.values.{name}" for name in layer.bindings.values]
         names += [f"callers.{name}.{setting}" for name in layer.callers for setting in table["callers"][name]]
         layer.origins = dict.fromkeys(names, self._file.shown)
         return layer
@@ -144,6 +149,10 @@ class LayerReader:
         patterns = dict(self._entries(table, "extra_patterns", "redaction"))
         with config_errors(self._file.where("redaction", "")):
             return Redaction(**{**table, "extra_patterns": patterns})
+
+    def _bindings(self, table: Mapping[str, Any]) -> BindingRules:
+        with config_errors(self._file.where("bindings", "")):
+            return read_bindings(self._any(table, "bindings"))
 
     def _entries(self, table: Mapping[str, Any], name: str, *above: str) -> Iterator[tuple[str, Any]]:
         """The entries of a table whose names are the user's."""

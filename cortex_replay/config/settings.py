@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
+from cortex_replay.bindings import BindingRules
 from cortex_replay.config import checks
 from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check
@@ -77,6 +78,8 @@ class Settings:
     """By model. Without one, no report speaks of money."""
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     """By name: who may use the admin RPC. Without one, nobody may."""
+    bindings: BindingRules = field(default_factory=BindingRules)
+    """Which values of a run's surroundings are bound."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -100,6 +103,7 @@ class Settings:
             normalisers: Mapping[str, Normaliser] | None = None,
             prices: Mapping[str, Price] | None = None,
             callers: Mapping[str, CallerSettings] | None = None,
+            bindings: BindingRules = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -144,6 +148,11 @@ class Settings:
         yield "redaction.known_env", self.redaction.known_env
         for name, normaliser in self.normalisers.items():
             yield f"normalisers.{name}", normaliser
+        yield "bindings.off", self.bindings.off
+        yield "bindings.shapes", self.bindings.shapes
+        for name, value in self.bindings.values.items():
+            yield f"bindings.values.{name}", value
+        yield "bindings.rules", self.bindings.rules
         for name, price in self.prices.items():
             yield f"prices.{name}", price
         for name, caller in self.callers.items():
