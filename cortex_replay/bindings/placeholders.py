@@ -3,24 +3,29 @@
 A placeholder is ``⟦name⟧``, ``⟦name#2⟧`` for the second of several values of one shape, ``⟦name:form⟧`` where
 the value is written in another form than its plain one. A value that a stream cuts in two stands in both
 pieces: ``⟦cwd|0-7⟧`` and ``⟦cwd|7-⟧`` are its first seven characters and the rest. No character of it has to
-be escaped in JSON. What stands between the brackets, without a cut, is a *token*.
+be escaped in JSON. What stands between the brackets, without a cut, is a *token*. ``⟦cwd~a⟧`` is a value that
+its JSON spells in a style of its own (:mod:`.spelling`), so that the very bytes come back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from cortex_replay.bindings.spelling import NO_JSON, SPELLING, is_plain, spell
 
 __all__ = [
     "CLOSE",
     "ESCAPE",
     "OPEN",
     "Filling",
+    "Mark",
     "escape_literals",
     "has_literal",
     "join_pieces",
+    "marks_in",
     "name_of",
     "placeholder",
     "tokens_in",
@@ -31,19 +36,20 @@ CLOSE: Final = "⟧"
 ESCAPE: Final = "escape"
 """Stands among the names of a recording's bindings where literal text of this form was escaped."""
 
+_ESCAPED_FORMS: Final = (":json", ":json2")
 _BODY: Final = r"[a-z][a-z0-9_-]{0,63}(?:#[1-9][0-9]{0,5})?(?::[a-z0-9]{1,16})?"
-_CUT: Final = r"(?:\|(?P<start>[0-9]{1,6})-(?P<end>[0-9]{0,6}))?"
+_STYLE: Final = rf"(?:~(?P<spelling>{SPELLING}))?"
+_CUT: Final = rf"{_STYLE}(?:\|(?P<start>[0-9]{{1,6}})-(?P<end>[0-9]{{0,6}}))?"
 _PLACEHOLDER: Final = re.compile(rf"{OPEN}(?P<token>{_BODY}){_CUT}{CLOSE}")
 _LITERAL: Final = re.compile(rf"{OPEN}(?P<more>=*)(?P<token>{_BODY}){_CUT}{CLOSE}")
-_PIECES: Final = re.compile(
-    rf"{OPEN}({_BODY})\|0-[0-9]{{1,6}}{CLOSE}(?:{OPEN}\1\|[0-9]{{1,6}}-[0-9]{{0,6}}{CLOSE})+"
-)
+_PIECES: Final = re.compile(rf"(?:{OPEN}{_BODY}(?:~{SPELLING})?(?:\|[0-9]{{1,6}}-[0-9]{{0,6}})?{CLOSE})+")
 
 
-def placeholder(token: str, start: int | None = None, end: int | None = None) -> str:
+def placeholder(token: str, start: int | None = None, end: int | None = None, spelling: str = "") -> str:
     """A placeholder; with a start, for a part of the value."""
+    style = f"~{spelling}" if spelling else ""
     cut = "" if start is None else f"|{start}-{'' if end is None else end}"
-    return f"{OPEN}{token}{cut}{CLOSE}"
+    return f"{OPEN}{token}{style}{cut}{CLOSE}"
 
 
 def name_of(token: str) -> str:
@@ -58,7 +64,9 @@ def tokens_in(text: str) -> list[str]:
 
 def has_literal(text: str, names: Collection[str]) -> bool:
     """Whether a text holds by itself what looks like a placeholder of one of these bindings."""
-    return OPEN in text and any(name_of(match["token"]) in names for match in _LITERAL.finditer(text))
+    return OPEN in text and any(
+        match["more"] or name_of(match["token"]) in names for match in _LITERAL.finditer(text)
+    )
 
 
 def escape_literals(text: str) -> str:
@@ -67,8 +75,63 @@ def escape_literals(text: str) -> str:
 
 
 def join_pieces(text: str) -> str:
-    """The text with each value that was cut in pieces in one placeholder."""
-    return _PIECES.sub(rf"{OPEN}\1{CLOSE}", text) if "|" in text and OPEN in text else text
+    """The text with each value that was cut in pieces in one placeholder.
+
+    Only what adds up to the whole value is joined: a reader must not take a part for it. The style of the
+    outermost string is left out, too, since it makes no difference to what is read.
+    """
+    is_marked = OPEN in text and ("|" in text or "~" in text)
+    return _PIECES.sub(lambda match: _join(match[0]), text) if is_marked else text
+
+
+def _join(pieces: str) -> str:
+    made: list[str] = []
+    row: list[Mark] = []
+    for _, _, mark in marks_in(pieces):
+        if row and (mark.token, mark.inner, mark.start) != (row[-1].token, row[-1].inner, row[-1].end):
+            made += (one.text for one in row)
+            row = []
+        row.append(mark)
+        if mark.end is None:
+            is_whole = row[0].start == 0 and NO_JSON not in mark.styles
+            made += [placeholder(mark.token, spelling=mark.inner)] if is_whole else (one.text for one in row)
+            row = []
+    return "".join([*made, *(one.text for one in row)])
+
+
+class Mark(NamedTuple):
+    """A placeholder in a text, or literal text that was escaped because it looks like one."""
+
+    text: str
+    token: str
+    is_escaped: bool
+    styles: tuple[str, ...]
+    """How the strings around it are spelled, from the outermost inwards, as far as they are in a style."""
+    start: int
+    end: int | None
+    """Which part of the value, as it is spelled within the outermost string."""
+
+    @property
+    def inner(self) -> str:
+        """The styles without that of the outermost string."""
+        return f".{'.'.join(self.styles[1:])}" if len(self.styles) > 1 else ""
+
+
+def marks_in(text: str) -> Iterator[tuple[int, int, Mark]]:
+    """The placeholders of a text, and where they start and end."""
+    for match in _LITERAL.finditer(text) if OPEN in text else ():
+        yield *match.span(), _mark(match)
+
+
+def _mark(match: re.Match[str]) -> Mark:
+    return Mark(
+        match[0],
+        match["token"],
+        bool(match["more"]),
+        tuple(match["spelling"].split(".")) if match["spelling"] else (),
+        int(match["start"] or 0),
+        int(match["end"]) if match["end"] else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +143,42 @@ class Filling:
     def text(self, text: str, names: Collection[str]) -> str:
         """The text with the placeholders of these bindings filled, and literals as they were.
 
-        A placeholder without a value stays: it is better seen than taken for nothing.
+        A placeholder without a value stays: it is better seen than taken for nothing. Values go in as they
+        are: see :meth:`needs_escapes`.
         """
-        if OPEN not in text:
-            return text
-        is_escaped = ESCAPE in names
+        return _LITERAL.sub(lambda match: self.fill(_mark(match), names), text) if OPEN in text else text
 
-        def fill(match: re.Match[str]) -> str:
-            if match["more"]:
-                return f"{OPEN}{match[0][2:]}" if is_escaped else match[0]
-            value = self.values.get(match["token"]) if name_of(match["token"]) in names else None
-            if value is None:
-                return match[0]
-            if match["start"] is None:
-                return value
-            return value[int(match["start"]) : int(match["end"]) if match["end"] else None]
+    def fill(self, mark: Mark, names: Collection[str], depth: int = 0, *, is_json: bool = False) -> str:
+        """What stands for one placeholder.
 
-        return _LITERAL.sub(fill, text)
+        Args:
+            mark: The placeholder.
+            names: The bindings that are filled.
+            depth: How many strings are around it, one in another, but for that of the document itself.
+            is_json: Whether it stands in a string of a document, so that the value has to be escaped.
+        """
+        if mark.is_escaped:
+            return f"{OPEN}{mark.text[2:]}" if ESCAPE in names else mark.text
+        value = self.value(mark.token) if name_of(mark.token) in names else None
+        if value is None:
+            return mark.text
+        outer, *inner = mark.styles or (NO_JSON,)
+        if outer == NO_JSON and is_json:
+            outer = ""
+        for style in reversed([*inner, *[""] * (depth - len(inner))]):
+            value = spell(value, style)
+        return spell(value[mark.start : mark.end], outer)
+
+    def value(self, token: str) -> str | None:
+        """The value of today; one that needs no escapes is written as it is where another was escaped."""
+        value = self.values.get(token)
+        if value is None and token.endswith(_ESCAPED_FORMS):
+            value = self.values.get(token.partition(":")[0])
+            return value if value is not None and is_plain(value) else None
+        return value
+
+    def needs_escapes(self, text: str, names: Collection[str]) -> bool:
+        """Whether a value that is to be filled into a text cannot stand in JSON as it is."""
+        return any(
+            not is_plain(self.value(token) or "") for token in set(tokens_in(text)) if name_of(token) in names
+        )

@@ -38,7 +38,7 @@ _STREAMED: Final = "data:"
 _FIELD: Final = re.compile(r"([A-Za-z]*+): ?(.*)")
 LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 """The lines of a text, as streams count them: JSON may hold the other ends of lines that Python knows."""
-TURNS: Final = ("index", "output_index", "content_index", "item_id")
+TURNS: Final = ("index", "output_index", "content_index", "summary_index", "contentBlockIndex", "item_id")
 """What says which of several texts an event goes on with, where they come in turns."""
 _IN_WORD: Final = re.compile(r"[\w+/-]")
 _LONGEST_SPLIT: Final = 2048

@@ -1,9 +1,13 @@
-"""T9 and T10 of :mod:`.trust`: an answer says the same in each form in which it is stored. No I/O."""
+"""T9 and T10 of :mod:`.trust`: an answer says the same in each form in which it is stored. No I/O.
+
+A bound value that a stream cuts stands there in pieces, and in the text beside it whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cortex_replay.bindings.placeholders import join_pieces
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import LlmError, ResponseParse
 from cortex_replay.store.fixture import Answer
@@ -20,12 +24,12 @@ def answer_problem(answer: Answer, asked_model: str) -> tuple[str, str] | None:
     if not answer.stream:
         return None
     chunks = [timed.chunk for timed in answer.stream]
-    if "".join(chunk.delta for chunk in chunks) != answer.text:
+    if not _says("".join(chunk.delta for chunk in chunks), answer.text):
         return "stream-mismatch", "the deltas of its stream are not its text"
     pieces: list[ToolCallDelta] = [piece for chunk in chunks for piece in chunk.tool_calls]
     if _calls(ToolCallDelta.join(pieces)) != _calls(answer.tool_calls):
         return "stream-mismatch", "the tool calls of its stream are not those of its response"
-    if "".join(chunk.reasoning or "" for chunk in chunks) != (answer.reasoning or ""):
+    if not _says("".join(chunk.reasoning or "" for chunk in chunks), answer.reasoning or ""):
         return "stream-mismatch", "the reasoning in its stream is not that of its response"
     if answer.finish_reason is not None and chunks[-1].finish_reason != answer.finish_reason:
         return "stream-mismatch", "its stream ends for another reason than its response"
@@ -44,16 +48,20 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
         reason = str(error) if isinstance(error, ResponseParse) else type(error).__name__
         return "wire-undecodable", f"its wire cannot be decoded ({reason})"
     kept: list[tuple[str, object, object]] = [
-        ("text", answer.text, decoded.text),
+        ("text", join_pieces(answer.text), join_pieces(decoded.text)),
         ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
         ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
     ]
     kept += [
         (name, getattr(answer, name), getattr(decoded, name))
-        for name in ("model", "usage", "reasoning")
+        for name in ("model", "usage")
         if getattr(answer, name) is not None
     ]
-    if answer.parsed_json is not None and _canonical(decoded.text) != compact(answer.parsed_json):
+    if answer.reasoning is not None:
+        kept.append(("reasoning", join_pieces(answer.reasoning), join_pieces(decoded.reasoning or "")))
+    if answer.parsed_json is not None and _canonical(decoded.text) != join_pieces(
+        compact(answer.parsed_json)
+    ):
         return "wire-mismatch", "the parsed_json of its response is not the text of its wire"
     for name, stored, on_the_wire in kept:
         if stored != on_the_wire:
@@ -63,11 +71,16 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
 
 def _canonical(text: str) -> str | None:
     try:
-        return compact(loads(text.encode()))
+        return join_pieces(compact(loads(text.encode())))
     except JsonError:
         return None
 
 
 def _calls(calls: Iterable[ToolCall]) -> list[str]:
     # As text, because Python takes 1, 1.0 and true for equal.
-    return [compact(call.to_dict()) for call in calls]
+    return [join_pieces(compact(call.to_dict())) for call in calls]
+
+
+def _says(streamed: str, text: str) -> bool:
+    """Whether a stream says a text: a bound value that it cuts stands there in pieces."""
+    return join_pieces(streamed) == join_pieces(text)

@@ -1,0 +1,71 @@
+"""Finding the values of a request again in its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.placeholders import has_literal
+from cortex_replay.bindings.shapes import SHAPES
+
+__all__ = ["AnswerFinder", "Place"]
+
+_SHORTEST: Final = 4
+"""Of a numbered value that is looked for in an answer: a shorter one stands there by chance."""
+
+
+class Place(NamedTuple):
+    """Where a bound value stands in a text, and what stands for it."""
+
+    start: int
+    end: int
+    token: str
+
+
+class AnswerFinder:
+    """Finds what is bound in an answer: what is known anywhere, and of what is numbered what the request has.
+
+    An id that the server made up is no value of the surroundings: there is nothing to fill it with.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._numbered: dict[str, str] = {}
+        for token, text in binding.numbering.values.items():
+            shape = SHAPES.get(token.partition("#")[0])
+            if shape is not None and not shape.is_measured and len(text) >= _SHORTEST:
+                self._numbered.setdefault(text, token)
+        texts = sorted(self._numbered, key=len, reverse=True)
+        pattern = rf"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, texts))})(?![0-9A-Za-z])"
+        self._pattern = re.compile(pattern) if texts else None
+
+    def look_for_literals(self, texts: Iterable[str]) -> None:
+        """See whether text looks like a placeholder by itself: then all such text is escaped."""
+        names = self._binding.finder.names
+        if not self._binding.is_escaping and any(has_literal(text, names) for text in texts):
+            self._binding.is_escaping = True
+
+    def literal(self, text: str) -> str:
+        """Text in which nothing is bound, as it is stored."""
+        return self._binding.literal(text)
+
+    def find(self, text: str) -> list[Place]:
+        """What is bound in a text, in order; the longest where two overlap."""
+        numbering = self._binding.numbering
+        places = [
+            Place(found.start, found.end, numbering.token(found, text[found.start : found.end]))
+            for found in self._binding.finder.find(text)
+            if found.name not in SHAPES
+        ]
+        if self._pattern is not None:
+            places += [
+                Place(*match.span(), self._numbered[match[0]]) for match in self._pattern.finditer(text)
+            ]
+            places.sort(key=lambda place: (place.start, -place.end))
+        kept: list[Place] = []
+        for place in places:
+            if not kept or place.start >= kept[-1].end:
+                kept.append(place)
+        return kept

@@ -1,0 +1,238 @@
+"""Binding the values of an answer, and filling them in again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cortex_replay.bindings.answers import AnswerFinder
+from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.json_strings import document_strings
+from cortex_replay.bindings.placeholders import Filling, join_pieces, marks_in
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bound_texts import Section, Spot, leaves, replace_spots
+from cortex_replay.errors import LlmError
+from cortex_replay.store import Answer, TimedChunk
+from cortex_replay.types import LlmResponse, StreamChunk, ToolCall, ToolCallDelta
+from cortex_replay.types.tools import arguments_value
+from cortex_replay.wire.recording import decode_recording
+
+__all__ = ["bind_answer", "bind_wire", "fill_answer", "fill_wire"]
+
+Wire = dict[str, JsonValue]
+_Change = Callable[[Sequence[Section]], list[list[str]]]
+_Finish = Callable[[str], str]
+"""What is done with a text that was put together from pieces."""
+
+
+def bind_answer(answer: Answer, binding: Binding, asked_model: str) -> Answer:
+    """The answer with placeholders; the very same one where nothing is bound.
+
+    What a person reads of it is what its wire says. An answer that would not be understood any more stays
+    as it is: a host may be called like a word of the protocol.
+    """
+    change = _binder(binding)
+    if answer.wire is None:
+        return _change_answer(answer, change, join_pieces)
+    wire = _change_wire(answer.wire, change)
+    if wire is answer.wire:
+        return answer
+    try:
+        said = decode_recording(wire, asked_model)
+    except LlmError:
+        return answer
+    if answer.finish_reason not in (None, said.finish_reason) or answer.model not in (None, said.model):
+        return answer
+    return _with_wire(answer, wire, said, join_pieces)
+
+
+def fill_answer(answer: Answer, filling: Filling, names: Collection[str], asked_model: str) -> Answer:
+    """The answer with the values of today; the very same one where there is nothing to fill."""
+    if not names:
+        return answer
+    change = _filler(filling, names)
+    if answer.wire is None:
+        return _change_answer(answer, change, str)
+    wire = _change_wire(answer.wire, change)
+    if wire is answer.wire:
+        return answer
+    return _with_wire(answer, wire, decode_recording(wire, asked_model), str)
+
+
+def bind_wire(wire: Wire, binding: Binding) -> Wire:
+    """A recorded wire with placeholders; the very same one where nothing is bound."""
+    return _change_wire(wire, _binder(binding))
+
+
+def fill_wire(wire: Wire, filling: Filling, names: Collection[str]) -> Wire:
+    """A recorded wire with the values of today; the very same one where there is nothing to fill."""
+    return _change_wire(wire, _filler(filling, names)) if names else wire
+
+
+def _binder(binding: Binding) -> _Change:
+    finder = AnswerFinder(binding)
+
+    def bind(sections: Sequence[Section]) -> list[list[str]]:
+        finder.look_for_literals(text for section in sections for text in section.texts)
+        edits: list[tuple[Spot, str]] = []
+        for leaf in leaves(sections):
+            for start, end, token in finder.find(leaf.text) if leaf.is_bound else ():
+                edits += [(spot, spot.placeholder(token)) for spot in leaf.spots(start, end) or ()]
+        return replace_spots(edits, sections, finder.literal)
+
+    return bind
+
+
+def _filler(filling: Filling, names: Collection[str]) -> _Change:
+    def fill(sections: Sequence[Section]) -> list[list[str]]:
+        edits: list[tuple[Spot, str]] = []
+        if any(filling.needs_escapes(text, names) for section in sections for text in section.texts):
+            for leaf in leaves(sections):
+                for start, end, mark in marks_in(leaf.text):
+                    spots = leaf.spots(start, end) or ()
+                    if len(spots) == 1 and not spots[0].spelling:
+                        written = filling.fill(mark, names, leaf.depth, is_json=leaf.is_json)
+                        edits.append((spots[0], written))
+        return replace_spots(edits, sections, lambda text: filling.text(text, names))
+
+    return fill
+
+
+def _change_wire(wire: Wire, change: _Change) -> Wire:
+    """The wire with its texts changed: its body, its events or its frames."""
+    made = dict(wire)
+    match wire:
+        case {"body": str(body)}:
+            [[made["body"]]] = change([Section([body], is_stream=document_strings(body) is None)])
+        case {"events": list(events)}:
+            made["events"] = _change_parts(events, change)
+        case {"frames": list(frames)}:
+            made["frames"] = _change_parts(frames, change)
+        case _:
+            return wire
+    return wire if made == wire else made
+
+
+def _change_parts(parts: list[JsonValue], change: _Change) -> list[JsonValue]:
+    """Events or frames. Events of text are one text, cut anywhere; a message is one by itself."""
+    texts = [_text_of(part) for part in parts]
+    held = [text for text in texts if text is not None]
+    is_one_text = all(isinstance(part, dict) and "text" in part and "after" not in part for part in parts)
+    cut = [held] if is_one_text else [[text] for text in held]
+    changed = change([Section(texts, is_stream=True) for texts in cut if texts])
+    new = iter([text for texts in changed for text in texts])
+    return [
+        part if text is None else _with_text(part, next(new)) for part, text in zip(parts, texts, strict=True)
+    ]
+
+
+def _text_of(part: JsonValue) -> str | None:
+    match part:
+        case {"text": str(text)}:
+            return text
+        case {"message": {"payload": str(text)}}:
+            return text
+        case {"message": {"chunk": {"bytes": str(text)}}}:
+            return text
+    return None
+
+
+def _with_text(part: JsonValue, text: str) -> JsonValue:
+    match part:
+        case {"text": _}:
+            return _in_place(part, "text", text)
+        case {"message": {"payload": _} as message}:
+            return _in_place(part, "message", _in_place(message, "payload", text))
+        case {"message": {"chunk": chunk} as message}:
+            return _in_place(part, "message", _in_place(message, "chunk", _in_place(chunk, "bytes", text)))
+    return part
+
+
+def _in_place(value: JsonValue, name: str, item: JsonValue) -> JsonValue:
+    return {**value, name: item} if isinstance(value, dict) else value
+
+
+def _with_wire(answer: Answer, wire: Wire, said: LlmResponse, finish: _Finish) -> Answer:
+    """The answer with what its wire says now."""
+    text = finish(said.text)
+    return replace(
+        answer,
+        wire=wire,
+        text=text,
+        parsed_json=None if answer.parsed_json is None else arguments_value(text),
+        reasoning=None if answer.reasoning is None else finish(said.reasoning or ""),
+        tool_calls=_finish_calls(said.tool_calls, finish),
+    )
+
+
+def _change_answer(answer: Answer, change: _Change, finish: _Finish) -> Answer:
+    """An answer without a wire, with its texts changed; its stream adds up to it."""
+    chunks = [timed.chunk for timed in answer.stream]
+    deltas = [piece for chunk in chunks for piece in chunk.tool_calls]
+    indexes = sorted({piece.index for piece in deltas})
+    values: list[JsonValue] = [answer.parsed_json]
+    if chunks:
+        spoken = [[chunk.delta for chunk in chunks], [chunk.reasoning or "" for chunk in chunks]]
+        spoken += [[piece.arguments for piece in deltas if piece.index == index] for index in indexes]
+    else:
+        spoken = [[answer.text], [answer.reasoning or ""]]
+        values += [call.arguments for call in answer.tool_calls]
+    spoken += [[text] for value in values for text in _texts_in(value)]
+    changed = change([Section(texts, is_plain=True) for texts in spoken])
+    if changed == spoken:
+        return answer
+    texts, thoughts, *others = changed
+    arguments = {index: iter(pieces) for index, pieces in zip(indexes, others, strict=False)}
+    rest = iter([text for [text] in others[len(arguments) :]])
+    parsed_json, *inputs = [_each_text(value, lambda _: next(rest)) for value in values]
+    stream = tuple(
+        TimedChunk(timed.at_ms, _chunk(timed.chunk, text, thought, arguments))
+        for timed, text, thought in zip(answer.stream, texts, thoughts, strict=bool(chunks))
+    )
+    if chunks:
+        calls = ToolCallDelta.join(piece for timed in stream for piece in timed.chunk.tool_calls)
+        texts, thoughts = [finish("".join(texts))], [finish("".join(thoughts))]
+        calls = _finish_calls(calls, finish)
+    else:
+        pairs = zip(answer.tool_calls, inputs, strict=True)
+        calls = tuple(replace(call, arguments=given) for call, given in pairs)
+    return replace(
+        answer,
+        text=texts[0],
+        parsed_json=parsed_json,
+        reasoning=None if answer.reasoning is None else thoughts[0],
+        tool_calls=calls,
+        stream=stream,
+    )
+
+
+def _chunk(chunk: StreamChunk, text: str, thought: str, arguments: dict[int, Iterator[str]]) -> StreamChunk:
+    calls = tuple(replace(piece, arguments=next(arguments[piece.index])) for piece in chunk.tool_calls)
+    return replace(chunk, delta=text, reasoning=thought or None, tool_calls=calls)
+
+
+def _finish_calls(calls: Iterable[ToolCall], finish: _Finish) -> tuple[ToolCall, ...]:
+    return tuple(replace(call, arguments=_each_text(call.arguments, finish)) for call in calls)
+
+
+def _each_text(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    """A value with every text changed, names among them, in the order of :func:`_texts_in`."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(name): _each_text(item, change) for name, item in value.items()}
+    return value
+
+
+def _texts_in(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _texts_in(item)
