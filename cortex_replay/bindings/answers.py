@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cortex_replay.bindings.binder import Binding
-from cortex_replay.bindings.placeholders import has_literal
+from cortex_replay.bindings.placeholders import has_literal, placeholder
 from cortex_replay.bindings.shapes import SHAPES
 
 __all__ = ["AnswerFinder", "Place"]
@@ -69,3 +69,11 @@ class AnswerFinder:
             if not kept or place.start >= kept[-1].end:
                 kept.append(place)
         return kept
+
+    def write(self, text: str, places: Iterable[Place]) -> str:
+        """A text with placeholders."""
+        made, at = list[str](), 0
+        for start, end, token in places:
+            made += [self.literal(text[at:start]), placeholder(token)]
+            at = end
+        return "".join([*made, self.literal(text[at:])])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import product
 from typing import Final
 
 import orjson
@@ -16,10 +15,7 @@ from cortex_replay.strict_json import MAX_DEPTH
 
 __all__ = ["JsonString", "document_strings", "strings_within"]
 
-_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
-_BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-_ENDS: Final = ("", '"', ":null", '":null', "null", '"":null')
-"""What may be missing at the end of a JSON text that was cut off, but for closing brackets."""
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 
 
 class JsonString:
@@ -59,12 +55,9 @@ def document_strings(text: str) -> tuple[JsonValue, list[JsonString]] | None:
 
 
 def strings_within(text: str) -> list[JsonString] | None:
-    """The strings of a text that is a JSON object or list, or the start of one; ``None`` if it is none."""
-    if text.lstrip(" \t\r\n")[:1] not in ("{", "[") or '"' not in text:
-        return None
-    if _is_json(text) or _is_start_of_json(text):
-        return list(_strings(text))
-    return None
+    """The strings of a text that is a JSON object or list; ``None`` if it is none."""
+    found = document_strings(text) if '"' in text else None
+    return None if found is None else found[1]
 
 
 def _strings(text: str) -> Iterator[JsonString]:
@@ -91,25 +84,3 @@ def _count(value: JsonValue) -> int:
                 count += 1
         level = below
     return -1 if level else count
-
-
-def _is_start_of_json(text: str) -> bool:
-    closing: list[str] = []
-    for match in _BRACKET_OR_STRING.finditer(text):
-        if match[0] in ("{", "["):
-            closing.append("}" if match[0] == "{" else "]")
-        elif match[0] in ("}", "]") and (not closing or closing.pop() != match[0]):
-            return False
-    if not closing:
-        return False
-    behind = "".join(reversed(closing))
-    stripped = text.rstrip(" \t\r\n").removesuffix(",")
-    return any(_is_json(start + end + behind) for start, end in product({text, stripped}, _ENDS))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except ValueError:
-        return False
-    return True

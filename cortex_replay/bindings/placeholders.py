@@ -24,6 +24,7 @@ __all__ = [
     "Mark",
     "escape_literals",
     "has_literal",
+    "is_same_when_bound",
     "join_pieces",
     "marks_in",
     "name_of",
@@ -84,6 +85,20 @@ def join_pieces(text: str) -> str:
     return _PIECES.sub(lambda match: _join(match[0]), text) if is_marked else text
 
 
+def is_same_when_bound(one: str, other: str) -> bool:
+    """Whether two texts say the same, of which one may be cut, and spelled in another style: there, values
+    stand in pieces, and what looks like a placeholder is not escaped where it is cut."""
+    return one == other or _plain_form(one) == _plain_form(other)
+
+
+def _plain_form(text: str) -> str:
+    def simplify(match: re.Match[str]) -> str:
+        cut = "" if match["start"] is None else f"|{match['start']}-{match['end']}"
+        return f"{OPEN}{match['token']}{cut}{CLOSE}"
+
+    return join_pieces(_LITERAL.sub(simplify, text))
+
+
 def _join(pieces: str) -> str:
     made: list[str] = []
     row: list[Mark] = []
@@ -93,7 +108,7 @@ def _join(pieces: str) -> str:
             row = []
         row.append(mark)
         if mark.end is None:
-            is_whole = row[0].start == 0 and NO_JSON not in mark.styles
+            is_whole = row[0].start == 0 and mark.styles[:1] != (NO_JSON,)
             made += [placeholder(mark.token, spelling=mark.inner)] if is_whole else (one.text for one in row)
             row = []
     return "".join([*made, *(one.text for one in row)])

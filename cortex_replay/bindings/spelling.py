@@ -2,7 +2,7 @@ r"""How JSON writers spell a text between the quotes of a string.
 
 Most writers spell as :mod:`orjson` does. A *style* names another way, in letters: ``a`` writes what is not
 ASCII as ``\uXXXX``, ``s`` writes ``\/``, ``x`` writes every character as ``\uXXXX``, ``u`` takes capital
-hex digits for it, and ``n`` writes the text as it is, where no JSON is around it.
+hex digits for it, and ``n`` writes the text as it is: no JSON is around it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 __all__ = ["NO_JSON", "SPELLING", "Run", "is_plain", "spell", "style_of", "style_runs", "units_of"]
 
 NO_JSON: Final = "n"
-SPELLING: Final = r"[asxun]{0,2}(?:\.[asxu]{0,2}){0,3}"
+SPELLING: Final = r"[asxun]{0,2}(?:\.[asxun]{0,2}){0,3}"
 """Styles from the outermost string inwards, as a placeholder names them."""
 _STYLES: Final[tuple[str, ...]] = ("", "a", "s", "as", "au", "x", "xu")
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')

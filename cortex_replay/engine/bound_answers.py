@@ -13,7 +13,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_texts import Section, Spot, leaves, replace_spots
 from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer, TimedChunk
-from cortex_replay.types import LlmResponse, StreamChunk, ToolCall, ToolCallDelta
+from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from cortex_replay.types.tools import arguments_value
 from cortex_replay.wire.recording import decode_recording
 
@@ -28,22 +28,24 @@ _Finish = Callable[[str], str]
 def bind_answer(answer: Answer, binding: Binding, asked_model: str) -> Answer:
     """The answer with placeholders; the very same one where nothing is bound.
 
-    What a person reads of it is what its wire says. An answer that would not be understood any more stays
-    as it is: a host may be called like a word of the protocol.
+    What a person reads of it is what its wire says.
     """
-    change = _binder(binding)
+    finder = AnswerFinder(binding)
     if answer.wire is None:
-        return _change_answer(answer, change, join_pieces)
-    wire = _change_wire(answer.wire, change)
-    if wire is answer.wire:
-        return answer
+        return _change_answer(answer, _binder(finder), join_pieces)
+    wire = _change_wire(answer.wire, _binder(finder))
+    if wire is not answer.wire and not _is_understood(wire, answer, asked_model):
+        wire = _change_wire(answer.wire, _binder(finder, is_finding=False))
+    return _with_wire(answer, wire, asked_model, join_pieces)
+
+
+def _is_understood(wire: Wire, answer: Answer, asked_model: str) -> bool:
+    """Whether a bound wire is an answer still: a host may be called like a word of the protocol."""
     try:
         said = decode_recording(wire, asked_model)
     except LlmError:
-        return answer
-    if answer.finish_reason not in (None, said.finish_reason) or answer.model not in (None, said.model):
-        return answer
-    return _with_wire(answer, wire, said, join_pieces)
+        return False
+    return answer.finish_reason in (None, said.finish_reason) and answer.model in (None, said.model)
 
 
 def fill_answer(answer: Answer, filling: Filling, names: Collection[str], asked_model: str) -> Answer:
@@ -53,15 +55,12 @@ def fill_answer(answer: Answer, filling: Filling, names: Collection[str], asked_
     change = _filler(filling, names)
     if answer.wire is None:
         return _change_answer(answer, change, str)
-    wire = _change_wire(answer.wire, change)
-    if wire is answer.wire:
-        return answer
-    return _with_wire(answer, wire, decode_recording(wire, asked_model), str)
+    return _with_wire(answer, _change_wire(answer.wire, change), asked_model, str)
 
 
 def bind_wire(wire: Wire, binding: Binding) -> Wire:
     """A recorded wire with placeholders; the very same one where nothing is bound."""
-    return _change_wire(wire, _binder(binding))
+    return _change_wire(wire, _binder(AnswerFinder(binding)))
 
 
 def fill_wire(wire: Wire, filling: Filling, names: Collection[str]) -> Wire:
@@ -69,15 +68,16 @@ def fill_wire(wire: Wire, filling: Filling, names: Collection[str]) -> Wire:
     return _change_wire(wire, _filler(filling, names)) if names else wire
 
 
-def _binder(binding: Binding) -> _Change:
-    finder = AnswerFinder(binding)
-
+def _binder(finder: AnswerFinder, *, is_finding: bool = True) -> _Change:
     def bind(sections: Sequence[Section]) -> list[list[str]]:
         finder.look_for_literals(text for section in sections for text in section.texts)
         edits: list[tuple[Spot, str]] = []
         for leaf in leaves(sections):
-            for start, end, token in finder.find(leaf.text) if leaf.is_bound else ():
-                edits += [(spot, spot.placeholder(token)) for spot in leaf.spots(start, end) or ()]
+            places = finder.find(leaf.text) if is_finding and leaf.is_bound else []
+            is_json = not places or not leaf.is_read_otherwise(finder.write(leaf.text, places))
+            for start, end, token in places:
+                spots = leaf.spots(start, end, is_json=is_json) or ()
+                edits += [(spot, spot.placeholder(token)) for spot in spots]
         return replace_spots(edits, sections, finder.literal)
 
     return bind
@@ -152,8 +152,11 @@ def _in_place(value: JsonValue, name: str, item: JsonValue) -> JsonValue:
     return {**value, name: item} if isinstance(value, dict) else value
 
 
-def _with_wire(answer: Answer, wire: Wire, said: LlmResponse, finish: _Finish) -> Answer:
-    """The answer with what its wire says now."""
+def _with_wire(answer: Answer, wire: Wire, asked_model: str, finish: _Finish) -> Answer:
+    """The answer with another wire, and with what that says."""
+    if wire is answer.wire:
+        return answer
+    said = decode_recording(wire, asked_model)
     text = finish(said.text)
     return replace(
         answer,

@@ -137,7 +137,7 @@ def _spots_in(piece: _Piece, first: int, last: int, offset: int, inner: list[str
         if place is None:
             return None
         styles = [style, *inner]
-        while styles and styles[-1] in ("", NO_JSON):
+        while styles and (not styles[-1] or styles == [NO_JSON]):
             styles.pop()
         cut = offset + run_start, offset + run_end
         spots.append(Spot(piece.section, *place, cut, ".".join(styles)))
@@ -167,10 +167,21 @@ class Leaf:
         """Whether it stands in strings of documents."""
         return self.channel.pieces[0].is_json
 
-    def spots(self, start: int, end: int) -> list[Spot] | None:
+    def is_read_otherwise(self, bound: str) -> bool:
+        """Whether it is no JSON, and would be with placeholders in it: a model may forget to escape."""
+        return self.depth < _DEEPEST and strings_within(bound) is not None
+
+    def spots(self, start: int, end: int, *, is_json: bool = True) -> list[Spot] | None:
         """Where a part of the text stands; ``None`` if it is spelled so oddly that it could not be written
-        there again."""
-        said, styles = self.text[start:end], list[str]()
+        there again.
+
+        Args:
+            start: Where the part starts.
+            end: Where it ends.
+            is_json: Whether the text may be taken for what it looks like with placeholders in it.
+        """
+        said = self.text[start:end]
+        styles = [] if is_json else [NO_JSON] * (_DEEPEST - self.depth)
         for string in reversed(self.strings):
             a, b = string.span(start, end)
             spelled = string.spelled[a:b]
