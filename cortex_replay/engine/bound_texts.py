@@ -285,13 +285,16 @@ def _walk(
     value: JsonValue, place: str = "", name: str | None = None, *, is_argument: bool = False
 ) -> Iterator[tuple[str, bool, bool]]:
     """Of each string and each name, in the order of the text: its place in all documents of a stream, whether
-    it is a piece of the text there, and whether values are bound in it."""
+    it is a piece of the text there, and whether values are bound in it.
+
+    Gemini's parts go on with one another, wherever they stand in a list.
+    """
     if isinstance(value, str):
         is_bound = is_argument or name not in _STRUCTURE
         yield place, name in _PIECES and not is_argument, is_bound
     elif isinstance(value, list):
-        for item in value:
-            number = item.get("index") if isinstance(item, dict) else None
+        for position, item in enumerate(value):
+            number = item.get("index", position) if isinstance(item, dict) and name != "parts" else ""
             yield from _walk(item, f"{place}[{number}]", name, is_argument=is_argument)
     elif isinstance(value, dict):
         here = place if is_argument else f"{place}{_turn(value)}"
