@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.finder import Found
 from cortex_replay.bindings.placeholders import has_literal, placeholder
 from cortex_replay.bindings.shapes import SHAPES
 
@@ -53,11 +54,9 @@ class AnswerFinder:
 
     def find(self, text: str) -> list[Place]:
         """What is bound in a text, in order; the longest where two overlap."""
-        numbering = self._binding.numbering
+        token = self._binding.numbering.token
         places = [
-            Place(found.start, found.end, numbering.token(found, text[found.start : found.end]))
-            for found in self._binding.finder.find(text)
-            if found.name not in SHAPES
+            Place(one.start, one.end, token(one, text[one.start : one.end])) for one in self._known(text)
         ]
         if self._pattern is not None:
             places += [
@@ -69,6 +68,16 @@ class AnswerFinder:
             if not kept or place.start >= kept[-1].end:
                 kept.append(place)
         return kept
+
+    def _known(self, text: str) -> Iterator[Found]:
+        """What is known; also within what has a shape, such as a path below the working directory."""
+        for found in self._binding.finder.find(text):
+            if found.name not in SHAPES:
+                yield found
+                continue
+            for inner in self._binding.finder.find(text[found.start : found.end]):
+                if inner.name not in SHAPES:
+                    yield inner._replace(start=found.start + inner.start, end=found.start + inner.end)
 
     def write(self, text: str, places: Iterable[Place]) -> str:
         """A text with placeholders."""

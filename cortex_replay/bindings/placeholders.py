@@ -10,7 +10,7 @@ its JSON spells in a style of its own (:mod:`.spelling`), so that the very bytes
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,7 +37,6 @@ CLOSE: Final = "⟧"
 ESCAPE: Final = "escape"
 """Stands among the names of a recording's bindings where literal text of this form was escaped."""
 
-_ESCAPED_FORMS: Final = (":json", ":json2")
 _BODY: Final = r"[a-z][a-z0-9_-]{0,63}(?:#[1-9][0-9]{0,5})?(?::[a-z0-9]{1,16})?"
 _STYLE: Final = rf"(?:~(?P<spelling>{SPELLING}))?"
 _CUT: Final = rf"{_STYLE}(?:\|(?P<start>[0-9]{{1,6}})-(?P<end>[0-9]{{0,6}}))?"
@@ -161,7 +160,19 @@ class Filling:
         A placeholder without a value stays: it is better seen than taken for nothing. Values go in as they
         are: see :meth:`needs_escapes`.
         """
-        return _LITERAL.sub(lambda match: self.fill(_mark(match), names), text) if OPEN in text else text
+        return self.filler(names)(text)
+
+    def filler(self, names: Collection[str]) -> Callable[[str], str]:
+        """What does the same for many texts."""
+        filled: dict[str, str] = {}
+
+        def fill(match: re.Match[str]) -> str:
+            written = filled.get(match[0])
+            if written is None:
+                written = filled[match[0]] = self.fill(_mark(match), names)
+            return written
+
+        return lambda text: _LITERAL.sub(fill, text) if OPEN in text else text
 
     def fill(self, mark: Mark, names: Collection[str], depth: int = 0, *, is_json: bool = False) -> str:
         """What stands for one placeholder.
@@ -174,7 +185,7 @@ class Filling:
         """
         if mark.is_escaped:
             return f"{OPEN}{mark.text[2:]}" if ESCAPE in names else mark.text
-        value = self.value(mark.token) if name_of(mark.token) in names else None
+        value = self.values.get(mark.token) if name_of(mark.token) in names else None
         if value is None:
             return mark.text
         outer, *inner = mark.styles or (NO_JSON,)
@@ -184,16 +195,9 @@ class Filling:
             value = spell(value, style)
         return spell(value[mark.start : mark.end], outer)
 
-    def value(self, token: str) -> str | None:
-        """The value of today; one that needs no escapes is written as it is where another was escaped."""
-        value = self.values.get(token)
-        if value is None and token.endswith(_ESCAPED_FORMS):
-            value = self.values.get(token.partition(":")[0])
-            return value if value is not None and is_plain(value) else None
-        return value
-
-    def needs_escapes(self, text: str, names: Collection[str]) -> bool:
-        """Whether a value that is to be filled into a text cannot stand in JSON as it is."""
-        return any(
-            not is_plain(self.value(token) or "") for token in set(tokens_in(text)) if name_of(token) in names
-        )
+    def needs_escapes(self, texts: Iterable[str], names: Collection[str]) -> bool:
+        """Whether a value that is to be filled into texts cannot stand in JSON as it is."""
+        tokens = {
+            token for token, value in self.values.items() if name_of(token) in names and not is_plain(value)
+        }
+        return bool(tokens) and any(not tokens.isdisjoint(tokens_in(text)) for text in texts)

@@ -86,14 +86,14 @@ def _binder(finder: AnswerFinder, *, is_finding: bool = True) -> _Change:
 def _filler(filling: Filling, names: Collection[str]) -> _Change:
     def fill(sections: Sequence[Section]) -> list[list[str]]:
         edits: list[tuple[Spot, str]] = []
-        if any(filling.needs_escapes(text, names) for section in sections for text in section.texts):
+        if filling.needs_escapes((text for section in sections for text in section.texts), names):
             for leaf in leaves(sections):
                 for start, end, mark in marks_in(leaf.text):
                     spots = leaf.spots(start, end) or ()
                     if len(spots) == 1 and not spots[0].spelling:
                         written = filling.fill(mark, names, leaf.depth, is_json=leaf.is_json)
                         edits.append((spots[0], written))
-        return replace_spots(edits, sections, lambda text: filling.text(text, names))
+        return replace_spots(edits, sections, filling.filler(names))
 
     return fill
 

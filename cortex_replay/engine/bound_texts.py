@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -97,30 +97,32 @@ class Spot(NamedTuple):
         return placeholder(token, start, end, self.spelling)
 
 
-@dataclass(slots=True)
 class _Channel:
     """A text in pieces."""
 
-    pieces: list[_Piece] = field(default_factory=list)
-    is_bound: bool = True
+    def __init__(self, pieces: list[_Piece], *, is_bound: bool = True) -> None:
+        self.pieces = pieces
+        self.is_bound = is_bound
+        self.text = "".join(piece.string.text for piece in pieces)
+        self._ends = list(accumulate(len(piece.string.text) for piece in pieces))
 
     def spots(self, start: int, end: int, inner: list[str]) -> list[Spot] | None:
+        """Where a part of it stands; the last styles are those of the strings that it holds itself."""
         found: list[Spot] = []
-        at = 0
-        for piece in self.pieces:
-            size = len(piece.string.text)
-            first, last = max(start - at, 0), min(end - at, size)
-            if first < last:
-                spots = _spots_in(piece, first, last, at + first - start, inner)
+        number, at = bisect_right(self._ends, start), start
+        while at < end:
+            first = self._ends[number - 1] if number else 0
+            last = min(end, self._ends[number])
+            if at < last:  # there are empty deltas
+                spots = _spots_in(self.pieces[number], at - first, last - first, at - start, inner)
                 if spots is None:
                     return None
                 found += spots
-            at += size
+            number, at = number + 1, last
         if len(found) == 1:
             return [found[0]._replace(cut=None)]
-        (*others, last_spot) = found
-        assert last_spot.cut is not None  # noqa: S101 - as it was made below
-        return [*others, last_spot._replace(cut=(last_spot.cut[0], None))]
+        final = found.pop()
+        return [*found, final._replace(cut=final.cut and (final.cut[0], None))]
 
 
 def _spots_in(piece: _Piece, first: int, last: int, offset: int, inner: list[str]) -> list[Spot] | None:
@@ -196,9 +198,8 @@ class Leaf:
 def leaves(sections: Iterable[Section]) -> Iterator[Leaf]:
     """What sections say; those of one stream are joined where events go on with a text."""
     for channel in _channels(sections):
-        text = "".join(piece.string.text for piece in channel.pieces)
-        if text:
-            yield from _leaves(text, channel, ())
+        if channel.text:
+            yield from _leaves(channel.text, channel, ())
 
 
 def _leaves(text: str, channel: _Channel, strings: tuple[JsonString, ...]) -> Iterator[Leaf]:
@@ -212,7 +213,7 @@ def _leaves(text: str, channel: _Channel, strings: tuple[JsonString, ...]) -> It
 
 
 def _channels(sections: Iterable[Section]) -> Iterator[_Channel]:
-    joined: dict[str, _Channel] = {}
+    joined: dict[str, list[_Piece]] = {}
     for section in sections:
         if section.is_plain:
             yield _Channel(list(_plain_pieces(section)))
@@ -227,10 +228,10 @@ def _channels(sections: Iterable[Section]) -> Iterator[_Channel]:
                 string.start += start
                 piece = _Piece(section, string, is_json=True)
                 if is_piece and section.is_stream:
-                    joined.setdefault(place, _Channel()).pieces.append(piece)
+                    joined.setdefault(place, []).append(piece)
                 else:
-                    yield _Channel([piece], is_bound)
-    yield from joined.values()
+                    yield _Channel([piece], is_bound=is_bound)
+    yield from map(_Channel, joined.values())
 
 
 def _plain_pieces(section: Section) -> Iterator[_Piece]:
