@@ -24,7 +24,7 @@ from cortex_replay.cassettes.report import ImportReport, Omission
 from cortex_replay.cassettes.scopes import CassetteScopes
 from cortex_replay.disk import scratch_folder
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.opaque import encode_body, opaque_key, opaque_request
+from cortex_replay.engine.http.opaque import encode_body, opaque_request
 from cortex_replay.engine.http.other_calls import is_other, recordable_other_headers
 from cortex_replay.engine.http.question import document_in
 from cortex_replay.engine.http.relay import client_keys_in, recordable_headers
@@ -126,6 +126,7 @@ class Importer:
         """Stage what is in these files. All are read first: a key in one may stand in another."""
         cassettes = [(file, self._read(file)) for file in files]
         self._redactor = self._make_redactor(self._keys)
+        stager = SequenceStager(self._store, self._redactor, overwrite=self._overwrites)
         scopes: dict[str, _Sequences] = {}
         for file, interactions in cassettes:
             names, is_known = self._tests.of(file) if interactions else ([], True)
@@ -133,8 +134,7 @@ class Importer:
                 self.report.without_test.append(str(file))
             sequences = [scopes.setdefault(name, _Sequences()) for name in names]
             for number, interaction in interactions:
-                self._place(_Source(file, number, interaction.call), interaction, sequences)
-        stager = SequenceStager(self._store, self._redactor, overwrite=self._overwrites)
+                self._place(stager, _Source(file, number, interaction.call), interaction, sequences)
         for scope, said in scopes.items():
             for entries in (said.without_defaults | said.completions).values():
                 self._stage_completions(stager, scope, entries)
@@ -184,7 +184,9 @@ class Importer:
         self._counted.add(source)
         return is_first
 
-    def _place(self, source: _Source, recording: _Recording, scopes: Iterable[_Sequences]) -> None:
+    def _place(
+        self, stager: SequenceStager, source: _Source, recording: _Recording, scopes: Iterable[_Sequences]
+    ) -> None:
         """Put what an interaction says behind what its scopes have."""
         taken: _Entry | _OpaqueEntry | str
         try:
@@ -199,12 +201,12 @@ class Importer:
             return
         for scope in scopes:
             if isinstance(taken, _Entry):
-                scope.completions.setdefault(self._store.key(taken.request), []).append(taken)
+                scope.completions.setdefault(stager.key(taken.request), []).append(taken)
                 for plain in plainer_forms(taken.request):
                     entry = taken._replace(request=plain)
-                    scope.without_defaults.setdefault(self._store.key(plain), []).append(entry)
+                    scope.without_defaults.setdefault(stager.key(plain), []).append(entry)
             else:
-                scope.opaque.setdefault(opaque_key(taken.request), []).append(taken)
+                scope.opaque.setdefault(stager.exchange_key(taken.request), []).append(taken)
 
     def _take(self, source: _Source, interaction: Interaction) -> _Entry | _OpaqueEntry | str:
         """What an interaction says, or the reason why it cannot be converted."""
@@ -250,7 +252,7 @@ class Importer:
     def _stage_completions(self, stager: SequenceStager, scope: str, entries: Sequence[_Entry]) -> None:
         outcomes = [(entry.outcome, _origin_of(entry.source)) for entry in entries]
         try:
-            staged = stager.stage(scope, entries[0].request, outcomes)
+            staged = stager.stage(scope, [entry.request for entry in entries], outcomes)
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             for entry in entries:
                 self._skip(entry.source, _refusal(error))
@@ -259,7 +261,8 @@ class Importer:
 
     def _stage_calls(self, stager: SequenceStager, scope: str, calls: Sequence[_OpaqueEntry]) -> None:
         try:
-            staged = stager.stage_exchange(scope, calls[0].request, [call.wire for call in calls])
+            requests = [call.request for call in calls]
+            staged = stager.stage_exchange(scope, requests, [call.wire for call in calls])
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             for call in calls:
                 self._skip(call.source, _refusal(error, "the answer"))

@@ -167,7 +167,7 @@ def _schema(file: BinaryIO | None) -> Any:
 
 
 async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) -> None:
-    key = run.store.key(request)
+    key = run.open_scope().look_up(request).key
     response: LlmResponse | None = None
     printer = output.AnswerPrinter(raw=raw, is_silent=as_json)
     async with run.adapter(None) as recorder:

@@ -9,11 +9,12 @@ from typing import ClassVar
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.adapters.wrapper import WrapperAdapter, closing_stream
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.outcomes import chunks_of, failure_of
 from cortex_replay.engine.scope import Scope, Turn
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import NoFixture
-from cortex_replay.store import Answer, FixtureKey, Store
+from cortex_replay.store import Answer, Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["ScopeAdapter"]
@@ -60,12 +61,12 @@ class ScopeAdapter(WrapperAdapter):
             LlmError: Whatever the wrapped adapter raises.
         """
         scope = self._scope
-        key = scope.store.key(request)
-        if (sole := scope.sole_fixture(key)) is not None:
-            (answer,) = sole.answers
-            self._serve(request, key, answer)
+        look = scope.look_up(request)
+        if (sole := scope.sole_fixture(look.key)) is not None:
+            answer = look.fill_answer(sole.answers[0], sole.meta)
+            self._serve(request, look, answer)
             return answer.response(request.model)
-        async with self._turn(request, key) as turn:
+        async with self._turn(request, look) as turn:
             if isinstance(turn.outcome, Answer):
                 response = turn.outcome.response(request.model)
                 turn.serve()
@@ -79,15 +80,15 @@ class ScopeAdapter(WrapperAdapter):
     async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
         """The answer piece by piece: as recorded, without pauses, or as it comes; see :meth:`complete`."""
         scope = self._scope
-        key = scope.store.key(request)
-        if (sole := scope.sole_fixture(key)) is not None:
-            (answer,) = sole.answers
+        look = scope.look_up(request)
+        if (sole := scope.sole_fixture(look.key)) is not None:
+            answer = look.fill_answer(sole.answers[0], sole.meta)
             for chunk in chunks_of(answer, request.model):
                 if chunk.response is not None:
-                    self._serve(request, key, answer)
+                    self._serve(request, look, answer)
                 yield chunk
             return
-        async with self._turn(request, key) as turn:
+        async with self._turn(request, look) as turn:
             if isinstance(turn.outcome, Answer):
                 for chunk in chunks_of(turn.outcome, request.model):
                     if chunk.response is not None:
@@ -108,17 +109,17 @@ class ScopeAdapter(WrapperAdapter):
                     answer = tape.answer()
                     attempt.keep(answer, answer.usage)
 
-    def _serve(self, request: LlmRequest, key: FixtureKey, answer: Answer) -> None:
-        self._scope.serve(lambda: request, key, answer)
+    def _serve(self, request: LlmRequest, look: LookUp, answer: Answer) -> None:
+        self._scope.serve(lambda: request, look.key, answer)
 
     @asynccontextmanager
-    async def _turn(self, request: LlmRequest, key: FixtureKey) -> AsyncIterator[Turn]:
+    async def _turn(self, request: LlmRequest, look: LookUp) -> AsyncIterator[Turn]:
         """The next turn of the request's key.
 
         Raises:
             Upstream: What is recorded for it is a failure.
         """
-        async with self._scope.turn(lambda: request, key, request.timeout_ms, self._origin) as turn:
+        async with self._scope.turn(lambda: request, look, request.timeout_ms, self._origin) as turn:
             if turn.outcome is not None and not isinstance(turn.outcome, Answer):
                 turn.serve()
                 turn.end()

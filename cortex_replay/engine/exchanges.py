@@ -3,16 +3,18 @@ does: polls are answered otherwise each time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.claims import Claim
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp, look_again_for_exchange, look_up_exchange
 from cortex_replay.engine.fixtures import is_first_for_all
+from cortex_replay.engine.lookup import bindings_in
 from cortex_replay.engine.scope import KeyState, Scope
-from cortex_replay.engine.staging import RedactingStager
+from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.engine.state import RunState
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
@@ -21,24 +23,41 @@ from cortex_replay.store.changes import essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import TokenUsage
 
-__all__ = ["ExchangeAttempt", "ExchangeTurn", "ask_opaquely", "sole_wire", "take_turn"]
+__all__ = [
+    "ExchangeAttempt",
+    "ExchangeTurn",
+    "ask_opaquely",
+    "join_answers",
+    "look_up_call",
+    "sole_wire",
+    "take_turn",
+]
 
 _WAIT_MS: Final = 600_000
 Wire = dict[str, JsonValue]
 
 
-def sole_wire(scope: Scope, key: str) -> Wire | None:
+def look_up_call(scope: Scope, asked: Wire) -> ExchangeLookUp:
+    """What a call is looked up by in a scope, here and now."""
+    look = look_up_exchange(scope.run.binder(scope.store.key_rules.bindings), asked)
+    looks = scope.mode is Mode.REPLAY or scope.mode is Mode.ONCE
+    if not looks or scope.store.exchange_row(look.key, scope.owner) is not None:
+        return look
+    return look_again_for_exchange(scope.store, scope.owner, look) or look
+
+
+def sole_wire(scope: Scope, look: ExchangeLookUp) -> Wire | None:
     """The one answer that every call of a key gets in replay, without any turns.
 
     Raises:
         FixtureIntegrityFailed: Its file is no longer what the index vouches for.
     """
-    recorded = scope.store.exchange(key, scope.owner) if scope.mode is Mode.REPLAY else None
-    return recorded.wire if recorded is not None and _has_one_answer(recorded, scope) else None
+    recorded = scope.store.exchange(look.key, scope.owner) if scope.mode is Mode.REPLAY else None
+    return look.fill(recorded).wire if recorded is not None and _has_one_answer(recorded, scope) else None
 
 
 @asynccontextmanager
-async def take_turn(scope: Scope, key: str) -> AsyncIterator[ExchangeTurn]:
+async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[ExchangeTurn]:
     """The next turn of a key: with what is recorded for it, or the right to ask; in replay, perhaps neither.
 
     Raises:
@@ -46,45 +65,45 @@ async def take_turn(scope: Scope, key: str) -> AsyncIterator[ExchangeTurn]:
         Timeout: Its turn did not come in time.
     """
     if scope.mode is Mode.LIVE:
-        yield ExchangeTurn(scope, key)
+        yield ExchangeTurn(scope, look)
         return
     if scope.mode is Mode.REPLAY:
-        recorded = scope.store.exchange(key, scope.owner)
+        recorded = scope.store.exchange(look.key, scope.owner)
         if recorded is None:
             # Nothing is counted: a stranger could ask for ever so much.
-            yield ExchangeTurn(scope, key)
+            yield ExchangeTurn(scope, look)
             return
         if _has_one_answer(recorded, scope):
-            yield ExchangeTurn(scope, key, wire=recorded.wire)
+            yield ExchangeTurn(scope, look, stored=replace(recorded, then=()))
             return
-    state = scope.exchange_state(key)
+    state = scope.exchange_state(look.key)
     async with state.turns.take(_WAIT_MS):
         n = state.turns.given + 1
-        wire = None if scope.mode is Mode.RECORD else _recorded(state.committed, n)
-        is_pinned = wire is not None and scope.mode is Mode.ONCE
-        if wire is None and scope.keeps_first and state.successes:
-            wire = state.successes[0]
-        if wire is not None or scope.mode is Mode.REPLAY:
-            yield ExchangeTurn(scope, key, state, wire, exhausted=wire is None, is_pinned=is_pinned)
+        stored = None if scope.mode is Mode.RECORD else _recorded(state.committed, n)
+        is_pinned = stored is not None and scope.mode is Mode.ONCE
+        if stored is None and scope.keeps_first and state.successes:
+            stored = state.successes[0]
+        if stored is not None or scope.mode is Mode.REPLAY:
+            yield ExchangeTurn(scope, look, state, stored, exhausted=stored is None, is_pinned=is_pinned)
             return
-        async with scope.run.claims.claim(FixtureKey("", key), n, _WAIT_MS) as claim:
+        async with scope.run.claims.claim(FixtureKey("", look.key), n, _WAIT_MS) as claim:
             given = claim.outcome
             if not isinstance(given, Exchange):
-                yield ExchangeTurn(scope, key, state, claim=claim)
+                yield ExchangeTurn(scope, look, state, claim=claim)
                 return
         is_shared = scope.is_branch or bool(scope.owner)
-        yield ExchangeTurn(scope, key, state, given.wire, given if is_shared else None)
+        yield ExchangeTurn(scope, look, state, given, is_shared=is_shared)
 
 
 def _has_one_answer(recorded: Exchange, scope: Scope) -> bool:
     return not recorded.then or (scope.keeps_first and is_first_for_all(recorded.meta))
 
 
-def _recorded(wires: tuple[Wire, ...], n: int) -> Wire | None:
+def _recorded(answers: tuple[Exchange, ...], n: int) -> Exchange | None:
     """What is answer ``n``, from 1; a single one answers every call."""
-    if len(wires) == 1:
-        return wires[0]
-    return wires[n - 1] if n <= len(wires) else None
+    if len(answers) == 1:
+        return answers[0]
+    return answers[n - 1] if n <= len(answers) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -92,64 +111,81 @@ class ExchangeTurn:
     """One call: with what is recorded for it, or about to be asked."""
 
     scope: Scope
-    key: str
-    state: KeyState[Wire] | None = None
+    look: ExchangeLookUp
+    state: KeyState[Exchange] | None = None
     """``None`` where no turns are taken."""
-    wire: Wire | None = None
+    stored: Exchange | None = None
     """What is recorded; ``None`` if there is nothing."""
-    shared: Exchange | None = None
-    """What another scope asked, and this one is to stage too."""
     claim: Claim | None = None
+    is_shared: bool = False
+    """Whether another scope asked, and this one is to stage it too."""
     exhausted: bool = False
     """Whether there were answers to the calls before."""
     is_pinned: bool = False
     """Whether what others recorded is to be this scope's own from now on."""
 
+    @property
+    def wire(self) -> Wire | None:
+        """What is recorded, with the values of today: what the caller gets."""
+        return None if self.stored is None else self.look.fill(self.stored).wire
+
     def end(self) -> None:
         """The caller has had what is recorded."""
-        if self.state is None or self.wire is None:
+        if self.state is None or self.stored is None:
             return
-        if self.shared is not None:
-            self._stage(self.shared, self.state)
+        if self.is_shared:
+            self._stage(self.look.fill(self.stored), self.state)
         elif self.is_pinned:
-            self.scope.pin_exchange(self.key, self.state)
-        self._advance(self.wire, self.state)
+            self.scope.pin_exchange(self.look.key, self.state)
+        self._advance(self.stored, self.state)
 
-    def keep(self, exchange: Exchange, what: str, query: str) -> None:
+    def keep(self, wire: Wire, what: str, query: str) -> None:
         """Stage an answer, unless there is a secret in it that cannot be cut out."""
         if self.state is None:
             return
         ledger = self.scope.run.ledger
         problem = "there is a secret in what was asked"
         try:
-            self._stager().refuse_request(exchange.request or {}, query)
+            self._stager().refuse_request(self.look.asked, query)
             problem = "a secret could not be cut out of the answer"
-            kept = self._stage(exchange, self.state)
+            kept = self._stage(Exchange(wire, key=self.look.key), self.state)
         except RecordingRefused as error:
             ledger.refuse(f"{what}: {error if error.clearance else problem}")
             return
         if self.claim is not None:
             self.claim.settle(kept)
-        self._advance(kept.wire, self.state)
-        ledger.keep(self.key)
+        self._advance(kept, self.state)
+        ledger.keep(self.look.key)
 
-    def _stage(self, exchange: Exchange, state: KeyState[Wire]) -> Exchange:
+    def _stage(self, exchange: Exchange, state: KeyState[Exchange]) -> Exchange:
         """Stage an answer behind those before it; gives it alone, as it is stored."""
-        scope, before = self.scope, state.successes
-        clean = self._stager().clean_exchange(exchange)
-        wires = [*before, clean.wire, *state.committed[len(before) + 1 :]]
-        whole = Exchange(wires[0], key=self.key, request=clean.request, then=tuple(wires[1:]))
-        if len(set(essence_of_exchange(whole))) == 1:
-            whole = Exchange(wires[0], key=self.key, request=clean.request)
-        self._stager().stage_clean(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
+        scope, before, stager = self.scope, state.successes, self._stager()
+        stager.learn()
+        bound = self.look.bind(replace(exchange, wire=clean_wire(exchange.wire, scope.run.redactor)))
+        clean = stager.clean_exchange(bound)
+        whole = join_answers([*before, clean, *state.committed[len(before) + 1 :]], self.look)
+        stager.stage_clean(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
         return clean
 
     def _stager(self) -> RedactingStager:
         return RedactingStager(self.scope.store, self.scope.run.redactor)
 
-    def _advance(self, wire: Wire, state: KeyState[Wire]) -> None:
-        state.successes.append(wire)
+    def _advance(self, exchange: Exchange, state: KeyState[Exchange]) -> None:
+        state.successes.append(exchange)
         state.turns.advance()
+
+
+def join_answers(answers: Sequence[Exchange], look: ExchangeLookUp) -> Exchange:
+    """One exchange of answers to the same call; where all say the same, of the first."""
+    names = sorted({name for answer in answers for name in bindings_in(answer.meta)})
+    whole = Exchange(
+        answers[0].wire,
+        key=look.key,
+        request=look.request,
+        then=tuple(answer.wire for answer in answers[1:]),
+        meta={"bindings": [*names]} if names else None,
+    )
+    return replace(whole, then=()) if len(set(essence_of_exchange(whole))) == 1 else whole
 
 
 @asynccontextmanager

@@ -10,8 +10,10 @@ from functools import cache
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bound_answers import bind_answer, bind_wire
+from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
-from cortex_replay.engine.staging import RedactingStager, redaction_entries
+from cortex_replay.engine.staging import RedactingStager, clean_wire, redaction_entries
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -25,7 +27,7 @@ _BETWEEN_BLOCKS: Final = "\n\n"
 
 
 class FixtureMaker:
-    """Makes fixtures of answers: redacted, dated, merged with what is recorded already, staged.
+    """Makes fixtures of answers: redacted, bound, dated, merged with what is recorded already, staged.
 
     Args:
         store: Where to.
@@ -46,7 +48,7 @@ class FixtureMaker:
     def stage(
         self,
         request: LlmRequest,
-        key: FixtureKey,
+        look: LookUp,
         before: Sequence[Answer],
         answer: Answer,
         committed: Sequence[Answer],
@@ -59,28 +61,36 @@ class FixtureMaker:
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
-        stored, answer = self.prepare(request, answer, origin)
+        stored, answer = self.prepare(request, look, answer, origin)
         answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
         if "scope" in (answers[0].meta or {}):  # it may go on from what another scope recorded
             meta = {name: value for name, value in (answers[0].meta or {}).items() if name != "scope"}
             answers = (replace(answers[0], meta=meta), *answers[1:])
-        fixture = self.stage_answers(key, stored, answers, overwrite=overwrite)
+        fixture = self.stage_answers(look.key, stored, answers, overwrite=overwrite)
         kept = fixture.answers[min(len(before), len(answers) - 1)]
         return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
 
     def prepare(
-        self, request: LlmRequest, answer: Answer, origin: Mapping[str, JsonValue]
+        self, request: LlmRequest, look: LookUp, answer: Answer, origin: Mapping[str, JsonValue]
     ) -> tuple[LlmRequest, Answer]:
         """The request and the answer as they are stored, with where the answer comes from.
+
+        Secrets go first: no value that is bound may hide a part of one.
 
         Raises:
             RecordingRefused: A secret could not be cut out of them.
         """
         self._stager.learn()
         answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
-        stored, rules = self._store.normalise(request)
-        stored, in_request = self._without_secrets(stored)
+        normal, rules = self._store.normalise(request)
+        stored, in_request = self._without_secrets(normal)
         meta = meta_of(origin, in_answer, in_request, rules)
+        if (bound := look.bind(normal)) is not None:
+            answer = bind_answer(answer, bound.binding, request.model)
+            cut = look.bind(stored) if in_request else None
+            stored = (cut or bound).request
+            if names := bound.names:
+                meta["bindings"] = list(names)
         if breakpoints := _breakpoints_of(request, stored):
             meta["breakpoints"] = breakpoints
         return stored, replace(answer, meta=meta)
@@ -101,9 +111,22 @@ class FixtureMaker:
         fixture = Fixture(key, tuple(answers), request, meta)
         return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
 
-    def stage_failure(self, failure: Exchange, *, overwrite: bool) -> Exchange:
-        """Stage a failure; gives it as it is stored."""
+    def stage_failure(
+        self, failure: Exchange, request: LlmRequest, look: LookUp, *, overwrite: bool
+    ) -> Exchange:
+        """Stage a failure of a request; gives it as it is stored."""
+        failure = self.bind_failure(failure, request, look)
         return self._stager.stage_exchange(failure, overwrite=overwrite, scope=self._owner)
+
+    def bind_failure(self, failure: Exchange, request: LlmRequest, look: LookUp) -> Exchange:
+        """A failure with placeholders for what is bound in it."""
+        bound = look.bind(self._store.normalise(request)[0])
+        if bound is None:
+            return failure
+        self._stager.learn()
+        wire = bind_wire(clean_wire(failure.wire, self._redactor), bound.binding)
+        meta: dict[str, JsonValue] | None = {"bindings": [*bound.names]} if bound.names else None
+        return replace(failure, wire=wire, meta=meta)
 
     def drop_failures(self, key: FixtureKey, n: int, *, and_later: bool) -> None:
         """Stage the removal of the failure that an answer takes the place of; and of those behind it, where

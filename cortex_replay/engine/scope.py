@@ -19,7 +19,9 @@ from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all, is_same_answer
 from cortex_replay.engine.ledger import shorten
+from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
+from cortex_replay.engine.second_look import look_again
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
 from cortex_replay.engine.turns import Turns
 from cortex_replay.errors import (
@@ -74,7 +76,7 @@ class Scope:
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
-    _exchanges: dict[str, KeyState[dict[str, JsonValue]]] = field(default_factory=dict)
+    _exchanges: dict[str, KeyState[Exchange]] = field(default_factory=dict)
     _calls: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -83,6 +85,23 @@ class Scope:
         if self._fixtures is None:
             self._fixtures = FixtureMaker(self.store, self.run.redactor, self.owner)
         return self._fixtures
+
+    def look_up(self, request: LlmRequest) -> LookUp:
+        """What a request is looked up by here and now."""
+        return self.find(self.bind(request), lambda: request)
+
+    def bind(self, request: LlmRequest) -> LookUp:
+        """What a request is recorded under, whatever the store has."""
+        return look_up(self.store, self.run.binder(self.store.key_rules.bindings), request)
+
+    def find(self, look: LookUp, ask: Ask) -> LookUp:
+        """The same; or, where it finds nothing, what finds a recording of another day or without bindings."""
+        looks = self.mode is Mode.REPLAY or self.mode is Mode.ONCE
+        if not looks or self.store.has_any(look.key, self.owner) or look.key in self._keys:
+            return look
+        if look.other is None or not self.store.has_any(look.other.key, self.owner):
+            look.other = look_again(self.store, self.owner, look, ask())
+        return look.other or look
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
         """What holds the one answer that every call of a key gets in replay, without any turns."""
@@ -102,13 +121,13 @@ class Scope:
 
     @asynccontextmanager
     async def turn(
-        self, ask: Ask, key: FixtureKey, timeout_ms: int, origin: Mapping[str, JsonValue]
+        self, ask: Ask, look: LookUp, timeout_ms: int, origin: Mapping[str, JsonValue]
     ) -> AsyncIterator[Turn]:
         """The next turn of a key: with what is recorded for it, or with the right to ask.
 
         Args:
             ask: What is asked.
-            key: What it is looked up by.
+            look: What it is looked up by.
             timeout_ms: How long to wait for those before.
             origin: Who answers, for what is recorded.
 
@@ -117,45 +136,50 @@ class Scope:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
             Timeout: Its turn did not come in time.
         """
+        key = look.key
         if self.mode is Mode.LIVE:
-            yield Turn(self, ask, key, origin)
+            yield Turn(self, ask, look, origin)
             return
-        if self.mode is Mode.REPLAY and not self.store.rows(*key, self.owner):
+        if self.mode is Mode.REPLAY and not self.store.has_any(key, self.owner):
             # Nothing is counted: a stranger could ask for ever so much.
-            raise await self._miss(ask, key, exhausted=False)
+            raise await self._miss(ask, look, exhausted=False)
         state = self._state_of(key)
         async with state.turns.take(timeout_ms):
             n = state.turns.given + 1
             state.number_call()
-            outcome = None if self.mode is Mode.RECORD else self._outcome(key, state, n)
+            outcome, meta = (None, None) if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
-                raise await self._miss(ask, key, exhausted=True)
+                raise await self._miss(ask, look, exhausted=True)
             is_pinned = outcome is not None and self.mode is Mode.ONCE
             is_repeat = outcome is None and self.keeps_first and not state.committed and bool(state.successes)
             if is_repeat:
-                outcome = state.successes[0]
+                outcome, meta = state.successes[0], None
             is_shared = False
             if outcome is None:
                 async with self.run.claims.claim(key, n, timeout_ms) as claim:
-                    outcome = claim.outcome
+                    outcome, meta = claim.outcome, None
                     if outcome is None:
-                        yield Turn(self, ask, key, origin, state, claim=claim)
+                        yield Turn(self, ask, look, origin, state, claim=claim)
                         return
                 # Whoever asked may be a test that fails, whose answers are not kept; and they are not ours.
                 is_shared = self.is_branch or bool(self.owner)
             yield Turn(
                 self,
                 ask,
-                key,
+                look,
                 origin,
                 state,
                 outcome,
+                meta,
                 is_shared=is_shared,
                 is_repeat=is_repeat,
                 is_pinned=is_pinned,
             )
 
-    def _outcome(self, key: FixtureKey, state: KeyState[Answer], n: int) -> Outcome | None:
+    def _outcome(
+        self, key: FixtureKey, state: KeyState[Answer], n: int
+    ) -> tuple[Outcome | None, Mapping[str, JsonValue] | None]:
+        """What is recorded for a turn, and what the recording says of itself."""
         store, owner = self.store, self.owner
         failures = store.failures(*key, owner) if store.has_failures(*key, owner) else {}
         answers = state.committed
@@ -165,7 +189,7 @@ class Scope:
             answers, meta = fixture.answers, fixture.meta
         if self.keeps_first and is_first_for_all(meta):
             answers = answers[:1]
-        return recorded_outcome(answers, failures, n) if answers or n in failures else None
+        return recorded_outcome(answers, failures, n) if answers or n in failures else None, meta
 
     def _state_of(self, key: FixtureKey) -> KeyState[Answer]:
         state = self._keys.get(key)
@@ -183,7 +207,7 @@ class Scope:
                 state = self._keys[key] = KeyState(answers if is_kept else (), calls=self._calls)
             return state
 
-    def exchange_state(self, key: str) -> KeyState[dict[str, JsonValue]]:
+    def exchange_state(self, key: str) -> KeyState[Exchange]:
         """How far the calls of an opaque kind have come."""
         state = self._exchanges.get(key)
         if state is not None:
@@ -196,9 +220,9 @@ class Scope:
                 there = self.store.exchange(key, self.owner)
                 is_own = isinstance(self.store.exchange_row(key, self.owner), ScopedRow)
                 is_kept = there is not None and self._keeps(there.meta, is_own=is_own)
-                wires = there.wires if there and is_kept else ()
+                answers = there.apart() if there and is_kept else ()
                 is_first = self.keeps_first and there is not None and is_first_for_all(there.meta)
-                state = self._exchanges[key] = KeyState(wires[:1] if is_first else wires)
+                state = self._exchanges[key] = KeyState(answers[:1] if is_first else answers)
             return state
 
     @property
@@ -218,32 +242,35 @@ class Scope:
             self.store.pin(self.owner, *key)
         state.is_pinned = True
 
-    def pin_exchange(self, key: str, state: KeyState[dict[str, JsonValue]]) -> None:
+    def pin_exchange(self, key: str, state: KeyState[Exchange]) -> None:
         """The same for an opaque exchange."""
         if self.owner and not state.is_pinned and self.fixtures.may_name_scope():
             self.store.pin_exchange(self.owner, key)
         state.is_pinned = True
 
-    async def _miss(self, ask: Ask, key: FixtureKey, *, exhausted: bool) -> NoFixture:
+    async def _miss(self, ask: Ask, look: LookUp, *, exhausted: bool) -> NoFixture:
         """Count a miss; the error says why it is one."""
         explanation = ""
         if self.explains:
-            explanation = await asyncio.to_thread(self._explain, ask, key, exhausted=exhausted)
-        error = NoFixture(*key, exhausted, explanation)
-        self.count_miss(key.short, explanation or f"cortex-replay: {error}", ask)
+            explanation = await asyncio.to_thread(self._explain, ask, look, exhausted=exhausted)
+        error = NoFixture(*look.key, exhausted, explanation)
+        self.count_miss(look.key.short, explanation or f"cortex-replay: {error}", ask)
         return error
 
     def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
         self.run.ledger.miss(what, explanation)
         self.observe(ask, None)
 
-    def _explain(self, ask: Ask, key: FixtureKey, *, exhausted: bool) -> str:
+    def _explain(self, ask: Ask, look: LookUp, *, exhausted: bool) -> str:
         # Most replays miss nothing.
         from cortex_replay.misses.explanation import explain_exhaustion, explain_miss  # noqa: PLC0415
 
         if exhausted:
-            return self.clean(explain_exhaustion(key, self.how_to_record))
-        return self.clean(explain_miss(self.store, ask(), key, self.how_to_record, self.run.redactor))
+            return self.clean(explain_exhaustion(look.key, self.how_to_record))
+        request = ask()
+        bound = look.bind(self.store.normalise(request)[0])
+        asked = request if bound is None else bound.request
+        return self.clean(explain_miss(self.store, asked, look.key, self.how_to_record, self.run.redactor))
 
     def clean(self, text: str) -> str:
         """An explanation as a client may print it."""
@@ -286,12 +313,14 @@ class Turn:
 
     scope: Scope
     request: Ask
-    key: FixtureKey
+    look: LookUp
     origin: Mapping[str, JsonValue]
     state: KeyState[Answer] | None = None
     """None where nothing is recorded, and no turns are taken."""
-    outcome: Outcome | None = None
+    stored: Outcome | None = None
     """What is recorded; ``None`` if it is to be asked."""
+    meta: Mapping[str, JsonValue] | None = None
+    """What the recording says of itself, where its outcome does not."""
     claim: Claim | None = None
     is_shared: bool = False
     """Whether another scope asked, and this one is to stage it too."""
@@ -301,6 +330,19 @@ class Turn:
     """Whether what others recorded is to be this scope's own from now on."""
     is_counted: bool = False
     """Of a repeat that was asked all the same, to be counted: whether the answer was the first one again."""
+
+    _outcome: Outcome | None = None
+
+    @property
+    def key(self) -> FixtureKey:
+        return self.look.key
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What is recorded, with the values of today: what the caller gets."""
+        if self._outcome is None and self.stored is not None:
+            self._outcome = self.look.fill(self.stored, self.meta)
+        return self._outcome
 
     def serve(self) -> None:
         """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
@@ -322,13 +364,13 @@ class Turn:
 
     def end(self) -> None:
         """The caller has had what is recorded."""
-        assert self.outcome is not None  # noqa: S101 - asked for only then
-        if self.is_shared:
+        assert self.stored is not None  # noqa: S101 - asked for only then
+        if self.is_shared and self.outcome is not None:
             self.is_shared = False
             self._stage(self.outcome)
         elif self.is_pinned and self.state is not None:
             self.scope.pin(self.key, self.state)
-        self._advance(self.outcome)
+        self._advance(self.stored)
 
     @asynccontextmanager
     async def ask(self) -> AsyncIterator[Attempt]:
@@ -400,7 +442,10 @@ class Turn:
             return False
         failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
         try:
-            failure = self.scope.fixtures.stage_failure(failure, overwrite=self.scope.mode is Mode.RECORD)
+            overwrite = self.scope.mode is Mode.RECORD
+            failure = self.scope.fixtures.stage_failure(
+                failure, self.request(), self.look, overwrite=overwrite
+            )
         except (RecordingRefused, FixtureIntegrityFailed) as error:
             self.scope.run.ledger.refuse(f"{self.key.short}: {error}")
             return False
@@ -414,14 +459,14 @@ class Turn:
         assert self.state is not None  # noqa: S101 - of a mode that records
         fixtures, overwrite = self.scope.fixtures, self.scope.mode is Mode.RECORD
         if isinstance(outcome, Exchange):
-            return fixtures.stage_failure(outcome, overwrite=overwrite)
+            return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
         origin = {**self.origin, **self.scope.meta}
         before, committed = self.state.successes, self.state.committed
         if not before:
             origin["call"] = self.state.call
         return fixtures.stage(
             self.request(),
-            self.key,
+            self.look,
             before,
             outcome,
             committed,

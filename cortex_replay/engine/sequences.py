@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.exchange_lookup import look_up_exchange
+from cortex_replay.engine.exchanges import join_answers
 from cortex_replay.engine.fixtures import FixtureMaker, answers_in
-from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.engine.lookup import binder_of_nowhere, look_up
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.redact.redactor import Redactor
@@ -71,34 +72,45 @@ class SequenceStager:
         self._redactor = redactor
         self._overwrite = overwrite
         self._stager = RedactingStager(store, redactor)
+        self._binder = binder_of_nowhere(store)
         self._known: defaultdict[FixtureKey | str, set[_Said]] = defaultdict(set)
 
-    def stage(self, scope: str, request: LlmRequest, outcomes: Outcomes) -> StagedSequence:
+    def key(self, request: LlmRequest) -> FixtureKey:
+        """What a request is staged under."""
+        return look_up(self._store, self._binder, request).key
+
+    def exchange_key(self, request: dict[str, JsonValue]) -> str:
+        """What a call that is recorded as it is is staged under."""
+        return look_up_exchange(self._binder, request).key
+
+    def stage(self, scope: str, requests: Sequence[LlmRequest], outcomes: Outcomes) -> StagedSequence:
         """Stage all that a scope was answered to one question.
 
         Args:
             scope: Whose it is, as ``scope_name`` gives it.
-            request: What was asked.
+            requests: What was asked, call by call: they have one key, and may differ in what is bound.
             outcomes: What came back, call by call: answers, and exchanges where it was no completion.
 
         Raises:
             RecordingRefused: A secret could not be cut out, or stands in the scope's name.
             FixtureIntegrityFailed: It would not be trusted once it is written.
         """
-        key = self._store.key(request)
+        key = self.key(requests[0])
         maker = FixtureMaker(self._store, self._redactor, scope)
         made: list[Outcome] = []
         redacted = 0
-        stored = request
-        for n, (outcome, origin) in enumerate(outcomes, start=1):
+        stored = requests[0]
+        for n, (request, (outcome, origin)) in enumerate(zip(requests, outcomes, strict=True), start=1):
+            look = look_up(self._store, self._binder, request)
             if isinstance(outcome, Answer):
-                stored, answer = maker.prepare(request, outcome, origin)
+                stored, answer = maker.prepare(request, look, outcome, origin)
                 made.append(answer)
                 redacted += "redactions" in (answer.meta or {})
             else:
                 failure = Exchange.failure(key, n, outcome.wire)
-                made.append(self._stager.clean_exchange(failure))
-                redacted += made[-1] != failure
+                clean = self._stager.clean_exchange(failure)
+                made.append(maker.bind_failure(clean, request, look))
+                redacted += clean != failure
         answers = _collapse([one for one in made if isinstance(one, Answer)])
         failures = {n: one for n, one in enumerate(made, start=1) if isinstance(one, Exchange)}
         old = self._own(scope, key)
@@ -114,21 +126,23 @@ class SequenceStager:
         return StagedSequence(fates.fates, redacted if is_staged else 0, is_staged and old is not None)
 
     def stage_exchange(
-        self, scope: str, request: dict[str, JsonValue], wires: Sequence[dict[str, JsonValue]]
+        self, scope: str, requests: Sequence[dict[str, JsonValue]], wires: Sequence[dict[str, JsonValue]]
     ) -> StagedSequence:
         """Stage all that a scope was answered to one call that is recorded as it is; see :meth:`stage`.
 
         Args:
             scope: Whose it is.
-            request: What was asked, as it is stored.
+            requests: What was asked, call by call.
             wires: What came back, call by call.
         """
-        whole = Exchange(wires[0], key=opaque_key(request), request=request, then=tuple(wires[1:]))
-        clean = self._stager.clean_exchange(whole)
-        redacted = sum(one != other for one, other in zip(whole.wires, clean.wires, strict=True))
-        essences = essence_of_exchange(clean)
-        if len(set(essences)) == 1:
-            clean = replace(clean, then=())
+        redacted = 0
+        answers = []
+        for asked, wire in zip(requests, wires, strict=True):
+            answer = self._stager.clean_exchange(Exchange(wire, request=asked))
+            redacted += answer.wire != wire
+            answers.append(look_up_exchange(self._binder, asked).bind(answer))
+        essences = [essence_of_exchange(answer)[0] for answer in answers]
+        clean = join_answers(answers, look_up_exchange(self._binder, requests[0]))
         old = self._own_exchange(scope, clean.key or "")
         fates = self._fates(clean.key or "", essences, (essence_of_exchange(clean), ()), old)
         if fates.is_staged:

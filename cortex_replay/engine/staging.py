@@ -86,7 +86,9 @@ class RedactingStager:
     ) -> Exchange:
         """Stage an exchange that is made of nothing but what :meth:`clean_exchange` gave: once is enough."""
         self._refuse({"scope": scope} if scope else None)
-        exchange = replace(exchange, meta={"scope": scope} if scope else None)
+        meta = {name: value for name, value in (exchange.meta or {}).items() if name == "bindings"}
+        meta |= {"scope": scope} if scope else {}
+        exchange = replace(exchange, meta=meta or None)
         self._store.add_exchange(
             exchange, overwrite=overwrite, keep_existing=not overwrite, scope=scope, is_exact=is_exact
         )

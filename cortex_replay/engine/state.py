@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.ledger import Ledger
@@ -27,6 +29,14 @@ HOW_TO_RECORD: Final = (
 """What a miss says where nobody knows how its program is started."""
 
 
+class _Kept(NamedTuple):
+    """What binds by the rules of one store, while the surroundings stay as they are."""
+
+    rules: BindingRules
+    state: object
+    binder: Binder
+
+
 class RunState:
     """The store, mode, redactor, budget, ledger and claims of one run, for everything that answers in it.
 
@@ -40,6 +50,7 @@ class RunState:
         every_answer: Whether each answer to a question is recorded where calls name no scope; else the first.
         claims: Those of this process, if other runs share them.
         prices: What models cost, for what the ledger says of money.
+        surroundings: What is known of where it runs; by default what is known of this process.
     """
 
     def __init__(
@@ -54,6 +65,7 @@ class RunState:
         every_answer: bool = False,
         claims: MemoryClaims | None = None,
         prices: PriceList | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.mode = Mode.of(mode)
         self.record_failures = record_failures
@@ -67,6 +79,9 @@ class RunState:
         self._own_claims = claims or MemoryClaims()
         self._claims: Claims | None = None
         self._folder: RunFolder | None = None
+        self._surroundings = surroundings
+        self._cwd = _working_folder()
+        self._binders: dict[int, _Kept] = {}
         self._lock = threading.RLock()
         self._begin()
 
@@ -89,6 +104,27 @@ class RunState:
                 if not isinstance(self._redactor, Redactor):
                     self._redactor = self._redactor()
         return self._redactor
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What is known of where this run is, found when it is first needed."""
+        if self._surroundings is None:
+            with self._lock:
+                if self._surroundings is None:
+                    self._surroundings = Surroundings.of(self._environment_of_run(), self._cwd)
+        return self._surroundings
+
+    def _environment_of_run(self) -> Mapping[str, str]:
+        """The environment of what asks in this run."""
+        return os.environ
+
+    def binder(self, rules: BindingRules) -> Binder:
+        """What binds by the rules of a store now; the same one for as long as it would bind the same."""
+        state = self.surroundings.state()
+        kept = self._binders.get(id(rules))
+        if kept is None or kept.rules is not rules or kept.state != state:
+            kept = self._binders[id(rules)] = _Kept(rules, state, Binder(rules, self.surroundings))
+        return kept.binder
 
     @property
     def budget(self) -> Budget:
@@ -125,3 +161,10 @@ class RunState:
             if self._folder is not None:
                 self._folder.close()
                 self._folder = self._claims = self._budget = None
+
+
+def _working_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it is gone
+        return os.sep

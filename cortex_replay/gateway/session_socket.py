@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.exchanges import ask_opaquely, take_turn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine, refusal_of
@@ -231,9 +232,11 @@ class SessionSocket:
             self._asking.run.ledger.refuse(f"{self._what}: the session is too large to be recorded")
             return
         exchange = tape.exchange()
-        async with take_turn(self._asking, exchange.key or "") as turn:
-            if turn.wire is None:
-                await aside(tape.size, turn.keep, exchange, self._what, self._opening.query)
+        request = exchange.request or {}
+        look = ExchangeLookUp(exchange.key or "", request, request=request)
+        async with take_turn(self._asking, look) as turn:
+            if turn.stored is None:
+                await aside(tape.size, turn.keep, exchange.wire, self._what, self._opening.query)
 
     async def _refuse(self, reply: HttpReply, *, is_open: bool) -> None:
         if is_open:

@@ -12,14 +12,17 @@ from typing import Final
 
 from cortex_replay.adapters import LlmAdapter
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.http.wire_client import WireClient
+from cortex_replay.engine.lookup import LookUp, bindings_in
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Hit
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above
+from cortex_replay.run.renewal import renew
 from cortex_replay.run.run import Run
 from cortex_replay.run.targets import Target, Targets
 from cortex_replay.store import Answer, Fixture
@@ -30,7 +33,9 @@ from cortex_replay.wire import WIRES
 
 __all__ = ["Plan", "Refresh", "ask_all", "plan_refresh", "write"]
 
-_OF_ONE_ANSWER: Final = frozenset(["recorded_at", "version", "redactions", "normalisers", "usage"])
+_OF_ONE_ANSWER: Final = frozenset(
+    ["recorded_at", "version", "redactions", "normalisers", "bindings", "usage"]
+)
 """What ``meta`` says of an answer that another takes the place of."""
 _SDK_TIMEOUT_MS: Final = 600_000
 """What SDKs give a call by themselves."""
@@ -45,11 +50,14 @@ class Refresh:
     stored: StoredFixture
     fixture: Fixture
     request: LlmRequest
+    """What to ask: with the values of today."""
     target: Target
+    look: LookUp
+    """What is bound in it."""
     origin: dict[str, JsonValue] = field(default_factory=dict)
     """Who answers today."""
     after: list[tuple[Answer, list[Hit]]] = field(default_factory=list)
-    """The answers of today, redacted as those that are recorded are, and what was cut out of them."""
+    """The answers of today, redacted and bound as those that are recorded are, and what was cut out."""
     error: LlmError | None = None
 
     @property
@@ -124,8 +132,17 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int
     target = _problem_with_request(fixture) or targets.find(fixture)
     if isinstance(target, str):
         return target
-    request = replace(fixture.request or LlmRequest(stored.model), timeout_ms=run.settings.timeout_ms)
-    item = Refresh(stored, fixture, request, target)
+    request, look = fixture.request or LlmRequest(stored.model), LookUp(fixture.key)
+    binder = run.binder(run.store.key_rules.bindings)
+    if names := bindings_in(fixture.meta):
+        renewed = renew(request, names, binder)
+        if isinstance(renewed, str):
+            return renewed
+        request, look = renewed.request, LookUp(fixture.key, binder, renewed.binding)
+    elif (bound := binder.bind(request)).request == request:  # what is bound now was not bound then
+        look = LookUp(fixture.key, binder, bound.binding)
+    request = replace(request, timeout_ms=run.settings.timeout_ms)
+    item = Refresh(stored, fixture, request, target, look)
     try:
         refuse_above(request, Sensitivity.of(run.settings.max_sensitivity))
         if item.protocol is not None:
@@ -217,19 +234,29 @@ async def _ask(run: Run, askers: _Askers, item: Refresh) -> None:
         adapter = askers.adapter(item.target)
         item.origin = {**adapter.origin, "provider": item.target.provider}
         for before in item.fixture.answers:
-            item.after.append(redact_answer(await _ask_adapter(adapter, request, before), run.redactor))
+            _take(run, item, await _ask_adapter(adapter, request, before))
         return
     client = askers.client(item.target, protocol)
     item.origin = {"wire": protocol, **(item.target.server.origin if item.target.server else {})}
     scope = run.open_scope(mode=Mode.LIVE)
     for before in item.fixture.answers:
         async with (
-            scope.turn(lambda: request, item.fixture.key, request.timeout_ms, {}) as turn,
+            scope.turn(lambda: request, item.look, request.timeout_ms, {}) as turn,
             turn.ask() as attempt,
         ):
             answer, usage = await client.ask(request, before)
             attempt.keep(answer, usage)
-        item.after.append(redact_answer(answer, run.redactor, needs_wire=request.extra.get("n", 1) != 1))
+        _take(run, item, answer)
+
+
+def _take(run: Run, item: Refresh, answer: Answer) -> None:
+    """Note an answer of today, as it would be stored."""
+    request = item.request
+    answer, hits = redact_answer(answer, run.redactor, needs_wire=request.extra.get("n", 1) != 1)
+    if (bound := item.look.bind(request)) is not None:
+        answer = bind_answer(answer, bound.binding, request.model)
+        answer = replace(answer, meta={"bindings": [*bound.names]} if bound.names else None)
+    item.after.append((answer, hits))
 
 
 async def _ask_adapter(llm: LlmAdapter, request: LlmRequest, before: Answer) -> Answer:
@@ -253,7 +280,7 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
             origin = {**_lasting(item.fixture.meta or {}), **item.origin}
             later = {name: value for name, value in origin.items() if name != "call"}
             answers = [
-                replace(answer, meta=meta_of(later if n else origin, hits))
+                replace(answer, meta={**meta_of(later if n else origin, hits), **(answer.meta or {})})
                 for n, (answer, hits) in enumerate(item.after)
             ]
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cortex_replay.adapters.base import LlmAdapter
+from cortex_replay.bindings import Surroundings
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
@@ -44,6 +45,8 @@ class Run(RunCore):
         record_failures: Whether errors of providers are answers to be recorded.
         how_to_record: The command that would record what is missing, for messages.
         origin: What recordings of calls over HTTP say that they come from.
+        surroundings: What is known of where the calls come from; by default what is known of this process
+            and of its environment.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Run(RunCore):
         record_failures: bool = False,
         how_to_record: str = _HOW_TO_RECORD,
         origin: str = "gateway",
+        surroundings: Surroundings | None = None,
     ) -> None:
         chosen = settings.mode if mode is None else Mode.of(mode)
         self._environment = os.environ if environment is None else environment
@@ -76,7 +80,11 @@ class Run(RunCore):
             how_to_record=how_to_record,
             every_answer=settings.every_answer,
             prices=PriceList(settings.prices, settings.currency),
+            surroundings=surroundings,
         )
+
+    def _environment_of_run(self) -> Mapping[str, str]:
+        return self._environment
 
     @classmethod
     def open(

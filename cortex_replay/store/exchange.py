@@ -51,6 +51,10 @@ class Exchange:
         """All that was answered, in the order of the calls. One alone answers every call."""
         return (self.wire, *self.then)
 
+    def apart(self) -> tuple[Exchange, ...]:
+        """Each of its answers as an exchange by itself."""
+        return tuple(replace(self, wire=wire, then=()) for wire in self.wires)
+
     @property
     def row_key(self) -> tuple[str | None, str | None, str | None, str | None]:
         """What stands in its row after path and hash: model, prompt_hash, n, key."""

@@ -185,6 +185,12 @@ class StoreReader:
         """
         return self._read(self._row(model, prompt_hash, scope), scope)[2]
 
+    def has_any(self, key: FixtureKey, scope: str = "") -> bool:
+        """Whether anything is recorded under a key, for calls in a scope: an answer, or a failure."""
+        if key in self._rows or key in self._failures:
+            return True
+        return scope in self._scopes and (scope, *key) in self._own
+
     def has_fixture(self, model: str, prompt_hash: str, scope: str = "") -> bool:
         """Whether there is a good answer to a key, for calls in a scope."""
         own = self._own_of(model, prompt_hash, scope)

@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Store:
 def stage(store: Store, scope: str, *outcomes: Outcome, overwrite: bool = False) -> str:
     """Stage and commit; the first letters of what became of each."""
     stager = SequenceStager(store, Redactor(()), overwrite=overwrite)
-    staged = stager.stage(scope, REQUEST, [(outcome, {}) for outcome in outcomes])
+    staged = stager.stage(scope, [REQUEST] * len(outcomes), [(outcome, {}) for outcome in outcomes])
     store.commit()
     return " ".join(fate.name for fate in staged.fates)
 
@@ -85,7 +85,7 @@ def test_what_is_overwritten_is_overwritten_whole(store: Store) -> None:
 def test_calls_that_are_recorded_as_they_are_have_sequences(store: Store) -> None:
     stager = SequenceStager(store, Redactor(()))
     fates = [
-        stager.stage_exchange(scope, POLL, [wire(text) for text in texts]).fates
+        stager.stage_exchange(scope, [POLL] * len(texts), [wire(text) for text in texts]).fates
         for scope, texts in (("a", "12"), ("b", "3"), ("c", "12"), ("d", "44"))
     ]
     store.commit()
@@ -100,18 +100,18 @@ def test_calls_that_are_recorded_as_they_are_have_sequences(store: Store) -> Non
         "4",
     ]
     again = SequenceStager(store, Redactor(()))
-    assert again.stage_exchange("b", POLL, [wire("3"), wire("5")]).fates == [Fate.KNOWN, Fate.NEW]
-    assert again.stage_exchange("b", POLL, [wire("6")]).fates == [Fate.KEPT]
+    assert again.stage_exchange("b", [POLL] * 2, [wire("3"), wire("5")]).fates == [Fate.KNOWN, Fate.NEW]
+    assert again.stage_exchange("b", [POLL], [wire("6")]).fates == [Fate.KEPT]
 
 
 def test_a_secret_is_cut_out_or_nothing_is_staged(store: Store) -> None:
-    staged = SequenceStager(store, Redactor(())).stage("a", REQUEST, [(Answer(f"It is {SECRET}."), {})])
+    staged = SequenceStager(store, Redactor(())).stage("a", [REQUEST], [(Answer(f"It is {SECRET}."), {})])
     store.commit()
 
     assert staged.redacted == 1
     assert SECRET not in said(store, "a")[0]
     with pytest.raises(RecordingRefused):
-        SequenceStager(store, Redactor(())).stage(f"test[{SECRET}]", REQUEST, [(Answer("x"), {})])
+        SequenceStager(store, Redactor(())).stage(f"test[{SECRET}]", [REQUEST], [(Answer("x"), {})])
     with pytest.raises(RecordingRefused):
-        SequenceStager(store, Redactor(())).stage_exchange(f"test[{SECRET}]", POLL, [wire("x")])
+        SequenceStager(store, Redactor(())).stage_exchange(f"test[{SECRET}]", [POLL], [wire("x")])
     assert store.commit().added == []

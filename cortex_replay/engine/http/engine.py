@@ -8,11 +8,12 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
-from cortex_replay.engine.exchanges import sole_wire, take_turn
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp
+from cortex_replay.engine.exchanges import look_up_call, sole_wire, take_turn
 from cortex_replay.engine.http.aws import regional
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside, is_large
-from cortex_replay.engine.http.opaque import opaque_key, opaque_request
+from cortex_replay.engine.http.opaque import opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
 from cortex_replay.engine.http.relay import Relay, SendOn
@@ -24,6 +25,7 @@ from cortex_replay.engine.http.render import (
     reply_of_wire,
 )
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
+from cortex_replay.engine.lookup import fill_exchange
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout, Upstream
@@ -82,18 +84,25 @@ class Engine:
         """What a call asks, if it is a call that is lifted."""
         if not call.route.is_lifted(call.query):
             return None
-        return self._questions.read(scope.store, call.route, call.body)
+        binder = scope.run.binder(scope.store.key_rules.bindings)
+        question = self._questions.read(scope.store, binder, call.route, call.body)
+        if question is not None:
+            question.look = scope.find(question.look, question.ask)
+        return question
 
     def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
         """What a call asks, and its answer where nothing has to be waited for: one that is replayed."""
         question = self.read(scope, call)
         if question is None:
             return None, _sole_reply(scope, call)
-        sole = scope.sole_fixture(question.facts.key)
+        look = question.look
+        sole = scope.sole_fixture(look.key)
         if sole is None or not _can_serve(sole.answers[0], question):
             return question, None
-        scope.serve(question.ask, question.facts.key, sole.answers[0])
-        return question, self._render(sole.answers[0], question, sole.meta)
+        answer = sole.answers[0]
+        seen = answer if scope.observer is None else look.fill_answer(answer, sole.meta)
+        scope.serve(question.ask, look.key, seen)
+        return question, self._render(answer, question, sole.meta)
 
     def answer(
         self, scope: Scope, call: Call, question: Question | None, send: SendOn | None = None
@@ -122,16 +131,16 @@ class Engine:
     async def _answer_question(
         self, scope: Scope, call: Call, question: Question, send: SendOn
     ) -> AsyncIterator[HttpReply]:
-        key = question.facts.key
+        look = question.look
         async with AsyncExitStack() as stack:
             try:
                 origin = self._origin_of(call, question)
-                turn = await stack.enter_async_context(scope.turn(question.ask, key, _WAIT_MS, origin))
+                turn = await stack.enter_async_context(scope.turn(question.ask, look, _WAIT_MS, origin))
             except NoFixture as miss:
                 explanation = miss.explanation or f"cortex-replay: {miss}"
                 yield error_reply(question.protocol, MISS_STATUS, explanation, "no_fixture")
                 return
-            outcome = turn.outcome
+            outcome = turn.stored
             if outcome is None or (not question.facts.stream and turn.tries_count()):
                 environment = self.environment_of(scope)
                 asked = ask_provider(send(call, environment), call, question, turn, self.most)
@@ -141,11 +150,11 @@ class Engine:
                     return
             if not scope.mode.asks and isinstance(outcome, Answer) and not _can_serve(outcome, question):
                 explained = scope.clean(_explain_other_way(outcome, question, scope.how_to_record))
-                scope.count_miss(key.short, explained, question.ask)
+                scope.count_miss(look.key.short, explained, question.ask)
                 yield error_reply(question.protocol, MISS_STATUS, explained, "no_fixture")
             else:
                 turn.serve()
-                yield self._render(outcome, question, outcome.meta if isinstance(outcome, Answer) else None)
+                yield self._render(outcome, question, outcome.meta or turn.meta)
                 turn.end()
 
     def _origin_of(self, call: Call, question: Question) -> dict[str, JsonValue]:
@@ -157,16 +166,16 @@ class Engine:
     @asynccontextmanager
     async def _answer_opaque(self, scope: Scope, call: Call, send: SendOn) -> AsyncIterator[HttpReply]:
         protocol = call.route.protocol
-        request = await aside(len(call.body), opaque_request, call)
-        key = await aside(len(call.body), opaque_key, request)
-        async with take_turn(scope, key) as turn:
-            if turn.wire is not None:
-                yield _serve_exchange(scope, key, turn.wire, request)
+        look = await aside(len(call.body), lambda: look_up_call(scope, opaque_request(call)))
+        request, key = look.asked, look.key
+        async with take_turn(scope, look) as turn:
+            if (wire := turn.wire) is not None:
+                yield _serve_exchange(scope, look, wire)
                 turn.end()
                 return
             if scope.mode.asks:
                 environment = self.environment_of(scope)
-                asked = ask_opaque(send(call, environment), turn, call, request, self.most)
+                asked = ask_opaque(send(call, environment), turn, call, self.most)
                 async with _or_refusal(call, asked) as reply:
                     yield reply
                 return
@@ -178,7 +187,9 @@ class Engine:
                 explanation = explain_opaque_exhaustion(request, key, scope.how_to_record)
             else:
                 redactor = scope.run.redactor
-                explanation = explain_opaque_miss(scope.store, request, key, scope.how_to_record, redactor)
+                explanation = explain_opaque_miss(
+                    scope.store, look.request, key, scope.how_to_record, redactor
+                )
             explained = scope.clean(explanation)
             scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
@@ -188,6 +199,7 @@ class Engine:
     ) -> HttpReply:
         if isinstance(outcome, Answer):
             return self._renderer.reply(outcome, question, meta or {})
+        outcome = fill_exchange(outcome, question.look.filling)
         if outcome.wire.get("protocol") == question.protocol:
             return reply_of_wire(outcome.wire)
         failure = failure_of(outcome)
@@ -204,25 +216,22 @@ def _sole_reply(scope: Scope, call: Call) -> HttpReply | None:
     no loop is needed. What goes wrong here goes wrong again where it is explained."""
     if scope.mode is not Mode.REPLAY or is_large(len(call.body)):
         return None
-    request = opaque_request(call)
-    key = opaque_key(request)
     try:
-        wire = sole_wire(scope, key)
+        look = look_up_call(scope, opaque_request(call))
+        wire = sole_wire(scope, look)
     except LlmError:
         return None
-    return None if wire is None else _serve_exchange(scope, key, wire, request)
+    return None if wire is None else _serve_exchange(scope, look, wire)
 
 
-def _serve_exchange(
-    scope: Scope, key: str, wire: dict[str, JsonValue], request: dict[str, JsonValue]
-) -> HttpReply:
-    scope.serve(nothing, key, Exchange(wire, key=key))
-    return reply_of_exchange(wire, request, lambda asked: _may_lead(scope, asked))
+def _serve_exchange(scope: Scope, look: ExchangeLookUp, wire: dict[str, JsonValue]) -> HttpReply:
+    scope.serve(nothing, look.key, Exchange(wire, key=look.key))
+    return reply_of_exchange(wire, look.asked, lambda asked: _may_lead(scope, asked))
 
 
 def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
     """Whether a client that is led elsewhere asks nobody there: in replay, or if its answer is recorded."""
-    key = opaque_key(asked)
+    key = look_up_call(scope, asked).key
     is_recorded = scope.store.exchange(key, scope.owner) is not None
     return not scope.mode.asks or is_recorded or bool(scope.exchange_state(key).successes)
 
@@ -230,9 +239,9 @@ def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:
 def _has_only_exchange(scope: Scope, call: Call, question: Question) -> bool:
     """Whether a call was recorded as it is, by a version that did not know its wire."""
     store, owner = scope.store, scope.owner
-    if scope.mode is Mode.RECORD or store.rows(*question.facts.key, owner):
+    if scope.mode is Mode.RECORD or store.has_any(question.look.key, owner):
         return False
-    return store.exchange(opaque_key(opaque_request(call)), owner) is not None
+    return store.exchange(look_up_call(scope, opaque_request(call)).key, owner) is not None
 
 
 def _can_serve(answer: Answer, question: Question) -> bool:
@@ -244,7 +253,7 @@ def _explain_other_way(answer: Answer, question: Question, how_to_record: str) -
     wire = answer.wire
     recorded = "without their bytes" if wire is None else _way(wire.get("protocol"), wire.get("stream"))
     asked = _way(question.protocol, question.facts.stream)
-    return explain_other_way(question.facts.key, asked, recorded, how_to_record)
+    return explain_other_way(question.look.key, asked, recorded, how_to_record)
 
 
 def _way(protocol: JsonValue, stream: JsonValue) -> str:

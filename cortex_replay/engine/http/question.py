@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from cortex_replay.bindings import Binder
 from cortex_replay.config.key_rules import KeyRules
 from cortex_replay.engine.http.routes import Route
+from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import Parameters
-from cortex_replay.store import FixtureKey, Store
+from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import WIRES
 
@@ -24,7 +26,8 @@ _MOST_BYTES_KEPT: Final = 16 * 1024
 class Facts(NamedTuple):
     """A body, as far as an answer depends on it."""
 
-    key: FixtureKey
+    look: LookUp
+    """What it is recorded under."""
     stream: bool
     with_usage: bool
     is_single: bool
@@ -36,6 +39,8 @@ class Question:
     """One call's body, lifted at most once."""
 
     facts: Facts
+    look: LookUp
+    """What it is found by."""
     protocol: str
     _body: bytes
     _parameters: Parameters = ()
@@ -52,16 +57,23 @@ class Questions:
     """Reads bodies. They repeat, to the byte, so what small ones ask for is kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, Parameters, bytes], tuple[KeyRules, Facts]] = {}
+        self._kept: dict[tuple[str, Parameters, bytes], tuple[KeyRules, Binder, Facts]] = {}
 
-    def read(self, store: Store, route: Route, body: bytes) -> Question | None:
-        """What a body asks for; ``None`` if it cannot be told, or its route is of no wire."""
+    def read(self, store: Store, binder: Binder, route: Route, body: bytes) -> Question | None:
+        """What a body asks for; ``None`` if it cannot be told, or its route is of no wire.
+
+        Args:
+            store: Whose rules make the key.
+            binder: What binds values today; what was kept of another day is not right any more.
+            route: Where it was sent.
+            body: What was sent.
+        """
         protocol, parameters = route.protocol, route.parameters
         if protocol is None:
             return None
         kept = self._kept.get((protocol, parameters, body))
-        if kept is not None and kept[0] is store.key_rules:
-            return Question(kept[1], protocol, body, parameters)
+        if kept is not None and kept[0] is store.key_rules and kept[1] is binder:
+            return Question(kept[2], kept[2].look, protocol, body, parameters)
         try:
             document = document_in(body, parameters)
             request = WIRES[protocol].lift(document)
@@ -69,7 +81,7 @@ class Questions:
             return None
         options = document.get("stream_options")
         facts = Facts(
-            store.key(request),
+            look_up(store, binder, request),
             WIRES[protocol].wants_stream(document),
             isinstance(options, dict) and options.get("include_usage") is True,
             request.extra.get("n", 1) == 1 and not isinstance(request.extra.get("prompt"), list),
@@ -77,8 +89,8 @@ class Questions:
         if len(body) <= _MOST_BYTES_KEPT:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[protocol, parameters, body] = store.key_rules, facts
-        return Question(facts, protocol, body, parameters, request)
+            self._kept[protocol, parameters, body] = store.key_rules, binder, facts
+        return Question(facts, facts.look, protocol, body, parameters, request)
 
 
 def document_in(body: bytes, parameters: Parameters) -> Any:

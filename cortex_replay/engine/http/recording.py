@@ -24,7 +24,6 @@ from cortex_replay.modes import Mode
 from cortex_replay.redact.clearance import STORE_GATE
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer
-from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 from cortex_replay.wire import STREAM_MEDIA_TYPES
 
@@ -146,7 +145,6 @@ async def ask_opaque(
     sent: AbstractAsyncContextManager[RelayReply],
     turn: ExchangeTurn,
     call: Call,
-    request: dict[str, JsonValue],
     most: Sensitivity,
 ) -> AsyncIterator[HttpReply]:
     """The upstream's answer, as it comes.
@@ -156,7 +154,7 @@ async def ask_opaque(
         BudgetSpent: No more calls may be made.
         Transport, Timeout: The upstream did not answer.
     """
-    scope = turn.scope
+    scope, request = turn.scope, turn.look.asked
     await aside(len(call.body), refuse_value_above, request["body"], most, "body")
     if scope.mode is not Mode.LIVE:
         await aside(
@@ -178,7 +176,7 @@ async def ask_opaque(
                     else _headers_to_store(relayed)
                 )
                 wire = {"status": relayed.status, "headers": headers, **content}
-                turn.keep(Exchange(wire, key=turn.key, request=request), what, call.query)
+                turn.keep(wire, what, call.query)
 
         live = _tape_opaque(call, relayed, keep)
         yield await _reply(call, relayed, live, lambda body: keep(encode_body(body)))

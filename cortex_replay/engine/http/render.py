@@ -15,6 +15,7 @@ from cortex_replay.engine.http.call import Event, HttpReply
 from cortex_replay.engine.http.other_calls import is_other, may_be_led, recordable_other_headers
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import recordable_headers
+from cortex_replay.engine.lookup import LookUp, bindings_in
 from cortex_replay.engine.outcomes import chunks_of
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
@@ -36,24 +37,29 @@ class Renderer:
     """Renders answers, and keeps the small ones: a suite asks the same again and again."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str, bool, bool], tuple[Answer, HttpReply]] = {}
+        self._kept: dict[tuple[int, int, str, bool, bool], tuple[Answer, LookUp | None, HttpReply]] = {}
 
     def reply(self, answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -> HttpReply:
         """The answer as its provider sent it, if it was recorded from this protocol in this way; else made
-        from what it says, with ids that come from the key, and counts that may stand in its ``meta``."""
+        from what it says, with ids that come from the key, and counts that may stand in its ``meta``.
+
+        What is bound in it gets the values of today.
+        """
         protocol, facts = question.protocol, question.facts
-        place = (id(answer), protocol, facts.stream, facts.with_usage)
+        look = question.look if bindings_in(meta) else None  # without bindings, all get the same
+        place = (id(answer), id(look), protocol, facts.stream, facts.with_usage)
         kept = self._kept.get(place)
-        if kept is not None and kept[0] is answer:
-            return kept[1]
-        reply = _render(answer, question, meta)
+        if kept is not None and kept[0] is answer and kept[1] is look:
+            return kept[2]
+        filled = answer if look is None else look.fill_answer(answer, meta)
+        reply = _render(filled, question, meta)
         asks_for_usage = "stream_options" in WIRES[protocol].stream_parameters
         if facts.stream and asks_for_usage and not facts.with_usage:
             reply = _without_usage(reply)
         if len(reply.body) <= _MOST_BYTES:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[place] = (answer, reply)
+            self._kept[place] = (answer, look, reply)
         return reply
 
 
@@ -73,7 +79,7 @@ def _render(answer: Answer, question: Question, meta: Mapping[str, JsonValue]) -
     if answer.usage is None:
         # Providers always count, and clients rely on it; another protocol's recording may not have.
         answer = replace(answer, usage=_usage_in(meta) or TokenUsage(0, 0))
-    key, codec = question.facts.key, WIRES[question.protocol]
+    key, codec = question.look.key, WIRES[question.protocol]
     answer_id = key.prompt_hash[:24]
     if not question.facts.stream:
         body = orjson.dumps(codec.encode_answer(answer.response(key.model), answer_id))

@@ -1,0 +1,119 @@
+"""What a call that is recorded as it is is looked up by.
+
+In its body, everything is bound that is bound in a request to a model. An id in a path, or in a call that
+asks no model, names a thing: two of them are two questions. There only what is known of the run is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from cortex_replay.bindings import NOWHERE, Binder, Filling
+from cortex_replay.bindings.binder import Binding
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bound_answers import bind_wire
+from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.engine.http.other_calls import is_other
+from cortex_replay.engine.lookup import fill_exchange, names_in_request
+from cortex_replay.store import Store
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.frames import WEBSOCKET
+
+__all__ = ["ExchangeLookUp", "look_again_for_exchange", "look_up_exchange"]
+
+Call = dict[str, JsonValue]
+
+
+@dataclass(slots=True, eq=False)
+class ExchangeLookUp:
+    """The key of a call, and what is bound in it."""
+
+    key: str
+    asked: Call
+    """What is asked, without credentials."""
+    binder: Binder | None = None
+    """``None`` where nothing is bound."""
+    request: Call = field(default_factory=dict)
+    """The same as it is hashed and stored."""
+    names: frozenset[str] = frozenset()
+    _filling: Filling | None = field(default=None, repr=False)
+
+    def fill(self, exchange: Exchange) -> Exchange:
+        """What is recorded, with the values of today."""
+        return exchange if self._filling is None else fill_exchange(exchange, self._filling)
+
+    def fill_with(self, filling: Filling) -> None:
+        """Let placeholders stand for other values."""
+        self._filling = filling
+
+    @property
+    def filling(self) -> Filling:
+        return self._filling or Filling({})
+
+    def bind(self, exchange: Exchange) -> Exchange:
+        """What was answered, with placeholders, as it is stored."""
+        if self.binder is None:
+            return replace(exchange, key=self.key, request=self.asked)
+        _, names, binding = _bind(self.binder, self.asked)
+        wires = [bind_wire(wire, binding) for wire in exchange.wires]
+        bound = sorted({*names, *binding.names})
+        meta: dict[str, JsonValue] | None = {"bindings": [*bound]} if bound else None
+        return Exchange(wires[0], key=self.key, request=self.request, then=tuple(wires[1:]), meta=meta)
+
+
+def look_up_exchange(binder: Binder, asked: Call) -> ExchangeLookUp:
+    """What a call is looked up by, with the values that a binder knows.
+
+    Args:
+        binder: What binds values.
+        asked: The call, as :func:`.http.opaque.opaque_request` gives it.
+    """
+    if asked["method"] == WEBSOCKET:  # it goes on message by message, and is compared in this way
+        return ExchangeLookUp(opaque_key(asked), asked, request=asked)
+    request, names, binding = _bind(binder, asked)
+    names |= {*binding.names}
+    look = ExchangeLookUp(opaque_key(request), asked, binder, request, frozenset(names))
+    look.fill_with(binding.filling)
+    return look
+
+
+def look_again_for_exchange(store: Store, owner: str, look: ExchangeLookUp) -> ExchangeLookUp | None:
+    """What finds a recording of a call that was made without bindings, or elsewhere, if there is one."""
+    for other in _others(look):
+        if other.key != look.key and (found := store.exchange(other.key, owner)) is not None:
+            if not names_in_request(found.request, found.meta) <= other.names:
+                continue  # what is asked only looks like what is bound there
+            other.fill_with(Filling({**look.filling.values, **other.filling.values}))
+            return other
+    return None
+
+
+def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
+    yield ExchangeLookUp(opaque_key(look.asked), look.asked, request=look.asked)
+    if look.binder is not None:
+        yield look_up_exchange(Binder(look.binder.rules, NOWHERE), look.asked)
+
+
+def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
+    """A call with placeholders, the bindings that were met, and what binds its answer."""
+    is_of_model = not is_other(str(asked["upstream"]))
+    known = _known_of(binder)
+    place, in_place = known.bind_value([asked["path"], asked["query"]])
+    body, binding = (binder if is_of_model else known).bind_value(asked["body"])
+    assert isinstance(place, list)  # noqa: S101 - as it was
+    binding.is_escaping = binding.is_escaping or in_place.is_escaping
+    return {**asked, "path": place[0], "query": place[1], "body": body}, {*in_place.names}, binding
+
+
+_KNOWN: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
+
+
+def _known_of(binder: Binder) -> Binder:
+    """What binds what a binder knows of the run, and no shapes."""
+    found = _KNOWN.get(binder)
+    if found is None:
+        found = _KNOWN[binder] = Binder(replace(binder.rules, shapes=(), rules=()), binder.surroundings)
+    return found

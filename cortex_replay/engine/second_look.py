@@ -1,0 +1,105 @@
+"""What a request may have been recorded under, where nothing is recorded under its own key.
+
+A program may live on another day than we do. And what is today's date may be so by chance: it was a word of
+the question all along, or it was that of the recording. Nothing is guessed: each of these is another reading
+of the whole request, and it counts only where exactly that was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from typing import Final, NamedTuple
+
+from cortex_replay.bindings import Binder, Filling, Surroundings
+from cortex_replay.bindings.dates import days_in, forms_of_days
+from cortex_replay.canonical import compact
+from cortex_replay.engine.lookup import LookUp, binder_of_nowhere, look_up, names_in_request
+from cortex_replay.store import Fixture, Store
+from cortex_replay.types import LlmRequest
+
+__all__ = ["look_again"]
+
+_MOST_DAYS: Final = 5
+
+
+class _Reading(NamedTuple):
+    """One way to read a request."""
+
+    look: LookUp
+    day: date | None = None
+    """The day on which it must have been recorded."""
+
+
+def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> LookUp | None:
+    """What finds a recording of a request in another way; ``None`` where none does.
+
+    Args:
+        store: What is recorded.
+        owner: Whose recordings count before the shared ones.
+        look: What found nothing.
+        request: What is asked.
+    """
+    if look.binder is None:
+        return None
+    for other, day in _readings(store, look, look.binder, request):
+        if other.key != look.key and store.has_any(other.key, owner) and _is_meant(store, owner, other, day):
+            # What is known of the run stands in answers, even where it is not bound in what was asked.
+            other.fill_with(Filling({**look.filling.values, **other.filling.values}))
+            return other
+    return None
+
+
+def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -> Iterator[_Reading]:
+    yield _Reading(LookUp(store.key(request), binder, look.binding, is_plain=True))
+    yield _Reading(look_up(store, binder_of_nowhere(store), request))
+    known = binder.surroundings
+    today = _days_now(known)
+    for day in days_in(compact(request.to_dict()), _MOST_DAYS):
+        for surroundings in (known.on(day), known.on(day, *today)) if day not in today else (known.on(day),):
+            yield _Reading(look_up(store, Binder(binder.rules, surroundings), request))
+        if today and day not in today:
+            yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
+
+
+def _days_now(surroundings: Surroundings) -> list[date]:
+    """Today, by the clock of the command and by that of the world."""
+    if surroundings.clock is None:
+        return list(surroundings.days)
+    now = surroundings.clock()
+    return list(dict.fromkeys([now.astimezone(surroundings.zone).date(), now.astimezone(UTC).date()]))
+
+
+def _change_day(old: date, new: date) -> Callable[[str], str]:
+    """Writes another day wherever one is written, in the same form."""
+    forms = forms_of_days([new])
+    texts = {text: forms[form] for form, text in forms_of_days([old]).items() if form in forms}
+    longest_first = sorted(texts, key=len, reverse=True)
+
+    def change(text: str) -> str:
+        for one in longest_first if str(old.year) in text else ():
+            text = text.replace(one, texts[one])
+        return text
+
+    return change
+
+
+def _is_meant(store: Store, owner: str, look: LookUp, day: date | None) -> bool:
+    """Whether what stands in a stored request for a value was a value here, and not text that looks so."""
+    if not store.has_fixture(*look.key, owner):
+        return day is None
+    fixture = store.get(*look.key, owner)
+    if day is not None and not _is_of_day(fixture, day):
+        return False
+    stored = None if fixture.request is None else fixture.request.to_dict()
+    known = () if look.is_plain or look.binding is None else look.binding.names
+    return names_in_request(stored, fixture.meta) <= {*known}
+
+
+def _is_of_day(fixture: Fixture, day: date) -> bool:
+    """Whether it was that day, somewhere, when a recording was made."""
+    try:
+        recorded = datetime.fromisoformat(str((fixture.meta or {}).get("recorded_at")))
+    except ValueError:
+        return False
+    return abs((recorded.date() - day).days) <= 1
