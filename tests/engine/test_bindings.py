@@ -1,0 +1,269 @@
+"""Adapters in another place, on another day, in another process: they answer with what holds there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from cortex_replay import (
+    Fixture,
+    LlmAdapter,
+    LlmRequest,
+    LlmResponse,
+    NoFixture,
+    RecordingAdapter,
+    ReplayAdapter,
+    Store,
+    StreamChunk,
+    TokenUsage,
+    ToolCall,
+    ToolCallDelta,
+    Upstream,
+)
+from cortex_replay.bindings import Surroundings
+from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.sequences import SequenceStager
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import Answer
+from tests.builder import ask
+
+UUIDS = "3f2b8c1e-9a54-4d6f-8e21-5b7c0d9e4a11", "0b9d3f61-27c4-4e0a-9c3d-71f2a8b6e5d0"
+
+
+class Echo(LlmAdapter):
+    """Says what it was told, in pieces, and calls a tool where it stands."""
+
+    adapter_id: ClassVar[str] = "echo-test"
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.calls = 0
+        self._fails = fails
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        self.calls += 1
+        text = request.messages[-1].content
+        if self._fails:
+            raise Upstream(400, f"cannot: {text}", "invalid_request_error")
+        call = ToolCall(id="call_1", name="write", arguments={"path": text.split()[-1], "n": self.calls * 0})
+        return LlmResponse(text, None, request.model, TokenUsage(1, 1), "", "tool_calls", (call,))
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamChunk]:
+        response = await self.complete(request)
+        for start in range(0, len(response.text), 7):
+            yield StreamChunk(response.text[start : start + 7])
+        yield StreamChunk("", tool_calls=(ToolCallDelta.whole(0, response.tool_calls[0]),))
+        yield StreamChunk("", "tool_calls", response=response)
+
+
+def told(folder: Path | str, uuid: str = UUIDS[0]) -> LlmRequest:
+    return ask(f"session {uuid} works in {folder} and writes {folder}/out.txt")
+
+
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    made = tmp_path / "first" / "project", tmp_path / "second" / "a-longer-name" / "project"
+    for folder in made:
+        folder.mkdir(parents=True)
+    return made
+
+
+@pytest.mark.parametrize("stream_it", [False, True], ids=["whole", "streamed"])
+def test_a_recording_is_replayed_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream_it: bool
+) -> None:
+    """Its text, its tool call and the pieces of its stream name the folder in which it is replayed."""
+    here, there = folders(tmp_path)
+
+    async def answer(adapter: LlmAdapter, request: LlmRequest) -> LlmResponse:
+        if not stream_it:
+            return await adapter.complete(request)
+        chunks = [chunk async for chunk in adapter.stream(request)]
+        assert "".join(chunk.delta for chunk in chunks) == request.messages[-1].content
+        assert chunks[-1].response is not None
+        return chunks[-1].response
+
+    async def record() -> None:
+        async with RecordingAdapter(Echo(), tmp_path / "llm") as recorder:
+            assert (await answer(recorder, told(here))).tool_calls[0].arguments == {
+                "path": f"{here}/out.txt",
+                "n": 0,
+            }
+
+    monkeypatch.chdir(here)
+    asyncio.run(record())
+    monkeypatch.chdir(there)
+    replayed = asyncio.run(answer(ReplayAdapter(tmp_path / "llm"), told(there, UUIDS[1])))
+
+    assert replayed.text == told(there, UUIDS[1]).messages[-1].content
+    assert replayed.tool_calls[0].arguments == {"path": f"{there}/out.txt", "n": 0}
+    stored = "".join(path.read_text() for path in (tmp_path / "llm").rglob("*") if path.is_file())
+    assert "first" not in stored
+    with pytest.raises(NoFixture) as missed:
+        ReplayAdapter(tmp_path / "llm").sync.complete(told(here))  # no place of ours: a text like any other
+    assert "⟦cwd⟧" in str(missed.value.explanation)
+
+
+def test_a_recorded_failure_names_the_place_of_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = folders(tmp_path)
+
+    async def record() -> None:
+        async with RecordingAdapter(Echo(fails=True), tmp_path / "llm", record_failures=True) as recorder:
+            with pytest.raises(Upstream):
+                await recorder.complete(told(here))
+
+    monkeypatch.chdir(here)
+    asyncio.run(record())
+    monkeypatch.chdir(there)
+    with pytest.raises(Upstream, match=r"a-longer-name/project/out\.txt"):
+        ReplayAdapter(tmp_path / "llm").sync.complete(told(there))
+    stored = "".join(path.read_text() for path in (tmp_path / "llm").rglob("*") if path.is_file())
+    assert "first" not in stored
+
+
+def test_two_adapters_of_one_store_ask_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their questions differ in an id alone; each is answered with its own."""
+    here, _ = folders(tmp_path)
+    monkeypatch.chdir(here)
+
+    async def main() -> tuple[list[str], int]:
+        store, inner = Store.open_or_create(tmp_path / "llm"), Echo()
+        one, other = (RecordingAdapter(inner, store, commit_on_close=False) for _ in range(2))
+        said = await asyncio.gather(one.complete(told(here)), other.complete(told(here, UUIDS[1])))
+        store.commit()
+        return [response.text for response in said], inner.calls
+
+    said, calls = asyncio.run(main())
+
+    assert said == [told(here, uuid).messages[-1].content for uuid in UUIDS]
+    assert calls == 1
+
+
+def test_what_processes_of_a_run_leave_to_each_other_is_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They meet in files of the store; each fills in its own id."""
+    here, _ = folders(tmp_path)
+    monkeypatch.setenv("CORTEX_REPLAY_RUN", "a-run")
+    monkeypatch.chdir(here)
+
+    async def main() -> tuple[list[str], int]:
+        inner = Echo()
+        async with (
+            RecordingAdapter(inner, tmp_path / "llm") as one,
+            RecordingAdapter(inner, tmp_path / "llm") as other,
+        ):
+            said = [await one.complete(told(here)), await other.complete(told(here, UUIDS[1]))]
+            (claim,) = [
+                path for path in (tmp_path / "llm").rglob("runs/*/*") if b"session" in path.read_bytes()
+            ]
+            assert str(here) not in claim.read_text()
+        return [response.text for response in said], inner.calls
+
+    said, calls = asyncio.run(main())
+
+    assert said == [told(here, uuid).messages[-1].content for uuid in UUIDS]
+    assert calls == 1
+
+
+def test_what_another_tool_recorded_is_bound_by_shape_alone(tmp_path: Path) -> None:
+    """Calls that differ in an id are one question, and each answer names the id of its caller."""
+    store = Store.create(tmp_path)
+    requests = [told("/somewhere/else", uuid) for uuid in UUIDS]
+    outcomes = [(Answer(f"{n}: {uuid}"), {}) for n, uuid in enumerate(UUIDS)]
+    stager = SequenceStager(store, Redactor(()))
+    stager.stage("test", requests, outcomes)
+    store.commit()
+    run = RunCore(store, "replay", lambda: Redactor(()), surroundings=Surroundings.of({}, "/somewhere/else"))
+    adapter = ScopeAdapter(run.open_scope("test"))
+
+    assert stager.key(requests[0]) == stager.key(requests[1])
+    assert [adapter.sync.complete(request).text for request in reversed(requests)] == [
+        f"0: {UUIDS[1]}",
+        f"1: {UUIDS[0]}",
+    ]
+
+
+TODAY = datetime(2027, 3, 4, 12, tzinfo=UTC)
+
+
+def replay(store: Store, request: LlmRequest, now: datetime = TODAY) -> str:
+    surroundings = Surroundings.of({"TZ": "UTC"}, "/builds/1", now=lambda: now)
+    run = RunCore(store, "replay", lambda: Redactor(()), surroundings=surroundings)
+    return ScopeAdapter(run.open_scope()).sync.complete(request).text
+
+
+def recorded(tmp_path: Path, text: str, now: datetime) -> Store:
+    """A store with the answer to one question, which says it again, recorded on a day."""
+    surroundings = Surroundings.of({"TZ": "UTC"}, "/home/ann", now=lambda: now)
+    store = Store.create(tmp_path / "today")
+    run = RunCore(store, "once", lambda: Redactor(()), surroundings=surroundings)
+    ScopeAdapter(run.open_scope(), Echo()).sync.complete(ask(text))
+    run.commit()
+    (item,) = store.list()
+    fixture = store.get(item.model, item.prompt_hash)
+    moved = Store.create(tmp_path / "on that day")
+    moved.add(replace(fixture, meta={**(fixture.meta or {}), "recorded_at": now.isoformat()}))
+    moved.commit()
+    return moved
+
+
+def test_a_program_may_live_on_another_day(tmp_path: Path) -> None:
+    """The day that it names itself is its today, if all else is as recorded."""
+    store = recorded(
+        tmp_path, "Today is 2026-11-15, in short Nov 15, 2026.", datetime(2026, 11, 15, 9, tzinfo=UTC)
+    )
+
+    assert (
+        replay(store, ask("Today is 2027-03-04, in short Mar 4, 2027."))
+        == "Today is 2027-03-04, in short Mar 4, 2027."
+    )
+    assert (
+        replay(store, ask("Today is 2019-01-02, in short Jan 2, 2019."))
+        == "Today is 2019-01-02, in short Jan 2, 2019."
+    )
+    for text in ("Today is 2019-01-02, in short Jan 3, 2019.", "Today is 2027-03-04, in short Nov 15, 2026!"):
+        with pytest.raises(NoFixture):
+            replay(store, ask(text))
+
+
+def test_a_date_may_have_been_today_by_chance(tmp_path: Path) -> None:
+    """A release that came out on the day of the recording keeps its date; no other date will do."""
+    store = recorded(
+        tmp_path, "Today: 2026-11-15. Release: 2026-11-15.", datetime(2026, 11, 15, 9, tzinfo=UTC)
+    )
+
+    assert replay(store, ask("Today: 2027-03-04. Release: 2026-11-15.")).startswith("Today: 2027-03-04.")
+    for text in ("Today: 2027-03-04. Release: 2026-11-13.", "Today: 2027-03-04. Release: 2027-03-05."):
+        with pytest.raises(NoFixture):
+            replay(store, ask(text))
+
+
+def test_a_date_that_was_a_word_of_the_question_may_be_today(tmp_path: Path) -> None:
+    """On the day that a question names, it is still the same question."""
+    store = recorded(tmp_path, "What happened on 2027-03-04?", datetime(2026, 11, 15, 9, tzinfo=UTC))
+
+    assert replay(store, ask("What happened on 2027-03-04?")) == "What happened on 2027-03-04?"
+    with pytest.raises(NoFixture):
+        replay(store, ask("What happened on 2027-03-05?"))
+
+
+def test_a_recording_without_bindings_goes_on_without(tmp_path: Path) -> None:
+    """What follows in its sequence is stored as the first was, and found in the same way."""
+    store = Store.create(tmp_path)
+    request = told("/home/ann")
+    store.add(Fixture.of(request, "one", "two"))
+    store.commit()
+    run = RunCore(store, "once", lambda: Redactor(()), surroundings=Surroundings.of({}, "/home/ann"))
+    adapter = ScopeAdapter(run.open_scope(), Echo())
+    said = [adapter.sync.complete(request).text for _ in range(3)]
+    run.commit()
+    again = ReplayAdapter(Store.open(tmp_path))
+
+    assert said == ["one", "two", request.messages[-1].content]
+    assert [again.sync.complete(request).text for _ in range(3)] == said
