@@ -32,6 +32,7 @@ _OMISSIONS: Final = {
         "they have tools, images or settings that it does not know, or no temperature or limit",
     ),
     "normalised": ("recordings that were normalised", "it normalises nothing, and asks by another key"),
+    "bound": ("recordings with bound values", "it fills in nothing, and asks by another key"),
     "tool_calls": ("tool calls", "it gives the text of an answer only"),
     "reasoning": ("reasoning", "it gives the text of an answer only"),
     "stream": ("streams", "it gives the text of an answer at once"),
@@ -117,6 +118,8 @@ def _unseen(fixture: Fixture) -> Iterator[str]:
     yield from ("answer" for _ in fixture.answers[1:])
     if (fixture.meta or {}).get("normalisers"):
         yield "normalised"
+    elif (fixture.meta or {}).get("bindings"):
+        yield "bound"
     elif fixture.request is not None and not _is_askable(fixture.request):
         yield "request"
     first = fixture.answers[0]

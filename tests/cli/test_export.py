@@ -57,6 +57,7 @@ def test_what_the_other_program_will_not_see_is_counted_by_kind(tmp_path: Path) 
         Fixture.of(request_of(LlmMessage("user", "", parts=[{"type": "image", "data": "AA=="}])), "a"),
         Fixture.of(request_of(LlmMessage("assistant", "", tool_calls=[call])), "a"),
         Fixture.of(request_of(LlmMessage("user", "At <time>.")), "a", meta={"normalisers": ["time"]}),
+        Fixture.of(request_of(LlmMessage("user", "In ⟦cwd⟧.")), "a", meta={"bindings": ["cwd"]}),
     ]
     store = Store.create(tmp_path / "store")
     for fixture in recorded:
@@ -75,6 +76,7 @@ def test_what_the_other_program_will_not_see_is_counted_by_kind(tmp_path: Path) 
         "answer": 2,
         "request": 5,
         "normalised": 1,
+        "bound": 1,
         "tool_calls": 1,
         "reasoning": 1,
         "finish_reason": 1,
