@@ -1,7 +1,8 @@
 """What a call that is recorded as it is is looked up by.
 
 In its body, everything is bound that is bound in a request to a model. An id in a path, or in a call that
-asks no model, names a thing: two of them are two questions. There only what is known of the run is bound.
+asks no model, names a thing: two of them are two questions. And in a WebSocket it may be the server that has
+made it up. There only what is known of the run is bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling
 from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.placeholders import ESCAPE
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
@@ -22,7 +24,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
 
-__all__ = ["ExchangeLookUp", "look_again_for_exchange", "look_up_exchange"]
+__all__ = ["ExchangeLookUp", "binder_of_known", "look_again_for_exchange", "look_up_exchange"]
 
 Call = dict[str, JsonValue]
 
@@ -71,10 +73,10 @@ def look_up_exchange(binder: Binder, asked: Call) -> ExchangeLookUp:
         binder: What binds values.
         asked: The call, as :func:`.http.opaque.opaque_request` gives it.
     """
-    if asked["method"] == WEBSOCKET:  # it goes on message by message, and is compared in this way
-        return ExchangeLookUp(opaque_key(asked), asked, request=asked)
     request, names, binding = _bind(binder, asked)
     names |= {*binding.names}
+    if asked["method"] == WEBSOCKET and ESCAPE in names:  # nobody knows at its first message
+        return ExchangeLookUp(opaque_key(asked), asked, request=asked)
     look = ExchangeLookUp(opaque_key(request), asked, binder, request, frozenset(names))
     look.fill_with(binding.filling)
     return look
@@ -99,8 +101,8 @@ def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
 
 def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
     """A call with placeholders, the bindings that were met, and what binds its answer."""
-    is_of_model = not is_other(str(asked["upstream"]))
-    known = _known_of(binder)
+    is_of_model = not is_other(str(asked["upstream"])) and asked["method"] != WEBSOCKET
+    known = binder_of_known(binder)
     place, in_place = known.bind_value([asked["path"], asked["query"]])
     body, binding = (binder if is_of_model else known).bind_value(asked["body"])
     assert isinstance(place, list)  # noqa: S101 - as it was
@@ -111,7 +113,7 @@ def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
 _KNOWN: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
 
 
-def _known_of(binder: Binder) -> Binder:
+def binder_of_known(binder: Binder) -> Binder:
     """What binds what a binder knows of the run, and no shapes."""
     found = _KNOWN.get(binder)
     if found is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.exchange_lookup import ExchangeLookUp
+from cortex_replay.engine.exchange_lookup import look_up_exchange
 from cortex_replay.engine.exchanges import ask_opaquely, take_turn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine, refusal_of
@@ -89,6 +89,7 @@ class SessionSocket:
         self._request = opening_request(opening)
         self._what = f"{WEBSOCKET} {opening.route.path}"
         self._sent = 0
+        self._binder = asking.run.binder(asking.store.key_rules.bindings)
 
     async def serve(self) -> None:
         """Serve it until it is closed.
@@ -111,11 +112,11 @@ class SessionSocket:
 
     def _sessions(self) -> list[Recorded]:
         """What may be replayed; what this scope has not had yet comes first."""
-        found = recorded_sessions(self._asking.store, self._request, self._asking.owner)
+        found = recorded_sessions(self._asking.store, self._request, self._asking.owner, self._binder)
         return sorted(found, key=lambda session: self._played[self._asking.name, session.key, session.n])
 
     async def _play(self, sessions: list[Recorded]) -> None:
-        playback = Playback(sessions)
+        playback = Playback(sessions, self._binder)
         await self._connection.accept(playback.session.subprotocol or self._connection.subprotocol)
         message: str | bytes = ""
         try:
@@ -232,8 +233,7 @@ class SessionSocket:
             self._asking.run.ledger.refuse(f"{self._what}: the session is too large to be recorded")
             return
         exchange = tape.exchange()
-        request = exchange.request or {}
-        look = ExchangeLookUp(exchange.key or "", request, request=request)
+        look = look_up_exchange(self._binder, exchange.request or {})
         async with take_turn(self._asking, look) as turn:
             if turn.stored is None:
                 await aside(tape.size, turn.keep, exchange.wire, self._what, self._opening.query)

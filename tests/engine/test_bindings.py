@@ -27,6 +27,7 @@ from cortex_replay import (
     Upstream,
 )
 from cortex_replay.bindings import Surroundings
+from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.sequences import SequenceStager
@@ -175,7 +176,9 @@ def test_what_another_tool_recorded_is_bound_by_shape_alone(tmp_path: Path) -> N
     """Calls that differ in an id are one question, and each answer names the id of its caller."""
     store = Store.create(tmp_path)
     requests = [told("/somewhere/else", uuid) for uuid in UUIDS]
-    outcomes = [(Answer(f"{n}: {uuid}"), {}) for n, uuid in enumerate(UUIDS)]
+    outcomes: list[tuple[Answer, dict[str, JsonValue]]] = [
+        (Answer(f"{n}: {uuid}"), {}) for n, uuid in enumerate(UUIDS)
+    ]
     stager = SequenceStager(store, Redactor(()))
     stager.stage("test", requests, outcomes)
     store.commit()

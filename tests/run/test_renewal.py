@@ -26,9 +26,9 @@ def bound_by(binder: Binder, request: LlmRequest) -> tuple[LlmRequest, tuple[str
     return bound.request, bound.names
 
 
-def binder_at(folder: str, now: datetime | None = None, **rules: tuple[PlaceRule, ...]) -> Binder:
+def binder_at(folder: str, now: datetime | None = None, *rules: PlaceRule) -> Binder:
     clock = None if now is None else lambda: now
-    return Binder(BindingRules(**rules), Surroundings.of({"TZ": "UTC"}, folder, now=clock))
+    return Binder(BindingRules(rules=rules), Surroundings.of({"TZ": "UTC"}, folder, now=clock))
 
 
 def test_known_values_are_those_of_today_and_ids_are_new() -> None:
@@ -50,7 +50,7 @@ def test_known_values_are_those_of_today_and_ids_are_new() -> None:
 
 def test_what_only_a_program_knows_is_not_made_up() -> None:
     rule = PlaceRule(bind="duration", before="took ", after="")
-    then = binder_at("/home/ann/shop", THEN, rules=(rule,))
+    then = binder_at("/home/ann/shop", THEN, rule)
     stored, names = bound_by(then, ask("It took 3.2 s."))
 
     assert "⟦duration#1⟧" in stored.messages[-1].content

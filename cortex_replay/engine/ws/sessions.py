@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cortex_replay.bindings import Binder
+from cortex_replay.bindings.requests import rewrite_value
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bound_answers import fill_wire
+from cortex_replay.engine.exchange_lookup import binder_of_known, look_up_exchange
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
+from cortex_replay.engine.lookup import bindings_in
 from cortex_replay.engine.ws.messages import ClientMessages
 from cortex_replay.misses.differences import MISSING, Difference, differences, escape_text
 from cortex_replay.store import Store
@@ -60,24 +65,35 @@ def opening_request(call: Call) -> dict[str, JsonValue]:
     return {**opaque_request(call), "method": WEBSOCKET, "body": []}
 
 
-def recorded_sessions(store: Store, opening: Mapping[str, JsonValue], scope: str) -> list[Recorded]:
+def recorded_sessions(
+    store: Store, opening: dict[str, JsonValue], scope: str, binder: Binder
+) -> list[Recorded]:
     """The sessions that a scope has at one place, its own and those that all share; the longest first.
+
+    Args:
+        store: What is recorded.
+        opening: What a client opens.
+        scope: Whose sessions are looked for.
+        binder: What binds values in the place; those that were recorded without bindings count, too.
 
     Raises:
         FixtureIntegrityFailed: A file is no longer what the index vouches for.
     """
+    places = [opening, look_up_exchange(binder, opening).request]
     found = (store.exchange(key, scope) for key in store.exchange_keys(scope))
     sessions = [
         Recorded.of(replace(exchange, wire=wire, then=()), n)
         for exchange in found
-        if exchange is not None and "frames" in exchange.wire and _is_at(exchange.request or {}, opening)
+        if exchange is not None and "frames" in exchange.wire and _is_at(exchange, places)
         for n, wire in enumerate(exchange.wires, 1)
     ]
     return sorted(sessions, key=lambda session: (-len(session.sent), session.key, session.n))
 
 
-def _is_at(request: Mapping[str, JsonValue], opening: Mapping[str, JsonValue]) -> bool:
-    return all(request.get(name) == opening[name] for name in ("upstream", "method", "path", "query"))
+def _is_at(exchange: Exchange, places: list[dict[str, JsonValue]]) -> bool:
+    plain, bound = places
+    asked, place = exchange.request or {}, bound if bindings_in(exchange.meta) else plain
+    return all(asked.get(name) == place[name] for name in ("upstream", "method", "path", "query"))
 
 
 class Playback:
@@ -85,11 +101,14 @@ class Playback:
 
     Args:
         sessions: Those that it may be; the first is played until the client's messages tell.
+        binder: What binds values in them.
     """
 
-    def __init__(self, sessions: list[Recorded]) -> None:
+    def __init__(self, sessions: list[Recorded], binder: Binder) -> None:
         self._sessions = sessions
         self._messages = ClientMessages()
+        _, self._binding = binder_of_known(binder).bind_value(None)
+        self._binding.numbering.is_closed = False  # it goes on
 
     @property
     def session(self) -> Recorded:
@@ -103,14 +122,22 @@ class Playback:
 
     def due(self) -> list[tuple[int, str | bytes]]:
         """What the server says now, before the client says more: times and messages."""
+        names = bindings_in(self.session.exchange.meta)
         return [
-            (
-                frame.at_ms,
-                self._messages.show(frame.message) if isinstance(frame.message, str) else frame.message,
-            )
+            (frame.at_ms, self._show(frame.message, names))
             for frame in self.session.frames
             if frame.after == self._messages.count
         ]
+
+    def _show(self, message: str | bytes, names: tuple[str, ...]) -> str | bytes:
+        """A stored message with the values of today, and what this client made up."""
+        if isinstance(message, bytes):
+            return message
+        if names:
+            match fill_wire({"frames": [{"text": message}]}, self._binding.filling, names):
+                case {"frames": [{"text": str(filled)}]}:
+                    message = filled
+        return self._messages.show(message)
 
     @property
     def close(self) -> Close | None:
@@ -126,13 +153,18 @@ class Playback:
         """
         number = self._messages.count
         said = self._messages.read(message)
+        bound = rewrite_value(said, self._binding.text)
+
+        def read_for(session: Recorded) -> JsonValue:
+            return bound if bindings_in(session.exchange.meta) else said
+
         fitting = [
             session
             for session in self._sessions
-            if number < len(session.sent) and self._messages.is_last(said, session.sent[number])
+            if number < len(session.sent) and self._messages.is_last(read_for(session), session.sent[number])
         ]
         if not fitting:
-            raise SessionMiss("\n".join(_describe(self.session, number, said)))
+            raise SessionMiss("\n".join(_describe(self.session, number, read_for(self.session))))
         self._sessions = fitting
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.bindings import NOWHERE, Binder, BindingRules, Surroundings
+from cortex_replay.engine.exchange_lookup import look_up_exchange
 from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.engine.ws.messages import ClientMessages, equal
-from cortex_replay.engine.ws.sessions import Playback, Recorded, SessionMiss, SessionTape
+from cortex_replay.engine.ws.sessions import Playback, Recorded, SessionMiss, SessionTape, recorded_sessions
 from cortex_replay.errors import RecordingRefused
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.redact.redactor import Redactor
@@ -24,6 +26,7 @@ OPENING: dict[str, Any] = {
     "query": [],
     "body": [],
 }
+NOBODY = Binder(BindingRules(), NOWHERE)
 PCM = base64.b64encode(b"some audio").decode()
 
 
@@ -79,7 +82,7 @@ def session(*messages: str, said: str = "x") -> Recorded:
 
 
 def test_a_server_speaks_when_it_did() -> None:
-    playback = Playback([session('{"a": 1}', '{"a": 2}')])
+    playback = Playback([session('{"a": 1}', '{"a": 2}')], NOBODY)
     assert [message for _, message in playback.due()] == ["hello x"]
     playback.take('{"a": 1}')
     assert [message for _, message in playback.due()] == ['x: {"a": 1}']
@@ -88,9 +91,47 @@ def test_a_server_speaks_when_it_did() -> None:
 
 
 def test_the_session_that_goes_on_is_played() -> None:
-    playback = Playback([session('{"a": 1}', said="x"), session('{"a": 2}', said="y")])
+    playback = Playback([session('{"a": 1}', said="x"), session('{"a": 2}', said="y")], NOBODY)
     playback.take('{"a": 2}')
     assert [message for _, message in playback.due()] == ['y: {"a": 2}']
+
+
+def test_a_session_is_played_in_another_place() -> None:
+    """What is known of it is bound in what both sides say; the id that a server made up is not."""
+    made_up = "3f2b8c1e-9a54-4d6f-8e21-5b7c0d9e4a11"
+    here, there = (
+        Binder(BindingRules(), Surroundings({"cwd": {"": folder}, "host": {"": host}}))
+        for folder, host in (("/home/ann/shop", "ann-laptop"), ("/builds/7", "runner-9"))
+    )
+    opening = {**OPENING, "query": [["on", "ann-laptop"]]}
+    tape = SessionTape(opening, None)
+    tape.add_received(f'{{"session": "{made_up}"}}')
+    tape.add_sent(f'{{"session": "{made_up}", "in": "/home/ann/shop"}}')
+    tape.add_received('{"wrote": "/home/ann/shop/out.txt"}')
+    exchange = look_up_exchange(here, tape.exchange().request or {}).bind(tape.exchange())
+    playback = Playback([Recorded.of(exchange)], there)
+    greeting = [message for _, message in playback.due()]
+    playback.take(f'{{"session": "{made_up}", "in": "/builds/7"}}')
+
+    assert greeting == [f'{{"session": "{made_up}"}}']
+    assert [message for _, message in playback.due()] == ['{"wrote": "/builds/7/out.txt"}']
+    assert "ann" not in str(exchange)
+    with pytest.raises(SessionMiss):
+        Playback([Recorded.of(exchange)], there).take(f'{{"session": "{made_up}", "in": "/home/ann/shop"}}')
+
+
+def test_sessions_are_found_where_values_are_bound_and_where_they_are_not(tmp_path: Path) -> None:
+    here = Binder(BindingRules(), Surroundings({"host": {"": "ann-laptop"}}))
+    opening: dict[str, Any] = {**OPENING, "query": [["on", "ann-laptop"]]}
+    store = Store.create(tmp_path)
+    for number, text in enumerate(["bound", "old"]):
+        tape = SessionTape(opening, None)
+        tape.add_sent(f'"{text}"')
+        look = look_up_exchange(here, tape.exchange().request or {})
+        store.add_exchange(tape.exchange() if number else look.bind(tape.exchange()))
+    store.commit()
+
+    assert {str(one.sent) for one in recorded_sessions(store, opening, "", here)} == {"['bound']", "['old']"}
 
 
 def test_a_session_that_is_too_large_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
