@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from cortex_replay.run.environment import command_environment, variables_to_with
 from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.store import Store
 
-__all__ = ["Handover", "gateway_environment", "run_command"]
+__all__ = ["CommandRun", "Handover", "gateway_environment", "report", "run_command", "run_once", "summarise"]
 
 _MOST_SHOWN = 10
 
@@ -66,14 +66,59 @@ class Handover:
         )
 
 
+@dataclass(frozen=True)
+class CommandRun:
+    """A command that has run, and what its SDKs did."""
+
+    run: Run
+    status: int
+    """The command's own."""
+    proxy: ProxyRules | None
+
+    def document(self) -> dict[str, Any]:
+        """What happened, for programs."""
+        document = self.run.ledger.to_dict(self.run.store)
+        document |= {"mode": self.run.mode, "command_status": self.status}
+        if self.proxy is not None and self.proxy.models is not None:
+            document |= {"tunnelled": dict(self.proxy.tunnelled), "distrusted": dict(self.proxy.distrusted)}
+        return document
+
+    def verdict(self, fail_on: Sequence[str]) -> int:
+        """The status to exit with: the command's own if it failed, else what its calls say."""
+        return self.status or _verdict(self.run.ledger, self.run.store, fail_on)
+
+
 def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *, default: AnyMode) -> int:
-    """Run a command whose SDKs come to a gateway; gives the status to exit with.
+    """Run a command whose SDKs come to a gateway, and report it; gives the status to exit with.
 
     Args:
         command: What stands behind ``--``.
         root: Of the store.
         flags: The values of the options.
         default: The mode where neither the command line nor a configuration names one.
+    """
+    done = run_once(command, root, flags, default=default)
+    is_reported = report(done.document(), flags)
+    summarise(done.run, done.status)
+    return done.verdict(flags["fail_on"]) or (0 if is_reported else 1)
+
+
+def run_once(
+    command: Sequence[str],
+    root: Path,
+    flags: Mapping[str, Any],
+    *,
+    default: AnyMode,
+    prepare: Callable[[Run], None] = lambda _: None,
+) -> CommandRun:
+    """Run a command whose SDKs come to a gateway, commit what was recorded, and tell a person of it.
+
+    Args:
+        command: What stands behind ``--``.
+        root: Of the store.
+        flags: The values of the options.
+        default: The mode where neither the command line nor a configuration names one.
+        prepare: Gets the run before the command is started.
     """
     pace = Pace.parse(str(flags.get("pace") or "instant"))
     run = open_run(
@@ -84,6 +129,7 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
         # What needs no base URL often has a key of its own, too.
         needs_key=not flags.get("no_key") and not flags["proxy"],
     )
+    prepare(run)
     faults = Faults(map(Fault.parse, flags.get("faults", ())))
     proxy = _proxy_rules(run, flags)
     handover = Handover.plan(os.environ, flags["pass_env"])
@@ -95,18 +141,17 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
         handover.tell(environment)
     if run.mode.writes:
         warn_of_dropped(run.commit())
-    ledger = run.ledger
     _tell_of_proxy(proxy)
     _tell(run)
-    document = ledger.to_dict(run.store) | {"mode": run.mode, "command_status": status}
-    if proxy is not None and proxy.models is not None:
-        document |= {"tunnelled": dict(proxy.tunnelled), "distrusted": dict(proxy.distrusted)}
-    if flags["report"] is not None and not _write_report(flags["report"], document):
-        status = status or 1
+    return CommandRun(run, status, proxy)
+
+
+def report(document: dict[str, Any], flags: Mapping[str, Any]) -> bool:
+    """Write and print what happened, where that is asked for; whether it could be written."""
+    is_written = flags["report"] is None or _write_report(flags["report"], document)
     if flags["as_json"]:
         output.print_json(document, indent=None)
-    _summarise(run, status)
-    return status or _verdict(ledger, run.store, flags["fail_on"])
+    return is_written
 
 
 @contextlib.contextmanager
@@ -273,8 +318,8 @@ def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
     yield f"{unused} of {len(store)} fixtures unused"
 
 
-def _summarise(run: Run, status: int) -> None:
-    """A table in the summary of a GitHub job."""
+def summarise(run: Run, status: int) -> None:
+    """Write a table in the summary of a GitHub job."""
     ledger = run.ledger
     rows = {
         "mode": run.mode,

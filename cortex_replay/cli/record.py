@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ __all__ = ["record_command"]
 
 _OF_A_COMMAND = (
     *("upstreams", "fail_on", "report", "pass_env", "every_answer", "no_key", "proxy", "model_hosts"),
+    "again",
 )
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
 _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
@@ -36,6 +37,7 @@ _SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "time
   cortex-replay record -- npm test             whatever a command asks, in any language
   cortex-replay record --upstream openai=http://127.0.0.1:8080/v1 --mode record -- pytest
   cortex-replay record --proxy -- ./agent      its client reads no base URL
+  cortex-replay record --again 3 -- ./agent    three runs: which calls are not the same?
 
 `cortex-replay batch` records many requests; `cortex-replay refresh` asks again what is recorded.
 
@@ -68,6 +70,12 @@ Exit status:
 @options.report_option
 @options.pass_env_option
 @click.option("--no-key", is_flag=True, help="With a command: run it without a key; it brings its own.")
+@click.option(
+    "--again",
+    type=click.IntRange(2, 100),
+    metavar="N",
+    help="With a command: run it N times in all, and say which of its calls vary, and in what.",
+)
 @options.raw_option
 @click.option("--batch", "file", type=options.InputFile(), hidden=True)
 @click.option("--refresh", "is_refresh", is_flag=True, hidden=True)
@@ -86,13 +94,26 @@ def record_command(ctx: click.Context, /, store: Path | None, **given: Any) -> N
     if command := options.command_after_dashes(ctx):
         _refuse_with_command(ctx)
         options.check_proxy_options(given)
-        from cortex_replay.cli.command_run import run_command  # noqa: PLC0415 - a server, for this alone
-
-        ctx.exit(run_command(command, options.store_root(ctx, store), given, default="once"))
+        ctx.exit(_record_command(command, options.store_root(ctx, store), given))
     if given["proxy"] or given["model_hosts"]:
         raise click.UsageError("--proxy goes with a command behind --")
+    if given["again"]:
+        raise click.UsageError("--again goes with a command behind --")
     _forward_former_options(ctx)
     _record_prompt(options.store_root(ctx, store), given)
+
+
+def _record_command(command: Sequence[str], root: Path, given: Mapping[str, Any]) -> int:
+    # A server, for this alone.
+    if given["again"] is None:
+        from cortex_replay.cli.command_run import run_command  # noqa: PLC0415
+
+        return run_command(command, root, given, default="once")
+    if given["fail_on"]:
+        raise click.UsageError("--fail-on does not go with --again: the second run may go another way")
+    from cortex_replay.cli.again import run_again  # noqa: PLC0415
+
+    return run_again(command, root, given, given["again"])
 
 
 def _refuse_with_command(ctx: click.Context) -> None:

@@ -79,6 +79,7 @@ async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[Exchang
     state = scope.exchange_state(look.key)
     async with state.turns.take(_WAIT_MS):
         n = state.turns.given + 1
+        scope.number_call(look.key, state)
         stored = None if scope.mode is Mode.RECORD else _recorded(state.committed, n)
         is_pinned = stored is not None and scope.mode is Mode.ONCE
         if stored is None and scope.keeps_first and state.successes:

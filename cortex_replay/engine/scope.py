@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
@@ -78,6 +78,7 @@ class Scope:
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
     _exchanges: dict[str, KeyState[Exchange]] = field(default_factory=dict)
     _calls: count[int] = field(default_factory=lambda: count(1))
+    _other_calls: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -146,7 +147,7 @@ class Scope:
         state = self._state_of(key)
         async with state.turns.take(timeout_ms):
             n = state.turns.given + 1
-            state.number_call()
+            self.number_call(key, state)
             outcome, meta = (None, None) if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, look, exhausted=True)
@@ -222,8 +223,15 @@ class Scope:
                 is_kept = there is not None and self._keeps(there.meta, is_own=is_own)
                 answers = there.apart() if there and is_kept else ()
                 is_first = self.keeps_first and there is not None and is_first_for_all(there.meta)
-                state = self._exchanges[key] = KeyState(answers[:1] if is_first else answers)
+                kept_answers = answers[:1] if is_first else answers
+                state = self._exchanges[key] = KeyState(kept_answers, calls=self._other_calls)
             return state
+
+    def number_call(self, key: FixtureKey | str, state: KeyState[Any]) -> None:
+        """Give the call whose turn it is its number."""
+        state.number_call()
+        if self.run.call_log is not None:
+            self.run.call_log.note(self.owner, self.name, state.call, key)
 
     @property
     def _looks_back(self) -> bool:
@@ -292,7 +300,7 @@ class KeyState(Generic[_T]):
     is_pinned: bool = False
     """Whether what was given is known to be the scope's own."""
     calls: Iterator[int] = field(default_factory=lambda: count(1))
-    """Numbers the calls of the scope, whatever they ask."""
+    """Numbers the calls of the scope of this kind, whatever they ask."""
     call: int = 0
     """The number of the call whose turn it is."""
     _numbered: int = -1

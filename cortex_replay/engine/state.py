@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
+from cortex_replay.engine.call_log import CallLog
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.money import PriceList
@@ -72,6 +73,8 @@ class RunState:
         self.how_to_record = how_to_record
         self.every_answer = every_answer
         self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
+        self.call_log: CallLog | None = None
+        """What is asked, in order, for who wants to know; set before the first call."""
         self._store = store
         self._redactor: Redactor | Callable[[], Redactor] = redactor
         self._limits = budget
@@ -135,6 +138,10 @@ class RunState:
                 spending = None if folder is None else FileSpending(folder)
                 self._budget = Budget(*self._limits, spending=spending)
             return self._budget
+
+    def share_budget(self, other: RunState) -> None:
+        """Spend from the budget of another run, which this one goes on from."""
+        self._budget = other.budget
 
     @property
     def claims(self) -> Claims:

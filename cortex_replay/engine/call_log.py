@@ -1,0 +1,49 @@
+"""What a run asked, in order, for those who compare two runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from cortex_replay.store import FixtureKey
+
+__all__ = ["CallLog", "Series"]
+
+
+class Series(NamedTuple):
+    """Calls that are numbered together."""
+
+    scope: str
+    is_completions: bool
+
+
+class CallLog:
+    """The keys of a run's calls, in the order of their numbers.
+
+    It grows with the run, so a run has one only if somebody wants it.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[Series, str], dict[int, FixtureKey | str]] = {}
+        self._lock = threading.Lock()
+
+    def note(self, owner: str, name: str, number: int, key: FixtureKey | str) -> None:
+        """A call was made; one that is tried again is still one.
+
+        Args:
+            owner: Whose answers it gets.
+            name: Of the scope that counts: a test that runs again counts anew.
+            number: Among the completions of the scope, or among its other calls.
+            key: Of a completion, or of a call that is recorded as it is.
+        """
+        series = Series(owner, isinstance(key, FixtureKey))
+        with self._lock:
+            self._keys.setdefault((series, name), {})[number] = key
+
+    def series(self) -> dict[Series, list[FixtureKey | str]]:
+        """What was asked, in order."""
+        made: dict[Series, list[FixtureKey | str]] = {}
+        with self._lock:
+            for (series, _), keys in self._keys.items():
+                made.setdefault(series, []).extend(keys[number] for number in sorted(keys))
+        return made
