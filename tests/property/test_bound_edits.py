@@ -1,0 +1,182 @@
+"""What is volatile is bound; everything else still misses.
+
+Each conversation is recorded at one place, and asked for at another, on another day.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from cortex_replay.bindings import Binder, BindingRules
+from cortex_replay.wire import WIRES
+from tests.property.places import MARK, Place, leaves, lift, read, render, template, write
+from tests.property.strategies import IS_TORTURE
+
+EDITS: Final = 1000 if IS_TORTURE else 90
+"""Of each wire; of all eleven about a thousand in ``make test``."""
+BROKEN: Final = 200 if IS_TORTURE else 19
+MOVED: Final = 200 if IS_TORTURE else 19
+wires = pytest.mark.parametrize("protocol", list(WIRES))
+
+Edit = Callable[[str, Random], str]
+
+
+@cache
+def binder_at(place: Place) -> Binder:
+    return Binder(BindingRules(), place.surroundings().current())
+
+
+def key_at(place: Place, protocol: str, body: Any) -> str:
+    return binder_at(place).bind(lift(protocol, body)).request.prompt_hash()
+
+
+def literals(text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text that are of no place."""
+    at = 0
+    for mark in MARK.finditer(text):
+        yield at, mark.start()
+        at = mark.end()
+    yield at, len(text)
+
+
+def change_word(text: str, random: Random) -> str:
+    return _change(r"[A-Za-z]+", text, random, lambda word: random.choice(["otherwise", "Zebra", word + "s"]))
+
+
+def change_digit(text: str, random: Random) -> str:
+    return _change(r"[0-9]", text, random, lambda digit: str((int(digit) + random.randint(1, 9)) % 10))
+
+
+def change_case(text: str, random: Random) -> str:
+    return _change(r"[a-z]", text, random, str.upper)
+
+
+def drop_word(text: str, random: Random) -> str:
+    return _change(r"[A-Za-z]{2,}", text, random, lambda _: "")
+
+
+def add_word(text: str, random: Random) -> str:
+    return _change(r"[A-Za-z]+", text, random, lambda word: f"{word} really {word}")
+
+
+def change_space(text: str, random: Random) -> str:
+    return _change(r" ", text, random, lambda _: random.choice(["  ", "\n", "\t", "\u00a0"]))
+
+
+def _change(pattern: str, text: str, random: Random, change: Callable[[str], str]) -> str:
+    found = [
+        match
+        for start, end in literals(text)
+        for match in re.compile(pattern).finditer(text, start, end)
+        if text[match.start() - 1 : match.start()] != "\\"  # half of what JSON escapes
+    ]
+    if not found:
+        return text
+    match = random.choice(found)
+    return text[: match.start()] + change(match[0]) + text[match.end() :]
+
+
+TEXT_EDITS: Final = (change_word, change_digit, change_case, drop_word, add_word, change_space)
+ARGUMENT_EDITS: Final = (change_word, change_case, add_word)
+"""White space between the parts of a JSON text says nothing; and it must stay one."""
+
+
+def edit(body: Any, random: Random) -> Any:
+    """The body with one thing changed that a model reads and that is of no place."""
+    texts = list(leaves(body, lambda value: isinstance(value, str)))
+    numbers = list(leaves(body, lambda value: type(value) in (int, float)))
+    while True:
+        if numbers and random.random() < 0.05:
+            at = random.choice(numbers)
+            return write(body, at, read(body, at) + 1)
+        at = random.choice(texts)
+        text = read(body, at)
+        change = random.choice(ARGUMENT_EDITS if at[-1] == "arguments" else TEXT_EDITS)
+        changed = change(text, random)
+        if changed != text:
+            return write(body, at, changed)
+
+
+@wires
+def test_what_a_model_reads_is_not_changed_unnoticed(protocol: str) -> None:
+    """A word, a digit, a letter, a space: in prompts, descriptions of tools, results, paths and dates."""
+    random = Random(f"edits of {protocol}" + ("" if not IS_TORTURE else str(Random().random())))
+    body = template(protocol)
+    here, there = Place.random(random), Place.random(random)
+    recorded = key_at(here, protocol, render(body, here.marks()))
+    assert key_at(there, protocol, render(body, there.marks())) == recorded, "or all of this says nothing"
+
+    for _ in range(EDITS):
+        edited = edit(body, random)
+        asked = render(edited, there.marks())
+        assert key_at(there, protocol, asked) != recorded, _difference(body, edited)
+
+
+@wires
+def test_what_was_equal_stays_equal_and_what_was_different_different(protocol: str) -> None:
+    """Of the values that are bound: one of several occurrences is another value."""
+    random = Random(f"structure of {protocol}" + ("" if not IS_TORTURE else str(Random().random())))
+    body = template(protocol)
+    here, there = Place.random(random), Place.random(random)
+    recorded = key_at(here, protocol, render(body, here.marks()))
+
+    for _ in range(BROKEN):
+        broken = break_structure(body, there, random)
+        assert key_at(there, protocol, render(broken, there.marks())) != recorded, _difference(body, broken)
+
+
+def break_structure(body: Any, place: Place, random: Random) -> Any:
+    """The body with one occurrence of a value that occurs several times replaced by another one."""
+    marks = place.marks()
+    other = Place.random(random).marks()
+    spots = [
+        (at, match.span(), match[1])
+        for at in leaves(body, lambda value: isinstance(value, str))
+        for match in MARK.finditer(read(body, at))
+    ]
+    while True:
+        at, (start, end), name = random.choice(spots)
+        occurrences = sum(mark == name for _, _, mark in spots)
+        rivals = [mark for mark in ("id1", "id2", "cwd", "home", "user") if mark not in name]
+        if name.startswith("id"):
+            rivals = [mark for mark in ("id1", "id2") if mark != name]
+        choices = [f"{{{{{rival}}}}}" for rival in rivals]
+        if occurrences > 1 or not name.startswith("id"):
+            choices.append(other[name])
+        text = read(body, at)
+        instead = random.choice(choices)
+        if at[-1] == "arguments" and not instead.startswith("{{"):
+            instead = json.dumps(instead)[1:-1]
+        broken = write(body, at, text[:start] + instead + text[end:])
+        if render(broken, marks) != render(body, marks):
+            return broken
+
+
+@wires
+def test_what_is_bound_may_change_everywhere_at_once(protocol: str) -> None:
+    """Another folder, home, user, host, day, other ids; also where JSON is written in ASCII."""
+    random = Random(f"places of {protocol}" + ("" if not IS_TORTURE else str(Random().random())))
+    body = template(protocol)
+    here = Place.random(random)
+    recorded = key_at(here, protocol, render(body, here.marks()))
+
+    for _ in range(MOVED):
+        there = Place.random(random)
+        asked = render(body, there.marks(), is_ascii=random.random() < 0.5)
+        assert key_at(there, protocol, asked) == recorded, there
+
+
+def _difference(body: Any, edited: Any) -> str:
+    texts = leaves(edited, lambda value: True)
+    return "\n".join(
+        f"{at}: {read(body, at)!r} -> {read(edited, at)!r}"
+        for at in texts
+        if read(body, at) != read(edited, at)
+    )
