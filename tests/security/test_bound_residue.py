@@ -52,6 +52,8 @@ THERE: Final = Place(
     day=date(2027, 8, 2),
     ids=("1e3f7b40-2d6c-4f9e-b807-4c5d6e7f8044", IDS[1], IDS[2]),
 )
+MODELS: Final = {"bedrock-anthropic": "anthropic.claude-invented", "bedrock-nova": "amazon.nova-invented"}
+"""Of the wires that only some models speak."""
 TOLD: Final = (
     "I am {{user}} on {{host}}, at home in {{home}}, at work in {{cwd}} (file://{{cwd_url}}), "
     "with {{slug}}, {{tmp}}/x."
@@ -59,7 +61,7 @@ TOLD: Final = (
 TOOL: Final[dict[str, JsonValue]] = {
     "name": "write_note",
     "description": "Writes below {{cwd}}.",
-    "parameters": {
+    "input_schema": {
         "type": "object",
         "properties": {"path": {"type": "string", "description": "In {{home}}."}},
     },
@@ -196,8 +198,10 @@ def server() -> Iterator[FakeProvider]:
 def question(protocol: str, place: Place, *, is_stream: bool, more: str = "") -> Any:
     """What is asked at a place, with tools if the wire has them."""
     tools: tuple[JsonValue, ...] = () if protocol in ("openai-completions", "ollama-generate") else (TOOL,)
-    system = "" if protocol == "openai-completions" else "Your notes are in {{home}}/.notes."
-    request = LlmRequest("m", system, TOLD + more, None, 64, tools=tools)
+    is_raw = protocol == "openai-completions"
+    system = "" if is_raw else "Your notes are in {{home}}/.notes."
+    extra: dict[str, JsonValue] = {"raw": True} if is_raw else {}
+    request = LlmRequest(MODELS.get(protocol, "m"), system, TOLD + more, None, 64, tools=tools, extra=extra)
     body = json.loads(json.dumps(WIRES[protocol].lower(request, stream=is_stream)))
     return render(body, place.marks())
 
@@ -235,11 +239,9 @@ def decoded(protocol: str, body: bytes, *, is_stream: bool) -> str:
         chunks = [*decoder.feed(body), *decoder.finish()]
         response = next(chunk.response for chunk in reversed(chunks) if chunk.response is not None)
     else:
-        response = (
-            wire.decode(json.loads(body), "m") if hasattr(wire, "decode") else wire.decode_answer(body, "m")
-        )
+        response = wire.decode_answer(body, "m")
     return response.text + "".join(
-        json.dumps(call.arguments, ensure_ascii=False) for call in response.tool_calls
+        json.dumps(call.arguments, ensure_ascii=False, sort_keys=True) for call in response.tool_calls
     )
 
 
