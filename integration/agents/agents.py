@@ -1,0 +1,78 @@
+"""The five agents: how each is asked for one piece of work, without anybody at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from integration.agents.script import FAILED, FILE, MORE, TEXT
+
+__all__ = ["AGENTS", "Agent"]
+
+_CODEX: Final = (
+    "CODEX_API_KEY=$OPENAI_API_KEY codex exec --dangerously-bypass-approvals-and-sandbox -m gpt-5.5"
+    ' -c openai_base_url="$OPENAI_BASE_URL" "Write a note"'
+)
+_GEMINI: Final = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One agent, and what it needs to work alone."""
+
+    program: str
+    title: str
+    command: tuple[str, ...]
+    """What a user writes behind ``record --`` and ``replay --``."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    home: Mapping[str, str] = field(default_factory=dict)
+    """Files that it finds in the home directory."""
+    project: Mapping[str, str] = field(default_factory=dict)
+    """Files of the project that it works on, beside its README."""
+    written: str = TEXT
+    """What is in the note at the end."""
+
+    def __str__(self) -> str:
+        return self.program
+
+
+AGENTS: Final = (
+    Agent(
+        program="claude",
+        title="Claude Code",
+        command=("claude", "-p", "--dangerously-skip-permissions", "Write a note"),
+        # It refuses to skip questions for root, unless it is told that the machine is made for it.
+        variables={"IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+    ),
+    Agent(program="codex", title="Codex", command=("sh", "-c", _CODEX)),
+    Agent(
+        program="opencode",
+        title="opencode",
+        command=("opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "Write a note"),
+    ),
+    Agent(
+        program="gemini",
+        title="Gemini CLI",
+        command=("gemini", "-m", "gemini-2.5-flash", "--yolo", "-p", "Write a note"),
+        variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        home={".gemini/settings.json": json.dumps(_GEMINI)},
+    ),
+    Agent(
+        program="aider",
+        title="aider",
+        command=(
+            *("aider", "--model", "openai/gpt-4o", "--yes-always", "--analytics-disable"),
+            *("--no-check-update", "--no-show-release-notes", "--no-gitignore"),
+            *("--auto-test", "--test-cmd", "sh check.sh", "--message", "Write a note"),
+        ),
+        project={
+            "check.sh": f"tail -n 1 {FILE} | grep -q mended && exit\necho {FAILED}; pwd; date +%F; exit 1\n"
+        },
+        written=TEXT + MORE,
+    ),
+)
