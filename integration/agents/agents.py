@@ -34,6 +34,8 @@ class Agent:
     """Files that it finds in the home directory."""
     project: Mapping[str, str] = field(default_factory=dict)
     """Files of the project that it works on, beside its README."""
+    learns: tuple[str, ...] = ()
+    """What it shows the model, before a value that is new in each run: ``learn`` makes a rule for each."""
     written: str = TEXT
     """What is in the note at the end."""
 
@@ -49,7 +51,12 @@ AGENTS: Final = (
         # It refuses to skip questions for root, unless it is told that the machine is made for it.
         variables={"IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     ),
-    Agent(program="codex", title="Codex", command=("sh", "-c", _CODEX)),
+    Agent(
+        program="codex",
+        title="Codex",
+        command=("sh", "-c", _CODEX),
+        learns=("Chunk ID: ", "Wall time: ", "Original token count: "),
+    ),
     Agent(
         program="opencode",
         title="opencode",
@@ -61,6 +68,7 @@ AGENTS: Final = (
         command=("gemini", "-m", "gemini-2.5-flash", "--yolo", "-p", "Write a note"),
         variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         home={".gemini/settings.json": json.dumps(_GEMINI)},
+        learns=("Process Group PGID: ",),
     ),
     Agent(
         program="aider",

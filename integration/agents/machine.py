@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -128,7 +128,7 @@ class Machine:
         return [*settled, os.fspath(install.elsewhere()), str(self.days), self.release, *command]
 
 
-def _leading_to(url: str) -> Mapping[str, str]:
+def _leading_to(url: str) -> dict[str, str]:
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
     places = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "GOOGLE_GEMINI_BASE_URL": url}
     return keys | places

@@ -1,0 +1,61 @@
+"""Coding agents that others wrote: recorded once, then replayed on another machine and another day.
+
+A scripted model behind their own API leads them through several turns: they write a file, read it and run a
+command. No rule is written by hand: what known values and shapes do not cover, ``learn`` finds out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integration.agents.agents import AGENTS, Agent
+from integration.agents.journey import Journey, set_out
+from integration.agents.machine import can_be_made
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module", params=AGENTS, ids=str)
+def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+    can_be_made()
+    agent: Agent = request.param
+    made = set_out(agent, tmp_path_factory.mktemp(agent.program))
+    assert made.recording.status == 0, made.recording
+    assert made.recording.ledger["recorded"] == made.calls > 3, made.recording
+    assert made.has_written(made.origin)
+    if agent.learns:
+        learned = made.learn()
+        assert learned.status == 0, learned
+    return made
+
+
+@pytest.mark.parametrize("place", ["same place", "all of it"])
+def test_all_calls_hit(journey: Journey, place: str) -> None:
+    """In another directory, with another HOME, user name, host name, time zone and kernel, 40 days later."""
+    machine, replayed = journey.replay(place)
+
+    assert replayed.status == 0, replayed
+    ledger = replayed.ledger
+    assert (replayed.hits, ledger["missed"], ledger["live"]) == (journey.calls, 0, 0), replayed
+    assert journey.has_written(machine), replayed
+
+
+def test_the_store_does_not_tell_of_the_machine_that_recorded(journey: Journey) -> None:
+    assert list(journey.residue()) == []
+
+
+@pytest.mark.parametrize("program", ["claude", "opencode"])
+def test_another_task_is_a_miss(program: str, tmp_path: Path) -> None:
+    """What is bound is bound; everything else still misses."""
+    can_be_made()
+    (agent,) = (one for one in AGENTS if one.program == program)
+    made = set_out(agent, tmp_path)
+    command = (*agent.command[:-1], f"{agent.command[-1]}s")
+
+    _, replayed = replace(made, agent=replace(agent, command=command)).replay("same place")
+
+    assert replayed.ledger["missed"] > 0, replayed
+    assert "Write a note" in replayed.told
