@@ -290,6 +290,14 @@ class Folder(Closing):
                 self.unlink(name)
             raise
 
+    def create_link(self, name: str, target: str) -> None:
+        """Make a symbolic link where nothing is; whether it may lead where it leads is for the caller."""
+        os.symlink(target, self._at(name), dir_fd=self._descriptor)
+
+    def read_link(self, name: str) -> str:
+        """Where a symbolic link leads, as it says."""
+        return os.readlink(self._at(name), dir_fd=self._descriptor)
+
     def append(self, name: str, data: bytes) -> None:
         """Write at the end of a plain file, made where it is missing."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NONBLOCK | _SAFE
@@ -386,8 +394,11 @@ def append_to(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A private folder in the system's place for such, which is gone afterwards."""
+def scratch_folder(*, keeps: bool = False) -> Iterator[Path]:
+    """A private folder in the system's place for such, which is gone afterwards, unless it is to be kept."""
+    if keeps:
+        yield Path(tempfile.mkdtemp())
+        return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 

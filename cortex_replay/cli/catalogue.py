@@ -17,6 +17,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "replay": "Run a command with every model call answered from the store.",
         "serve": "Serve recorded answers to any SDK, or record what it asks.",
         "batch": "Record the answers to many requests.",
+        "learn": "Replay a recorded command, and make rules for what differs from run to run.",
         "refresh": "Ask again what is recorded, show what changed, and write it.",
         "sweep": "Run a recorded command once for every call and fault, and tell which it survives.",
     },
@@ -46,7 +47,12 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 SUMMARIES: Final = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
-RUNNERS: Final = {"record": "[-- COMMAND ...]", "replay": "-- COMMAND ...", "sweep": "-- COMMAND ..."}
+RUNNERS: Final = {
+    "record": "[-- COMMAND ...]",
+    "replay": "-- COMMAND ...",
+    "learn": "-- COMMAND ...",
+    "sweep": "-- COMMAND ...",
+}
 """Those that run a command of the user's, and how their usage names it."""
 
 _MODULES: Final = {"import": "import_cassettes"}

@@ -33,7 +33,16 @@ from cortex_replay.run.environment import command_environment, variables_to_with
 from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.store import Store
 
-__all__ = ["CommandRun", "Handover", "gateway_environment", "report", "run_command", "run_once", "summarise"]
+__all__ = [
+    "CommandRun",
+    "Handover",
+    "gateway_environment",
+    "proxy_rules",
+    "report",
+    "run_command",
+    "run_once",
+    "summarise",
+]
 
 _MOST_SHOWN = 10
 
@@ -131,7 +140,7 @@ def run_once(
     )
     prepare(run)
     faults = Faults(map(Fault.parse, flags.get("faults", ())))
-    proxy = _proxy_rules(run, flags)
+    proxy = proxy_rules(run, flags)
     handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, proxy=proxy) as environment:
         environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
@@ -176,7 +185,7 @@ def gateway_environment(
         yield environment
 
 
-def _proxy_rules(run: Run, flags: Mapping[str, Any]) -> ProxyRules | None:
+def proxy_rules(run: Run, flags: Mapping[str, Any]) -> ProxyRules | None:
     """What stands before everything that is not pointed at the gateway, if anything does."""
     is_open = run.mode.asks or bool(flags.get("no_guard"))
     models = ModelHosts(run.engine().upstreams, flags["model_hosts"]) if flags["proxy"] else None

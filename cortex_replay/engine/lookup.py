@@ -55,6 +55,14 @@ class LookUp:
         """Let placeholders stand for other values."""
         self._filling = filling
 
+    def fills(self, meta: Mapping[str, JsonValue] | None) -> bool:
+        """Whether what is recorded gets values of today; else all who ask get the same.
+
+        Args:
+            meta: Of the recording.
+        """
+        return bool(bindings_in(meta))
+
     def fill(self, outcome: Outcome, meta: Mapping[str, JsonValue] | None) -> Outcome:
         """A recorded outcome with the values of today.
 
@@ -64,7 +72,11 @@ class LookUp:
         """
         if isinstance(outcome, Answer):
             return self.fill_answer(outcome, meta)
-        return fill_exchange(outcome, self.filling)
+        return self.fill_failure(outcome)
+
+    def fill_failure(self, failure: Exchange) -> Exchange:
+        """The same for what is a failure."""
+        return fill_exchange(failure, self.filling)
 
     def fill_answer(self, answer: Answer, meta: Mapping[str, JsonValue] | None) -> Answer:
         """The same for what is an answer."""

@@ -102,6 +102,8 @@ class Scope:
             return look
         if look.other is None or not self.store.has_any(look.other.key, self.owner):
             look.other = look_again(self.store, self.owner, look, ask())
+            if look.other is None and self.run.learner is not None:
+                look.other = self.run.learner.look_up(self, ask())
         return look.other or look
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
@@ -113,6 +115,8 @@ class Scope:
         usage = outcome.usage if isinstance(outcome, Answer) else _NOTHING
         is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
         self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
+        if self.run.learner is not None:
+            self.run.learner.serve(self, key)
         if self.observer is not None:
             self.observer(ask, outcome)
 
@@ -267,6 +271,8 @@ class Scope:
 
     def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
         self.run.ledger.miss(what, explanation)
+        if self.run.learner is not None:
+            self.run.learner.miss(explanation)
         self.observe(ask, None)
 
     def _explain(self, ask: Ask, look: LookUp, *, exhausted: bool) -> str:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
@@ -18,6 +18,9 @@ from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
+
+if TYPE_CHECKING:
+    from cortex_replay.engine.learning import Learner
 
 __all__ = ["HOW_TO_RECORD", "RUN_VARIABLE", "RunState"]
 
@@ -75,6 +78,8 @@ class RunState:
         self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
         self.call_log: CallLog | None = None
         """What is asked, in order, for who wants to know; set before the first call."""
+        self.learner: Learner | None = None
+        """What makes rules of calls that are not found, while a command is learned."""
         self._store = store
         self._redactor: Redactor | Callable[[], Redactor] = redactor
         self._limits = budget

@@ -8,7 +8,7 @@ a number and different ones do not, what was equal and now differs is a change, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,6 +44,11 @@ class Change:
     rule: PlaceRule | None = None
     """What would make it noise, if a person says that it is."""
 
+    @classmethod
+    def of(cls, part: str, why: str) -> Change:
+        """A change of which nothing is to be shown but where it is."""
+        return cls(Difference(part, "…", "…"), why)
+
     def __str__(self) -> str:
         return f"{self.difference}\n    {self.why}"
 
@@ -58,18 +63,20 @@ class Lesson:
     """What stands against it."""
 
 
-def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder) -> Lesson:
+def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, *, is_bound: bool = True) -> Lesson:
     """Tell noise from changes.
 
     Args:
         recorded: A request as it is stored.
         asked: One that was sent, normalised.
         binder: What binds its values, by the rules that hold already.
+        is_bound: Whether values were bound when it was recorded; else what looks like a placeholder is text.
     """
     rules: tuple[PlaceRule, ...] = ()
     for _ in range(_MOST_ROUNDS):
         trial = with_rules(binder, rules)
-        stored, bound = trial.bind_stored(recorded), trial.bind(asked)
+        stored = trial.bind_stored(recorded) if is_bound else trial.bind(recorded)
+        bound = trial.bind(asked)
         if stored.request.prompt_hash() == bound.request.prompt_hash():
             return Lesson(fewest(rules))
         new: list[PlaceRule] = []
@@ -86,7 +93,7 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder) -> Lesson:
             why = "each is a value of its kind, but not equal where they were equal, or the other way round"
             return Lesson(changes=tuple(Change(one, why) for one in left))
         rules = (*rules, *new)
-    return Lesson(changes=(Change(Difference("request", "…", "…"), "it differs in too many places"),))
+    return Lesson(changes=(Change.of("request", "it differs in too many places"),))
 
 
 def with_rules(binder: Binder, rules: Sequence[PlaceRule]) -> Binder:
@@ -112,7 +119,7 @@ def fewest(rules: Sequence[PlaceRule]) -> tuple[PlaceRule, ...]:
 
 
 def _findings(
-    recorded: dict[str, object], asked: dict[str, object], filling: Filling
+    recorded: Mapping[str, object], asked: Mapping[str, object], filling: Filling
 ) -> Iterator[PlaceRule | Change]:
     for difference in differences(recorded, asked):
         before, after = difference.recorded, difference.asked
@@ -199,7 +206,7 @@ def _judge(difference: Difference, hunk: Hunk, noise: Noise | None, top: int) ->
         return Change(shown, noise.doubt or alone)
     if _TELLING.search(before):
         after = ""
-    rule = PlaceRule(bind=noise.name, before=before, after=after)
+    rule = PlaceRule(bind=noise.name, before=before, after=after, learned=difference.part)
     return Change(shown, noise.doubt, rule) if noise.doubt else rule
 
 

@@ -63,6 +63,11 @@ class Repository(GitProcess):
         wanted, links = path.lower(), {folder.lower() for folder in above}
         return any(name == wanted or name.startswith(f"{wanted}/") or name in links for name in listed)
 
+    def files(self) -> list[str]:
+        """The files that git has or would take, by their paths below the top; not those that it ignores."""
+        listed = self.run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        return [name for name in os.fsdecode(listed).split("\0") if name]
+
 
 def is_tracked(root: Path, name: str) -> bool:
     """Whether git tracks ``name`` in the folder ``root``, anything below it, or something in its way.

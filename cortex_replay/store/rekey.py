@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
@@ -25,9 +26,23 @@ from cortex_replay.store.index import ExchangeRow, FixtureRow, ScopedRow
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
-from cortex_replay.types import LlmRequest
 
-__all__ = ["KeyChange", "RekeyPlan", "plan_rekey"]
+__all__ = ["KeyChange", "RekeyPlan", "Renewal", "plan_rekey"]
+
+
+class Renewal(Protocol):
+    """What is stored for a recording, by the rules of today; it need not know how stores are laid out."""
+
+    def fixture(self, fixture: Fixture) -> Fixture:
+        """The same recording as it is stored now, under its key of now."""
+
+    def failure(self, failure: Exchange, fixture: Fixture) -> Exchange:
+        """A failure of a recording, as it is stored now.
+
+        Args:
+            failure: As it is stored.
+            fixture: The recording, as it is stored: what was asked.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,9 @@ class RekeyPlan:
     """The fixture does not hold its request, or a secret was cut out of it."""
     colliding: list[tuple[str, str]] = field(default_factory=list)
     """Two files whose requests have one key now, with different answers."""
+    joining: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Two files whose requests have one key now, and whose answers are the same; and whether they are known
+    to be one call of their scope, recorded twice."""
     failures: list[tuple[str, Exchange]] = field(default_factory=list)
     """Those of the keys that move, under their new ones, each with its scope."""
 
@@ -78,7 +96,7 @@ class RekeyPlan:
 
 def plan_rekey(
     source: DirectorySource,
-    normalise: Callable[[LlmRequest], tuple[LlmRequest, Sequence[str]]],
+    renew: Renewal,
     *,
     accept_changed: bool = False,
     progress: Progress | None = None,
@@ -87,7 +105,7 @@ def plan_rekey(
 
     Args:
         source: Where the store is.
-        normalise: The request that is hashed and stored for a request now, and the rules that made it.
+        renew: What is stored for a recording now.
         accept_changed: Whether files whose bytes are not the listed ones may be taken as they are.
         progress: Called now and then with the number of files checked so far, and of all.
 
@@ -101,6 +119,7 @@ def plan_rekey(
         raise FixtureIntegrityFailed(faults)
     plan = RekeyPlan(report.layout)
     taken: dict[tuple[str, FixtureKey], tuple[str, Fixture]] = {}
+    befores: dict[tuple[str, FixtureKey], Fixture] = {}
     rows: list[FixtureRow | ScopedRow] = [*report.index.fixtures]
     rows += [row for row in report.index.scoped if row.is_fixture]
     contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
@@ -108,35 +127,43 @@ def plan_rekey(
         scope = row.scope if isinstance(row, ScopedRow) else ""
         fixture = _parse(path, data)
         old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
-        request = fixture.request
-        is_known = request is not None and not fixture.is_request_redacted
-        new = old
-        if request is not None and is_known:
-            request, rules = normalise(request)
-            new = FixtureKey(request.model, request.prompt_hash())
-            if rules:
-                fixture = replace(fixture, meta={**(fixture.meta or {}), "normalisers": list(rules)})
+        is_known = fixture.request is not None and not fixture.is_request_redacted
+        was = replace(fixture, key=old)
+        if is_known:
+            fixture = renew.fixture(was)
+        new = fixture.key
         other = taken.setdefault((scope, new), (path, fixture))
         if essence_of(other[1]) != essence_of(fixture):
             plan.colliding.append((other[0], path))
+        elif other[0] != path:
+            calls = [(one.meta or {}).get("call") for one in (other[1], fixture)]
+            plan.joining.append((other[0], path, calls[0] is not None and calls[0] == calls[1]))
         if not is_known:
             plan.without_request.append(path)
-        elif new == old == fixture.key and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
+        elif fixture == was and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
             plan.unchanged += 1
         else:
-            plan.moving.append(KeyChange(path, old, replace(fixture, key=new, request=request), scope))
-    _move_failures(plan, source, [*report.index.exchanges, *report.index.scoped])
+            plan.moving.append(KeyChange(path, old, fixture, scope))
+            befores[scope, old] = was
+    _move_failures(plan, source, [*report.index.exchanges, *report.index.scoped], renew, befores)
     return plan
 
 
-def _move_failures(plan: RekeyPlan, source: DirectorySource, rows: Sequence[ExchangeRow | ScopedRow]) -> None:
+def _move_failures(
+    plan: RekeyPlan,
+    source: DirectorySource,
+    rows: Sequence[ExchangeRow | ScopedRow],
+    renew: Renewal,
+    befores: Mapping[tuple[str, FixtureKey], Fixture],
+) -> None:
     moved = {(item.scope, item.old): item for item in plan.moving}
     taken: dict[tuple[str | None, ...], tuple[str, Essence]] = {}
     for row in rows:
         scope = row.scope if isinstance(row, ScopedRow) else ""
         item = moved.get((scope, FixtureKey(row.model or "", row.prompt_hash or "")))
         if item is not None and row.n is not None:
-            failure = replace(read_exchange(source, row), match=item.fixture.key)
+            failure = renew.failure(read_exchange(source, row), befores[scope, item.old])
+            failure = replace(failure, match=item.fixture.key)
             place = (scope, *failure.row_key)
             path, essence = taken.setdefault(place, (row.path, essence_of_exchange(failure)))
             if essence != essence_of_exchange(failure):

@@ -83,7 +83,7 @@ def test_a_change_names_the_rule_that_a_person_may_write() -> None:
     (change,) = learn("total: 42", "total: 43").changes
 
     assert str(change).splitlines()[0] == "message 1 (user): '42' → '43'"
-    assert change.rule == PlaceRule(bind="number", before="total: ")
+    assert change.rule == PlaceRule(bind="number", before="total: ", learned="message 1 (user)")
 
 
 def test_one_rule_for_many_places() -> None:

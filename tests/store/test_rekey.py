@@ -8,6 +8,7 @@ import pytest
 
 from cortex_replay import FixtureIntegrityFailed, Store, StreamChunk
 from cortex_replay.config.key_rules import KeyRules
+from cortex_replay.engine.renewal import RuleRenewal
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.store.rekey import plan_rekey
@@ -22,7 +23,7 @@ def test_an_edited_file_that_would_not_be_trusted_is_refused(tmp_path: Path) -> 
     file, index = tmp_path / path, (tmp_path / "INDEX.toml").read_bytes()
     file.write_bytes(file.read_bytes().replace(b'"text": "one"', b'"text": "two"'))
     source = DirectorySource(tmp_path)
-    plan = plan_rekey(source, KeyRules().apply, accept_changed=True)
+    plan = plan_rekey(source, RuleRenewal(KeyRules()), accept_changed=True)
     assert [item.path for item in plan.moving] == [path]
 
     with pytest.raises(FixtureIntegrityFailed, match="the deltas of its stream are not its text"):

@@ -25,7 +25,6 @@ from cortex_replay.engine.http.render import (
     reply_of_wire,
 )
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
-from cortex_replay.engine.lookup import fill_exchange
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout, Upstream
@@ -199,7 +198,7 @@ class Engine:
     ) -> HttpReply:
         if isinstance(outcome, Answer):
             return self._renderer.reply(outcome, question, meta or {})
-        outcome = fill_exchange(outcome, question.look.filling)
+        outcome = question.look.fill_failure(outcome)
         if outcome.wire.get("protocol") == question.protocol:
             return reply_of_wire(outcome.wire)
         failure = failure_of(outcome)

@@ -15,7 +15,7 @@ from cortex_replay.engine.http.call import Event, HttpReply
 from cortex_replay.engine.http.other_calls import is_other, may_be_led, recordable_other_headers
 from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import recordable_headers
-from cortex_replay.engine.lookup import LookUp, bindings_in
+from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.outcomes import chunks_of
 from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
@@ -46,7 +46,7 @@ class Renderer:
         What is bound in it gets the values of today.
         """
         protocol, facts = question.protocol, question.facts
-        look = question.look if bindings_in(meta) else None  # without bindings, all get the same
+        look = question.look if question.look.fills(meta) else None
         place = (id(answer), id(look), protocol, facts.stream, facts.with_usage)
         kept = self._kept.get(place)
         if kept is not None and kept[0] is answer and kept[1] is look:

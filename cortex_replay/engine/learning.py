@@ -1,0 +1,264 @@
+"""A recorded command runs again, and what is volatile in its calls is learned from it.
+
+A call that is not found is held against the recording that stands at its place of the scope. If all that
+differs is noise, the rules for it hold from now on, and the call is answered from that recording, just as it
+will be once the store is rekeyed. Anything else is a departure: nothing is learned any more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from cortex_replay.bindings import NOWHERE, Binder, BindingRules, PlaceRule
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.bound_answers import fill_answer
+from cortex_replay.engine.lookup import LookUp, bindings_in, fill_exchange
+from cortex_replay.engine.renewal import RuleRenewal
+from cortex_replay.errors import LlmError
+from cortex_replay.misses.nearest import nearest_fixture
+from cortex_replay.misses.rules import Change, Lesson, compare, fewest, with_rules
+from cortex_replay.store import Answer, Fixture, FixtureKey
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.types import LlmRequest
+
+if TYPE_CHECKING:
+    from cortex_replay.bindings.binder import Bound
+    from cortex_replay.engine.scope import Scope
+
+__all__ = ["Departure", "LearnedLookUp", "Learner", "Step"]
+
+_MOST_TRIED: Final = 12
+"""Recordings that a call is held against: those around its place, since some calls are made at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that was answered."""
+
+    number: int
+    path: str
+    """Of its recording."""
+    rules: tuple[PlaceRule, ...] = ()
+    """Those that it took; most take none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A call that is not what was recorded."""
+
+    number: int
+    path: str = ""
+    """The recording that it was held against, if there was one."""
+    changes: tuple[Change, ...] = ()
+    explanation: str = ""
+    """Of a call that could not be compared."""
+
+
+@dataclass(slots=True, eq=False)
+class LearnedLookUp(LookUp):
+    """Finds a recording by its old key, and fills its answers as if they had been stored by the new rules."""
+
+    renewal: RuleRenewal | None = None
+    recorded: Bound | None = None
+    """What the recording asked, by the new rules."""
+    fixture: Fixture | None = None
+
+    def fills(self, meta: Mapping[str, JsonValue] | None) -> bool:  # noqa: ARG002 - what was learned is not in it
+        return True
+
+    def fill_failure(self, failure: Exchange) -> Exchange:
+        if self.renewal is None or self.fixture is None:
+            return failure
+        return fill_exchange(self.renewal.failure(failure, self.fixture), self.filling)
+
+    def fill_answer(self, answer: Answer, meta: Mapping[str, JsonValue] | None) -> Answer:
+        if self.renewal is None or self.recorded is None:
+            return answer
+        made = self.renewal.answer(answer, self.recorded)
+        names = {*self.recorded.names, *bindings_in(meta if answer.meta is None else answer.meta)}
+        return fill_answer(made, self.filling, sorted(names), self.key.model)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    path: str
+    fixture: Fixture
+
+    @property
+    def key(self) -> FixtureKey:
+        return self.fixture.key
+
+    @property
+    def call(self) -> int | None:
+        """Which call of its scope it answered when it was recorded."""
+        number = (self.fixture.meta or {}).get("call")
+        return number if isinstance(number, int) else None
+
+
+class Learner:
+    """Makes rules while a command is replayed.
+
+    Args:
+        tell: Is told each call that was answered.
+        stop: Is called at the first departure: the command is to end.
+        today: For what a rule says of itself.
+    """
+
+    def __init__(self, tell: Callable[[Step], None], stop: Callable[[], None], today: date) -> None:
+        self.rules: tuple[PlaceRule, ...] = ()
+        self.departure: Departure | None = None
+        self.steps: list[Step] = []
+        self._tell = tell
+        self._stop = stop
+        self._today = today
+        self._lock = threading.RLock()
+        self._new: dict[FixtureKey, tuple[PlaceRule, ...]] = {}
+        self._used: set[tuple[str, FixtureKey]] = set()
+        self._recordings: dict[tuple[str, str], list[_Recording]] = {}
+        self._by_key: tuple[tuple[PlaceRule, ...], dict[tuple[str, str], dict[FixtureKey, _Recording]]] = (
+            (),
+            {},
+        )
+
+    def look_up(self, scope: Scope, request: LlmRequest) -> LookUp | None:
+        """What finds the recording of a call that was not found by its key; ``None`` where it departs."""
+        with self._lock:
+            if self.departure is not None:
+                return None
+            asked = scope.store.normalise(request)[0]
+            found = self._find(scope, asked)
+            if found is None:
+                found = self._learn(scope, asked)
+            return None if found is None else self._look_up(scope, asked, found)
+
+    def serve(self, scope: Scope, key: FixtureKey | str) -> None:
+        """A call was answered."""
+        with self._lock:
+            rules: tuple[PlaceRule, ...] = ()
+            path = ""
+            if isinstance(key, FixtureKey):
+                self._used.add((scope.owner, key))
+                rules = self._new.pop(key, ())
+                path = (
+                    scope.store.path(*key, scope.owner) if scope.store.has_fixture(*key, scope.owner) else ""
+                )
+            step = Step(len(self.steps) + 1, path, rules)
+            self.steps.append(step)
+        self._tell(step)
+
+    def miss(self, explanation: str) -> None:
+        """A call has no answer, for whatever reason."""
+        with self._lock:
+            if self.departure is None:
+                self._depart(Departure(len(self.steps) + 1, explanation=explanation))
+
+    def _depart(self, departure: Departure) -> None:
+        self.departure = departure
+        self._stop()
+
+    def _rules(self, scope: Scope) -> BindingRules:
+        rules = scope.store.key_rules.bindings
+        return replace(rules, rules=(*rules.rules, *self.rules))
+
+    def _find(self, scope: Scope, asked: LlmRequest) -> _Recording | None:
+        """The recording that a call has by the rules that were learned so far."""
+        place = (scope.owner, asked.model)
+        if self._by_key[0] != self.rules:
+            self._by_key = (self.rules, {})
+        by_key = self._by_key[1].get(place)
+        if by_key is None:
+            renewal = RuleRenewal(replace(scope.store.key_rules, bindings=self._rules(scope)))
+            recordings = self._recordings_of(scope, asked.model)
+            by_key = {renewal.fixture(one.fixture).key: one for one in reversed(recordings)}
+            self._by_key[1][place] = by_key
+        for binder in self._binders(scope):
+            found = by_key.get(FixtureKey(asked.model, binder.bind(asked).request.prompt_hash()))
+            if found is not None:
+                return found
+        return None
+
+    def _binders(self, scope: Scope) -> Iterator[Binder]:
+        """Here, and nowhere: what was recorded without bindings has the values of then in it."""
+        yield with_rules(scope.run.binder(scope.store.key_rules.bindings), self.rules)
+        yield Binder(self._rules(scope), NOWHERE)
+
+    def _learn(self, scope: Scope, asked: LlmRequest) -> _Recording | None:
+        """The recording at the place of a call, and the rules under which it is the same."""
+        here, nowhere = self._binders(scope)
+        best: tuple[_Recording, Lesson] | None = None
+        for one in self._candidates(scope, asked):
+            if one.fixture.request is None:
+                continue
+            is_bound = bool(bindings_in(one.fixture.meta))
+            lesson = compare(one.fixture.request, asked, here if is_bound else nowhere, is_bound=is_bound)
+            lesson = self._without_secrets(scope, lesson)
+            if not lesson.changes:
+                self._take(one, lesson.rules)
+                return one
+            if best is None or len(lesson.changes) < len(best[1].changes):
+                best = one, lesson
+        number = len(self.steps) + 1
+        if best is not None:
+            self._depart(Departure(number, best[0].path, best[1].changes))
+        return None
+
+    def _take(self, recording: _Recording, rules: Sequence[PlaceRule]) -> None:
+        where = f"call {len(self.steps) + 1}"
+        dated = tuple(
+            replace(rule, learned=f"{where}, {rule.learned}, {self._today.isoformat()}") for rule in rules
+        )
+        self._new[recording.key] = dated
+        self.rules = fewest((*self.rules, *dated))
+
+    def _without_secrets(self, scope: Scope, lesson: Lesson) -> Lesson:
+        """Rules quote a prompt, and go to a file that is shared."""
+        why = "the text beside it holds a secret, which must not be in a rule"
+        for rule in lesson.rules:
+            if any(scope.run.redactor.text(text)[1] for text in (rule.before, rule.after, rule.learned)):
+                return Lesson(changes=(Change.of(rule.learned, why),))
+        return lesson
+
+    def _look_up(self, scope: Scope, asked: LlmRequest, found: _Recording) -> LearnedLookUp:
+        renewal = RuleRenewal(replace(scope.store.key_rules, bindings=self._rules(scope)))
+        here = next(self._binders(scope))
+        request = found.fixture.request
+        recorded = None if request is None else renewal.bind(request, found.fixture.meta)
+        return LearnedLookUp(
+            found.key, here, here.bind(asked), renewal=renewal, recorded=recorded, fixture=found.fixture
+        )
+
+    def _candidates(self, scope: Scope, asked: LlmRequest) -> list[_Recording]:
+        """The recordings that a call may be, the likeliest first: the next that were not asked for yet."""
+        free = [
+            one for one in self._recordings_of(scope, asked.model) if (scope.owner, one.key) not in self._used
+        ]
+        placed = sorted((one for one in free if one.call is not None), key=lambda one: one.call or 0)
+        other = [one for one in free if one.call is None]
+        if other:
+            bound = next(self._binders(scope)).bind(asked).request
+            plain = scope.run.redactor.json(bound.to_dict())[0]
+            nearest = nearest_fixture(scope.store, bound, plain=plain)
+            other.sort(key=lambda one: nearest is None or one.path != nearest.path)
+        return [*placed, *other][:_MOST_TRIED]
+
+    def _recordings_of(self, scope: Scope, model: str) -> list[_Recording]:
+        """What a scope may be answered with, of one model: its own, and what is shared."""
+        place = (scope.owner, model)
+        if place not in self._recordings:
+            found: dict[FixtureKey, _Recording] = {}
+            for stored in scope.store.list(scoped=True):
+                if stored.model != model or stored.scope not in ("", scope.owner):
+                    continue
+                try:
+                    fixture = scope.store.get(stored.model, stored.prompt_hash, scope.owner)
+                except LlmError:  # what is wrong with it is told when it is asked for
+                    continue
+                if fixture.request is not None and not fixture.is_request_redacted:
+                    path = scope.store.path(stored.model, stored.prompt_hash, scope.owner)
+                    found[fixture.key] = _Recording(path, fixture)
+            self._recordings[place] = list(found.values())
+        return self._recordings[place]
