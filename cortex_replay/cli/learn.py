@@ -127,12 +127,10 @@ def _run(
     command: Sequence[str], root: Path, flags: Mapping[str, Any], place: Elsewhere | None
 ) -> tuple[Learner, int]:
     how = record_command_for(root, command)
-    run = open_run(root, {"mode": "replay"}, default="replay", how_to_record=how)
+    there = None if place is None else Surroundings.of(place.environment(os.environ), place.cwd)
+    run = open_run(root, {"mode": "replay"}, default="replay", how_to_record=how, surroundings=there)
     stopper = _Stopper()
     learner = run.learner = Learner(_tell_step, stopper.stop, datetime.now(UTC).date())
-    if place is not None:
-        there = place.environment(os.environ)
-        run.settle_in(lambda rules: Surroundings.of(there, place.cwd, rules=rules))
     handover = Handover.plan(os.environ, flags["pass_env"])
     proxy = proxy_rules(run, flags)
     with gateway_environment(run, Faults(), handover, pace=Pace(), proxy=proxy) as environment:
@@ -235,9 +233,7 @@ def _finish(ctx: click.Context, learner: Learner, status: int, root: Path, flags
     for one, other in refused:
         output.talk(f"error: the rules would give {output.escape(one)} and {output.escape(other)} one key")
     if refused:
-        output.talk(
-            "nothing was written. If they are one call that was recorded twice, remove one: cortex-replay prune"
-        )
+        output.talk("nothing was written. If they are one call, recorded twice, remove one: cortex-replay prune")
     output.talk(_summary(learner))
     return status
 

@@ -10,7 +10,7 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import key_rules_for
-from cortex_replay.engine.renewal import RuleRenewal
+from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.rekey import RekeyPlan, plan_rekey
 

@@ -18,7 +18,7 @@ from cortex_replay.config import KeyRules, key_rules_for
 from cortex_replay.config.files import MAX_BYTES, OWN_NAME, PYPROJECT, find_config, shown_path
 from cortex_replay.config.rule_text import append_rules
 from cortex_replay.disk import Folder, absolute_path, write_file
-from cortex_replay.engine.renewal import RuleRenewal
+from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git import find_top

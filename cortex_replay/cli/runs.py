@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cortex_replay.bindings import Surroundings
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import adopt_abandoned
 from cortex_replay.cli.missing_keys import refuse_without_key
@@ -106,7 +107,13 @@ def overrides_in(upstreams: Sequence[str]) -> dict[str, str]:
 
 
 def open_run(
-    root: Path, flags: Mapping[str, Any], *, default: AnyMode, how_to_record: str, needs_key: bool = False
+    root: Path,
+    flags: Mapping[str, Any],
+    *,
+    default: AnyMode,
+    how_to_record: str,
+    needs_key: bool = False,
+    surroundings: Surroundings | None = None,
 ) -> Run:
     """Load the settings and open the run of a gateway, with what a run that died left behind.
 
@@ -116,6 +123,7 @@ def open_run(
         default: The mode of this command where neither the command line nor a configuration names one.
         how_to_record: The command that records what is missing.
         needs_key: Whether to stop where somebody is to be asked and nobody would answer without a key.
+        surroundings: Those of a command that runs elsewhere.
 
     Raises:
         InvalidRequest: A setting cannot be, or no key is set.
@@ -132,6 +140,7 @@ def open_run(
         timeout_ms=flags.get("timeout_ms"),
         record_failures=bool(flags.get("record_failures")),
         how_to_record=how_to_record,
+        surroundings=surroundings,
     )
     if needs_key and run.mode.asks:
         refuse_without_key(run, root, os.environ)

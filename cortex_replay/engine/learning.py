@@ -17,7 +17,7 @@ from cortex_replay.bindings import NOWHERE, Binder, BindingRules, PlaceRule
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import fill_answer
 from cortex_replay.engine.lookup import LookUp, bindings_in, fill_exchange
-from cortex_replay.engine.renewal import RuleRenewal
+from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import LlmError
 from cortex_replay.misses.nearest import nearest_fixture
 from cortex_replay.misses.rules import Change, Lesson, compare, fewest, with_rules
@@ -193,8 +193,8 @@ class Learner:
         for one in self._candidates(scope, asked):
             if one.fixture.request is None:
                 continue
-            is_bound = bool(bindings_in(one.fixture.meta))
-            lesson = compare(one.fixture.request, asked, here if is_bound else nowhere, is_bound=is_bound)
+            names = bindings_in(one.fixture.meta)
+            lesson = compare(one.fixture.request, asked, here if names else nowhere, names)
             lesson = self._without_secrets(scope, lesson)
             if not lesson.changes:
                 self._take(one, lesson.rules)
@@ -228,7 +228,7 @@ class Learner:
         request = found.fixture.request
         recorded = None if request is None else renewal.bind(request, found.fixture.meta)
         return LearnedLookUp(
-            found.key, here, here.bind(asked), renewal=renewal, recorded=recorded, fixture=found.fixture
+            found.key, here, here.bind(asked).binding, renewal=renewal, recorded=recorded, fixture=found.fixture
         )
 
     def _candidates(self, scope: Scope, asked: LlmRequest) -> list[_Recording]:

@@ -18,6 +18,7 @@ from cortex_replay.bindings.shapes import SHAPES
 __all__ = ["Noise", "Place", "noise_of"]
 
 _NEAR: Final = 40
+_PATTERNS: Final = {name: re.compile(shape.between("", "")) for name, shape in SHAPES.items()}
 _PLACEHOLDER: Final = re.compile(rf"{OPEN}([a-z][^{OPEN}{CLOSE}\s]*){CLOSE}")
 
 
@@ -47,7 +48,7 @@ class Place:
         for match in _PLACEHOLDER.finditer(self.line):
             if match.start() <= self.start and self.end <= match.end() and self.end > match.start():
                 return Place(self.line, *match.span()) if name_of(match[1]) == name else None
-        for match in SHAPES[name].pattern.finditer(self.line):
+        for match in _PATTERNS[name].finditer(self.line):
             if match.end() >= self.end:
                 return Place(self.line, *match.span()) if match.start() <= self.start else None
         return None
@@ -73,8 +74,6 @@ def noise_of(recorded: Place, asked: Place) -> Noise | None:
     """
     doubtful: Noise | None = None
     for name, judge in _JUDGES.items():
-        if name not in SHAPES:
-            continue
         one, other = recorded.widen(name), asked.widen(name)
         if one is None or other is None:
             continue
@@ -113,6 +112,10 @@ _HEX: Final = _word(
 _CHECKSUM: Final = re.compile(
     r"(?i)(?:sha-?\d*|md5|blake\d\w*|checksum|digest|etag|integrity|crc\d*)\W{0,4}\Z"
 )
+_CLOCK: Final = re.compile(r"\d:\d\d:\d\d|\d\D{1,5}\d\d?:\d\d|\d{8}\D?\d{4,6}|\d-\d\d-\d\d[T_]\d\d")
+"""A time of day with its seconds, or behind a date."""
+_OLDEST: Final = 1_420_000_000
+_NEWEST: Final = 4_100_000_000
 _FRACTION: Final = re.compile(r"\d\.\d|(?i:\d\s?(?:ms|µs|us|ns|milli\w+|micro\w+|nano\w+))")
 _LONG: Final = 16
 _TEMPORARY: Final = re.compile(r"/(?:private/)?(?:tmp|var/tmp|var/folders|dev/shm|run/user)/|⟦tmp[^⟧]*⟧/")
@@ -121,6 +124,17 @@ _MADE_UP: Final = re.compile(r"\d|\A\.?te?mp|[._-][A-Za-z0-9_]{6,}\Z")
 
 def _certain(_: Place, __: Place) -> str:
     return ""
+
+
+def _time(recorded: Place, asked: Place) -> str:
+    if all(_CLOCK.search(side.text) for side in (recorded, asked) if OPEN not in side.text):
+        return ""
+    return "a date or an hour by itself; that of today is bound without a rule"
+
+
+def _epoch(recorded: Place, asked: Place) -> str:
+    values = [int(side.text[:10]) for side in (recorded, asked) if OPEN not in side.text]
+    return "" if all(_OLDEST <= value <= _NEWEST for value in values) else _NUMBER_DOUBT
 
 
 def _duration(recorded: Place, asked: Place) -> str:
@@ -166,8 +180,8 @@ _NUMBER_DOUBT: Final = "a number that may say something"
 _JUDGES: Final[Mapping[str, Callable[[Place, Place], str]]] = {
     "uuid": _certain,
     "ulid": _certain,
-    "time": _certain,
-    "epoch": _certain,
+    "time": _time,
+    "epoch": _epoch,
     "duration": _duration,
     "port": _after(_PORT, _NUMBER_DOUBT),
     "pid": _after(_PID, _NUMBER_DOUBT),

@@ -8,11 +8,11 @@ a number and different ones do not, what was equal and now differs is a change, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cortex_replay.bindings import Binder, Filling, PlaceRule
+from cortex_replay.bindings import NOWHERE, Binder, Filling, PlaceRule
 from cortex_replay.bindings.placeholders import CLOSE, OPEN
 from cortex_replay.misses.differences import (
     Difference,
@@ -63,19 +63,20 @@ class Lesson:
     """What stands against it."""
 
 
-def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, *, is_bound: bool = True) -> Lesson:
+def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, names: Collection[str] = ()) -> Lesson:
     """Tell noise from changes.
 
     Args:
         recorded: A request as it is stored.
         asked: One that was sent, normalised.
         binder: What binds its values, by the rules that hold already.
-        is_bound: Whether values were bound when it was recorded; else what looks like a placeholder is text.
+        names: The bindings that were applied when it was recorded.
     """
     rules: tuple[PlaceRule, ...] = ()
     for _ in range(_MOST_ROUNDS):
         trial = with_rules(binder, rules)
-        stored = trial.bind_stored(recorded) if is_bound else trial.bind(recorded)
+        # As rekey sees it: nobody knows where it was recorded.
+        stored = Binder(trial.rules, NOWHERE).bind_stored(recorded, names)
         bound = trial.bind(asked)
         if stored.request.prompt_hash() == bound.request.prompt_hash():
             return Lesson(fewest(rules))
@@ -86,7 +87,7 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, *, is_bound
                 changes.append(found)
             elif not any(covers(rule, found) for rule in (*binder.rules.rules, *rules, *new)):
                 new = [rule for rule in new if not covers(found, rule)] + [found]
-        if changes:
+        if changes and not new:  # with a rule more, a value that comes again may be no difference any more
             return Lesson(changes=tuple(changes))
         if not new:
             left = differences(plain_form(stored.request), plain_form(bound.request))

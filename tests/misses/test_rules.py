@@ -107,7 +107,7 @@ def test_the_rules_make_the_two_one() -> None:
     recorded = asked("pid 12 took 5 ms", "pid 12 ended")
     lesson = compare(recorded, asked("pid 77 took 9 ms", "pid 77 ended"), HERE)
     binder = with_rules(HERE, lesson.rules)
-    key = binder.bind_stored(recorded).request.prompt_hash()
+    key = binder.bind_stored(recorded, ()).request.prompt_hash()
 
     assert binder.bind(asked("pid 3 took 1 ms", "pid 3 ended")).request.prompt_hash() == key
     assert binder.bind(asked("pid 3 took 1 ms", "pid 4 ended")).request.prompt_hash() != key
@@ -132,7 +132,7 @@ def test_measurements_may_be_equal_by_chance() -> None:
 
 
 def test_values_that_are_bound_stay_out_of_the_rule() -> None:
-    lesson = compare(asked("in ⟦cwd⟧: pid 4"), asked("in /home/mia/work: pid 5"), HERE)
+    lesson = compare(asked("in ⟦cwd⟧: pid 4"), asked("in /home/mia/work: pid 5"), HERE, ["cwd"])
 
     assert rules_of(lesson) == [("pid", "pid ", "")]
 
@@ -144,4 +144,4 @@ def test_another_number_of_messages_is_a_change() -> None:
 
 
 def test_the_same_request_teaches_nothing() -> None:
-    assert compare(asked("in ⟦cwd⟧"), asked("in /home/mia/work"), HERE) == Lesson()
+    assert compare(asked("in ⟦cwd⟧"), asked("in /home/mia/work"), HERE, ["cwd"]) == Lesson()

@@ -8,7 +8,7 @@ import pytest
 
 from cortex_replay import FixtureIntegrityFailed, Store, StreamChunk
 from cortex_replay.config.key_rules import KeyRules
-from cortex_replay.engine.renewal import RuleRenewal
+from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Answer, TimedChunk
 from cortex_replay.store.rekey import plan_rekey

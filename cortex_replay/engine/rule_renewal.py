@@ -70,8 +70,8 @@ class RuleRenewal:
             request: As it is stored.
             meta: What the recording says of itself.
         """
-        if bindings_in(meta):
-            return self._binder.bind_stored(request)
+        if names := bindings_in(meta):
+            return self._binder.bind_stored(request, names)
         bound = self._places.bind(request)
         return self._binder.bind(request) if bound.names else bound
 
