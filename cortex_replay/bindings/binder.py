@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cortex_replay.bindings.binding import Binding
+from cortex_replay.bindings.echoes import EchoFinder, find_echoes
 from cortex_replay.bindings.finder import Finder
 from cortex_replay.bindings.placeholders import Filling
 from cortex_replay.bindings.requests import Change, rewrite_request, rewrite_value
@@ -73,15 +74,19 @@ class Binder:
     def _bind(
         self, given: _T, rewrite: Callable[[_T, Change], _T], names: Collection[str] | None = None
     ) -> tuple[_T, Binding]:
-        binding = self._binding(names)
+        finder = self._finder
+        echoing = find_echoes(finder, lambda look: rewrite(given, look)) if self.rules.rules else finder
+        binding = self._binding(echoing, names)
         made = rewrite(given, binding.text)
         if binding.has_literals and not binding.is_escaping:
-            binding = self._binding(names, is_escaping=True)
+            binding = self._binding(echoing, names, is_escaping=True)
             made = rewrite(given, binding.text)
         binding.numbering.is_closed = True
         return made, binding
 
-    def _binding(self, names: Collection[str] | None, *, is_escaping: bool = False) -> Binding:
+    def _binding(
+        self, finder: Finder | EchoFinder, names: Collection[str] | None, *, is_escaping: bool = False
+    ) -> Binding:
         if names is None:
-            return Binding(self._finder, self.surroundings, is_escaping=is_escaping)
-        return StoredBinding(self._finder, self.surroundings, names, is_escaping=is_escaping)
+            return Binding(finder, self.surroundings, is_escaping=is_escaping)
+        return StoredBinding(finder, self.surroundings, names, is_escaping=is_escaping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cortex_replay.bindings.echoes import EchoFinder
 from cortex_replay.bindings.finder import Finder
 from cortex_replay.bindings.numbering import Numbering
 from cortex_replay.bindings.placeholders import (
@@ -27,7 +28,9 @@ class Binding:
         is_escaping: Whether literal text that looks like a placeholder is escaped: all of it, or none.
     """
 
-    def __init__(self, finder: Finder, surroundings: Surroundings, *, is_escaping: bool = False) -> None:
+    def __init__(
+        self, finder: Finder | EchoFinder, surroundings: Surroundings, *, is_escaping: bool = False
+    ) -> None:
         self.finder = finder
         self.numbering = Numbering(surroundings)
         self.is_escaping = is_escaping

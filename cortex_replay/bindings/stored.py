@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from cortex_replay.bindings.binding import Binding
+from cortex_replay.bindings.echoes import EchoFinder
 from cortex_replay.bindings.finder import Finder, Found
 from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN, name_of, placeholder
 from cortex_replay.bindings.surroundings import Surroundings
@@ -31,7 +32,7 @@ class StoredBinding(Binding):
 
     def __init__(
         self,
-        finder: Finder,
+        finder: Finder | EchoFinder,
         surroundings: Surroundings,
         names: Collection[str],
         *,

@@ -233,7 +233,9 @@ def _finish(ctx: click.Context, learner: Learner, status: int, root: Path, flags
     for one, other in refused:
         output.talk(f"error: the rules would give {output.escape(one)} and {output.escape(other)} one key")
     if refused:
-        output.talk("nothing was written. If they are one call, recorded twice, remove one: cortex-replay prune")
+        output.talk(
+            "nothing was written. If they are one call, recorded twice, remove one: cortex-replay prune"
+        )
     output.talk(_summary(learner))
     return status
 

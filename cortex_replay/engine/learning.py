@@ -228,7 +228,12 @@ class Learner:
         request = found.fixture.request
         recorded = None if request is None else renewal.bind(request, found.fixture.meta)
         return LearnedLookUp(
-            found.key, here, here.bind(asked).binding, renewal=renewal, recorded=recorded, fixture=found.fixture
+            found.key,
+            here,
+            here.bind(asked).binding,
+            renewal=renewal,
+            recorded=recorded,
+            fixture=found.fixture,
         )
 
     def _candidates(self, scope: Scope, asked: LlmRequest) -> list[_Recording]:

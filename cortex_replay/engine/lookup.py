@@ -14,6 +14,7 @@ from cortex_replay.engine.bound_answers import fill_answer, fill_wire
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import LlmRequest
 
 __all__ = ["LookUp", "binder_of_nowhere", "bindings_in", "fill_exchange", "look_up", "names_in_request"]
@@ -111,12 +112,6 @@ def look_up(store: Store, binder: Binder, request: LlmRequest, change: Change | 
 def binder_of_nowhere(store: Store) -> Binder:
     """What binds values of recordings of which nobody knows where they were made."""
     return Binder(store.key_rules.bindings, NOWHERE)
-
-
-def bindings_in(meta: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
-    """The bindings that a recording says were applied to it."""
-    names = None if meta is None else meta.get("bindings")
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def names_in_request(request: JsonValue, meta: Mapping[str, JsonValue] | None) -> set[str]:

@@ -33,7 +33,6 @@ class RuleRenewal:
     def __init__(self, rules: KeyRules) -> None:
         self._rules = rules
         self._binder = Binder(rules.bindings, NOWHERE)
-        self._places = Binder(replace(rules.bindings, shapes=()), NOWHERE)
 
     def fixture(self, fixture: Fixture) -> Fixture:
         """The recording under its key of today."""
@@ -63,17 +62,11 @@ class RuleRenewal:
     def bind(self, request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> Bound:
         """The request of a recording, as it is stored now.
 
-        One in which nothing was bound may be of a version that bound nothing, and is found by its plain key:
-        it is left alone unless a rule of the configuration has a place in it.
-
         Args:
             request: As it is stored.
             meta: What the recording says of itself.
         """
-        if names := bindings_in(meta):
-            return self._binder.bind_stored(request, names)
-        bound = self._places.bind(request)
-        return self._binder.bind(request) if bound.names else bound
+        return self._binder.bind_stored(request, bindings_in(meta))
 
     def answer(self, answer: Answer, bound: Bound) -> Answer:
         """An answer to a request that was bound, as it is stored now.

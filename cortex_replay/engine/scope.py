@@ -281,10 +281,8 @@ class Scope:
 
         if exhausted:
             return self.clean(explain_exhaustion(look.key, self.how_to_record))
-        request = ask()
-        bound = look.bind(self.store.normalise(request)[0])
-        asked = request if bound is None else bound.request
-        return self.clean(explain_miss(self.store, asked, look.key, self.how_to_record, self.run.redactor))
+        how, redactor = self.how_to_record, self.run.redactor
+        return self.clean(explain_miss(self.store, ask(), look.key, how, redactor, look.binder))
 
     def clean(self, text: str) -> str:
         """An explanation as a client may print it."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, cast
 
+from cortex_replay.bindings import NOWHERE, Binder
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.config.files import file_to_make, find_config, shown_path
+from cortex_replay.config.rule_text import rule_lines
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, escape_text, plain_form
 from cortex_replay.misses.nearest import nearest_exchange, nearest_fixture
-from cortex_replay.misses.suggestions import KINDS, suggest_normalisers, toml_line
+from cortex_replay.misses.rules import Lesson, compare
+from cortex_replay.misses.suggestions import KINDS, SHAPE_KINDS, suggest_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store.fixture import FixtureKey
@@ -34,10 +38,17 @@ MISS_STATUS: Final = 424
 """Of a miss over HTTP: a status that no SDK tries again, and that no provider uses for something else."""
 
 _MOST_DIFFERENCES: Final = 10
+_MOST_RULES: Final = 3
+"""That are shown with a miss; ``learn`` finds them all."""
 
 
 def explain_miss(
-    store: Store, request: LlmRequest, key: FixtureKey, how_to_record: str, redactor: Redactor | None = None
+    store: Store,
+    request: LlmRequest,
+    key: FixtureKey,
+    how_to_record: str,
+    redactor: Redactor | None = None,
+    binder: Binder | None = None,
 ) -> str:
     """Why a request has no answer, in at most about 25 lines.
 
@@ -47,12 +58,14 @@ def explain_miss(
         key: What it was looked up by.
         how_to_record: The command, or the words, for the last line.
         redactor: What cuts secrets out; by default those of the environment and of the store's configuration.
+        binder: What binds its values; by default nothing is known of where it was asked.
     """
     try:
         if key in store or store.has_failures(*key):
             return explain_exhaustion(key, how_to_record)
         redactor = store_redactor(store) if redactor is None else redactor
-        about = list(_nearest_lines(store, request, redactor))
+        binder = binder or Binder(store.key_rules.bindings, NOWHERE)
+        about = list(_nearest_lines(store, request, redactor, binder, how_to_record))
     except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
         about = []
     what = f"cortex-replay: nothing is recorded for {_key_name(key)}."
@@ -121,11 +134,14 @@ def _key_name(key: FixtureKey) -> str:
     return f"{escape_text(key.model)} {key.prompt_hash[:16]}"
 
 
-def _nearest_lines(store: Store, request: LlmRequest, redactor: Redactor) -> Iterator[str]:
+def _nearest_lines(
+    store: Store, request: LlmRequest, redactor: Redactor, binder: Binder, how_to_record: str
+) -> Iterator[str]:
     if len(store) == 0:
         yield "Nothing is recorded in this store yet."
         return
-    asked = store.normalise(request)[0]
+    normal = store.normalise(request)[0]
+    asked = binder.bind(normal).request
     nearest = nearest_fixture(store, asked, plain=redactor.json(asked.to_dict())[0])
     if nearest is None:
         yield f"None of its {len(store)} recordings holds a request that could be compared."
@@ -136,6 +152,13 @@ def _nearest_lines(store: Store, request: LlmRequest, redactor: Redactor) -> Ite
     yield from _difference_lines(nearest.path, before, after)
     # With a secret in it, no word of a text is quoted in a pattern.
     counters = not (has_secrets or has_more)
+    if counters:
+        here = binder if nearest.bindings else Binder(binder.rules, NOWHERE)
+        lesson = compare(nearest.request, normal, here, nearest.bindings)
+        offer = list(_rule_lines(store, lesson, how_to_record))
+        if offer:
+            yield from offer
+            return
     yield from _suggestion_lines(
         store, suggest_normalisers(store.key_rules, nearest.request, asked, counters=counters)
     )
@@ -185,19 +208,58 @@ def _redact_names(value: JsonValue, redactor: Redactor) -> JsonValue:
     return value
 
 
-def _suggestion_lines(store: Store, further: dict[str, str]) -> Iterator[str]:
-    lines = [toml_line(name, pattern) for name, pattern in further.items()]
-    if not lines:
+def _rule_lines(store: Store, lesson: Lesson, how_to_record: str) -> Iterator[str]:
+    """What ``learn`` would make of it, if it is noise."""
+    if lesson.changes:
         return
+    if not lesson.rules:
+        yield "By the rules of this store it is the same; its recordings do not follow them yet."
+        yield f"To mend that: {_rekey_command(store)}"
+        return
+    where, prefix = _place_of_settings(store)
+    kinds = list(dict.fromkeys(SHAPE_KINDS.get(rule.bind, rule.bind) for rule in lesson.rules))
+    command = learn_command(how_to_record)
+    is_short = len(lesson.rules) <= _MOST_RULES
+    looks = f"It looks like {' and '.join(kinds)}."
+    if command is not None:
+        yield f"{looks} If that says nothing, let it be learned: {command}"
+    if is_short:
+        yield (looks + " If that says nothing, put" if command is None else "or put") + (
+            f" into {escape_text(where)}:"
+        )
+        for rule in lesson.rules:
+            yield from (f"  {escape_text(line)}" for line in rule_lines(replace(rule, learned=""), prefix))
+        yield f"and run: {_rekey_command(store)}"
+
+
+def learn_command(how_to_record: str) -> str | None:
+    """What learns a command, if what records it is one."""
+    start = "cortex-replay record "
+    is_command = how_to_record.startswith(start) and " -- " in how_to_record
+    return f"cortex-replay learn {how_to_record.removeprefix(start)}" if is_command else None
+
+
+def _place_of_settings(store: Store) -> tuple[str, str]:
+    """The file with the settings of a store, and what stands before their names in it."""
     try:
         file = find_config(store.root)
     except InvalidRequest:  # somebody is writing it
         file = None
-    where, prefix = file_to_make(store.root) if file is None else (file.shown, file.prefix)
-    kinds = list(dict.fromkeys(KINDS[name.rstrip("-23456789")] for name in further))
+    return file_to_make(store.root) if file is None else (file.shown, file.prefix)
+
+
+def _rekey_command(store: Store) -> str:
     root = shown_path(store.root)
-    rekey = "cortex-replay rekey" + ("" if root == "." else f" --store {shlex.quote(root)}")
+    return escape_text("cortex-replay rekey" + ("" if root == "." else f" --store {shlex.quote(root)}"))
+
+
+def _suggestion_lines(store: Store, further: dict[str, str]) -> Iterator[str]:
+    lines = [toml_line(name, pattern) for name, pattern in further.items()]
+    if not lines:
+        return
+    where, prefix = _place_of_settings(store)
+    kinds = list(dict.fromkeys(KINDS[name.rstrip("-23456789")] for name in further))
     yield f"It looks like {' and '.join(kinds)}. If that says nothing, put into {escape_text(where)}:"
     yield f"  [{prefix}normalisers]"
     yield from (f"  {line}" for line in lines)
-    yield f"and run: {escape_text(rekey)}"
+    yield f"and run: {_rekey_command(store)}"

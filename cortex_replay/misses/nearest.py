@@ -15,6 +15,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.fixture_json import render_document
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
@@ -49,6 +50,8 @@ class Nearest:
 
     path: str
     request: LlmRequest
+    bindings: tuple[str, ...] = ()
+    """Those that were applied to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,10 @@ def nearest_fixture(
     ]
     words = Counter(written.split())
     best: tuple[float, float, Nearest] | None = None
-    for one, request in _check(store, nlargest(_MOST_CHECKED, weighed)):
+    for one, request, bindings in _check(store, nlargest(_MOST_CHECKED, weighed)):
         exact = _overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
         if best is None or (exact, one.likeness) > best[:2]:
-            best = exact, one.likeness, Nearest(store.path(*one.key), request)
+            best = exact, one.likeness, Nearest(store.path(*one.key), request, bindings)
     return None if best is None else best[2]
 
 
@@ -283,12 +286,15 @@ def _overlap(words: Counter[bytes], written: bytes) -> float:
     return 2 * (words & others).total() / (words.total() + others.total())
 
 
-def _check(store: Store, candidates: Iterable[_Candidate]) -> Iterator[tuple[_Candidate, LlmRequest]]:
+def _check(
+    store: Store, candidates: Iterable[_Candidate]
+) -> Iterator[tuple[_Candidate, LlmRequest, tuple[str, ...]]]:
     """Those that can be shown, with what was asked: from bytes that the index vouches for."""
     for one in candidates:
         try:
-            request = store.get(*one.key).request
+            fixture = store.get(*one.key)
         except LlmError:  # what is wrong with it is not the matter here
             continue
-        if request is not None:
-            yield one._replace(written=_request_bytes(request.to_dict())), request
+        if fixture.request is not None:
+            written = _request_bytes(fixture.request.to_dict())
+            yield one._replace(written=written), fixture.request, bindings_in(fixture.meta)

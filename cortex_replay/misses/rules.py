@@ -73,6 +73,8 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, names: Coll
         names: The bindings that were applied when it was recorded.
     """
     rules: tuple[PlaceRule, ...] = ()
+    if recorded.model != asked.model:
+        return Lesson(changes=(Change(Difference("model", recorded.model, asked.model), "another model"),))
     for _ in range(_MOST_ROUNDS):
         trial = with_rules(binder, rules)
         # As rekey sees it: nobody knows where it was recorded.

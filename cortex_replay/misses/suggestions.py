@@ -17,7 +17,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import Hunk, differences, hunks, plain_form
 from cortex_replay.types import LlmRequest
 
-__all__ = ["KINDS", "suggest_normalisers", "toml_line"]
+__all__ = ["KINDS", "SHAPE_KINDS", "suggest_normalisers", "toml_line"]
 
 KINDS: Final[Mapping[str, str]] = {
     "time": "a time",
@@ -29,6 +29,19 @@ KINDS: Final[Mapping[str, str]] = {
     "counter": "a counter",
 }
 """What each suggestion is about, by the name it has in the configuration."""
+SHAPE_KINDS: Final[Mapping[str, str]] = {
+    "uuid": "a UUID",
+    "ulid": "a ULID",
+    "time": "a time",
+    "epoch": "a time",
+    "duration": "a duration",
+    "port": "a port",
+    "pid": "a process id",
+    "path": "a temporary path",
+    "hex-id": "an id",
+    "number": "a count",
+}
+"""What each rule is about, by the shape that it binds."""
 
 _NAMES: Final = {"iso-time": "time"}
 _MOST_COUNTERS: Final = 3

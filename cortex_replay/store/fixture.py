@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from cortex_replay.types import (
     ToolCall,
 )
 
-__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk"]
+__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk", "bindings_in"]
 
 
 class FixtureKey(NamedTuple):
@@ -112,6 +113,12 @@ class Fixture:
             isinstance(item, dict) and item.get("kind") == "value" and item.get("where") == "request"
             for item in redactions
         )
+
+
+def bindings_in(meta: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
+    """The bindings that a recording says were applied to it."""
+    names = None if meta is None else meta.get("bindings")
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def _as_answer(answer: Answer | LlmResponse, request: LlmRequest) -> Answer:

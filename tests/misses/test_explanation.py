@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, NoFixture, ReplayAdapter, Store
+from cortex_replay.bindings import NOWHERE, Binder
 from cortex_replay.config import KeyRules
+from cortex_replay.config.files import shown_path
 from cortex_replay.misses.differences import differences, plain_form
 from cortex_replay.misses.explanation import explain_miss
 from cortex_replay.misses.suggestions import suggest_normalisers, toml_line
@@ -207,17 +209,8 @@ def test_many_differences_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "kind", "line"),
     [
-        ("2026-11-15T09:00:00Z", "2026-11-16T10:01:02Z", "a time", 'time = "builtin:iso-time"'),
         ("2026-11-15", "2026-11-16", "a date", 'date = "builtin:date"'),
-        (
-            "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
-            "00000000-4f89-11d3-9a0c-0305e82c3301",
-            "a UUID",
-            'uuid = "builtin:uuid"',
-        ),
-        ("/tmp/tmpa1/x", "/tmp/tmpb2/x", "a temporary path", 'temp-path = "builtin:temp-path"'),
         ("3f9ac41b", "77aa01b2", "an id", 'hex-id = "builtin:hex-id"'),
-        ("1.5s", "2.25s", "a duration", 'duration = "builtin:duration"'),
         ("attempt 3", "attempt 12", "a counter", "counter = '(?<=attempt )[0-9]+'"),
         ("Turn #3", "Turn #12", "a counter", "counter = '(?<=Turn \\#)[0-9]+'"),
     ],
@@ -237,6 +230,61 @@ def test_what_changes_from_run_to_run_gets_its_normaliser(
     (tmp_path / "store/pyproject.toml").write_text("\n".join(lines[2:4]))
     store = Store.open(tmp_path / "store")
     assert store.key(one) == store.key(other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "shape"),
+    [
+        ("2026-11-15T09:00:00Z", "2026-11-16T10:01:02Z", "a time", "time"),
+        ("/tmp/tmpa1/x", "/tmp/tmpb2/x", "a temporary path", "path"),
+        ("1.5s", "2.25s", "a duration", "duration"),
+        ("pid 4711", "pid 5", "a process id", "pid"),
+    ],
+)
+def test_noise_gets_the_rule_that_learn_would_make(
+    tmp_path: Path, old: str, new: str, kind: str, shape: str
+) -> None:
+    """With the command that makes it, and the lines to write by hand; with these, both have one key."""
+    (tmp_path / "pyproject.toml").touch()
+    one, other = (but(PLAIN, system=f"Be terse.\nThe work took {text}. {FILLER}") for text in (old, new))
+    lines = told(tmp_path, one, other)
+
+    assert lines[1:3] == [
+        f"It looks like {kind}. If that says nothing, let it be learned: cortex-replay learn -- pytest",
+        f"or put into {shown_path(tmp_path / 'pyproject.toml')}:",
+    ]
+    assert lines[3:5] == ["[[tool.cortex-replay.bindings.rules]]", f'bind = "{shape}"']
+    assert lines[6].startswith("and run: cortex-replay rekey --store ")
+    (tmp_path / "store/pyproject.toml").write_text("\n".join(lines[3:6]))
+    binder = Binder(Store.open(tmp_path / "store").key_rules.bindings, NOWHERE)
+    assert binder.bind(one).request.prompt_hash() == binder.bind(other).request.prompt_hash()
+
+
+def test_where_nobody_knows_the_command_the_rule_is_offered_alone(tmp_path: Path) -> None:
+    one, other = (but(PLAIN, system=f"It took {text}. {FILLER}") for text in ("1.5s", "2.5s"))
+    store = store_of(tmp_path, one)
+    text = explain_miss(store, other, store.key(other), "run it with --llm-mode once")
+
+    assert "learn" not in text
+    assert "It looks like a duration. If that says nothing, put into cortex-replay.toml:\n" in text
+    assert '  before = "It took "\nand run: cortex-replay rekey --store ' in text
+
+
+def test_a_rule_does_not_quote_a_secret(tmp_path: Path) -> None:
+    one, other = (but(PLAIN, system=f"For horse-staple it took {text}.") for text in ("1.5s", "2.5s"))
+    lines = told(tmp_path, one, other, Redactor(["horse-staple"]))
+
+    assert not any("horse" in line or "bindings.rules" in line for line in lines)
+
+
+def test_a_store_that_does_not_follow_its_rules_is_told_of(tmp_path: Path) -> None:
+    """A configuration was written, and nobody ran rekey: or it died before."""
+    (tmp_path / "cortex-replay.toml").write_text('[[bindings.rules]]\nbind = "pid"\nbefore = "pid "\n')
+    one, other = (but(PLAIN, system=f"pid {pid} runs") for pid in (4711, 5))
+    lines = told(tmp_path, one, other)
+
+    assert lines[1] == "By the rules of this store it is the same; its recordings do not follow them yet."
+    assert lines[2].startswith("To mend that: cortex-replay rekey --store ")
 
 
 @pytest.mark.parametrize("manifest", ["package.json", "go.mod", ""])
