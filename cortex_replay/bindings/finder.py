@@ -11,6 +11,7 @@ from cortex_replay.bindings.boundaries import BOUNDARIES, Boundary, occurrences
 from cortex_replay.bindings.dates import forms_of_days
 from cortex_replay.bindings.forms import NAME_FORM, main_form
 from cortex_replay.bindings.places import Place
+from cortex_replay.bindings.programs import PROGRAM_RULES, PROGRAMS
 from cortex_replay.bindings.rules import BindingRules
 from cortex_replay.bindings.safety import PATHS
 from cortex_replay.bindings.shapes import SHAPES, ULID_START, find_ulids, find_uuids
@@ -83,11 +84,13 @@ class Finder:
         times = RunTimes(window, surroundings.days) if window is not None else None
         self._times = times if "time" in shapes else None
         self._epochs = times if "epoch" in shapes else None
-        self._places = [Place(rule, surroundings) for rule in rules.rules if rule.bind not in rules.off]
+        of_programs = () if PROGRAMS in rules.off else PROGRAM_RULES
+        places = [rule for rule in (*of_programs, *rules.rules) if rule.bind not in rules.off]
+        self._places = [Place(rule, surroundings) for rule in places]
         self._folder_names = {
             text: form for form, text in known.get("cwd", {}).items() if main_form(form) == NAME_FORM
         }
-        self.names = frozenset([*known, *shapes, *(rule.bind for rule in rules.rules)])
+        self.names = frozenset([*known, *shapes, *(rule.bind for rule in places)])
         """All that may be bound."""
         self._kept: dict[str, list[Found]] = {}
         self._kept_length = 0

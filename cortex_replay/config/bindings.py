@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cortex_replay import validation
 from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN
+from cortex_replay.bindings.programs import PROGRAMS
 from cortex_replay.bindings.rules import BindingRules, PlaceRule, ValueRule
 from cortex_replay.bindings.shapes import ALWAYS, SHAPES
 from cortex_replay.bindings.surroundings import KNOWN
@@ -18,6 +19,7 @@ from cortex_replay.secret_names.names import is_secret_variable
 __all__ = ["read_bindings"]
 
 _TABLE: Final = ("off", "shapes", "values", "rules")
+_ALL: Final = "all"
 _VALUE: Final = ("env", "value")
 _RULE: Final = ("bind", "before", "after", "learned")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -42,11 +44,16 @@ def read_bindings(table: object) -> BindingRules:
     rules = validation.items(given.get("rules"), "rules")
     checks.refuse_more(rules, _MOST_RULES, "rules", "rules")
     return BindingRules(
-        off=_names(given.get("off"), "off", bindable),
+        off=_off(given.get("off"), (*bindable, PROGRAMS)),
         shapes=_shapes(given["shapes"]) if "shapes" in given else ALWAYS,
         values=values,
         rules=tuple(_rule(entry, f"rules[{i}]", bindable) for i, entry in enumerate(rules)),
     )
+
+
+def _off(given: object, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = _names(given, "off", (*known, _ALL))
+    return known if _ALL in names else names
 
 
 def _shapes(given: object) -> tuple[str, ...]:
@@ -76,7 +83,7 @@ def _name(name: str) -> str:
     if not _NAME.fullmatch(name):
         reason = "expected a name of small letters, digits, - and _, at most 40, with a letter first"
         raise InvalidRequest(f"values.{shown}", reason)
-    if name in KNOWN or name in SHAPES or name == ESCAPE:
+    if name in KNOWN or name in SHAPES or name in (ESCAPE, PROGRAMS, _ALL):
         raise InvalidRequest(f"values.{shown}", "is bound already; choose another name")
     return name
 
