@@ -53,6 +53,7 @@ class Binder:
         self.rules = rules
         self.surroundings = surroundings.with_rules(rules).current()
         self._finder = Finder(rules, self.surroundings)
+        self._known = self.surroundings.tokens()
 
     def bind(self, request: LlmRequest) -> Bound:
         """The request with placeholders; the very same one where nothing is bound."""
@@ -71,6 +72,20 @@ class Binder:
         """
         return Bound(*self._bind(request, rewrite_request, names))
 
+    def unbind_common(self, request: LlmRequest, names: Collection[str]) -> LlmRequest:
+        """A stored request as it is bound here: what is too common here to be bound stands as it is.
+
+        A recording from a machine with a telling user name may be asked for by ``root``. Its placeholder
+        shows the place, so that the request from here can be compared with it.
+
+        Args:
+            request: As it is stored.
+            names: The bindings that its recording says were applied to it.
+        """
+        common = {name for name in names if name in self.surroundings.left_out}
+        filling = Filling(self._known)
+        return rewrite_request(request, lambda text: filling.text(text, common)) if common else request
+
     def _bind(
         self, given: _T, rewrite: Callable[[_T, Change], _T], names: Collection[str] | None = None
     ) -> tuple[_T, Binding]:
@@ -88,5 +103,5 @@ class Binder:
         self, finder: Finder | EchoFinder, names: Collection[str] | None, *, is_escaping: bool = False
     ) -> Binding:
         if names is None:
-            return Binding(finder, self.surroundings, is_escaping=is_escaping)
-        return StoredBinding(finder, self.surroundings, names, is_escaping=is_escaping)
+            return Binding(finder, self._known, is_escaping=is_escaping)
+        return StoredBinding(finder, self._known, names, is_escaping=is_escaping)

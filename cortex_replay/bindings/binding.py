@@ -14,7 +14,6 @@ from cortex_replay.bindings.placeholders import (
     name_of,
     placeholder,
 )
-from cortex_replay.bindings.surroundings import Surroundings
 
 __all__ = ["Binding"]
 
@@ -24,15 +23,15 @@ class Binding:
 
     Args:
         finder: Finds what is bound.
-        surroundings: What is known.
+        known: What is known, by token.
         is_escaping: Whether literal text that looks like a placeholder is escaped: all of it, or none.
     """
 
     def __init__(
-        self, finder: Finder | EchoFinder, surroundings: Surroundings, *, is_escaping: bool = False
+        self, finder: Finder | EchoFinder, known: dict[str, str], *, is_escaping: bool = False
     ) -> None:
         self.finder = finder
-        self.numbering = Numbering(surroundings)
+        self.numbering = Numbering(known)
         self.is_escaping = is_escaping
         self.has_literals = False
         """Whether there was such text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Final
 
@@ -17,43 +17,39 @@ MONTHS: Final = (
 )
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_FORMS: Final[Mapping[str, str]] = {
-    "": "{y}-{m}-{d}",
-    "slash": "{y}/{m}/{d}",
-    "dots": "{y}.{m}.{d}",
-    "compact": "{y}{mm}{dd}",
-    "us": "{m}/{d}/{y}",
-    "eu": "{d}/{m}/{y}",
-    "eudots": "{d}.{m}.{y}",
-    "dashed": "{d}-{m}-{y}",
-    "us2": "{m}/{d}/{yy}",
-    "wmdy": "{weekday}, {month} {d}, {y}",
-    "wmd": "{weekday}, {mon} {d}, {y}",
-    "smd": "{wd}, {mon} {d}, {y}",
-    "js": "{wd} {mon} {d} {y}",
-    "wdmy": "{weekday}, {d} {month} {y}",
-    "wdm": "{weekday} {d} {month} {y}",
-    "rfc": "{wd}, {d} {mon} {y}",
-    "sdm": "{wd} {d} {mon} {y}",
-    "mdy": "{month} {d}, {y}",
-    "mdth": "{month} {d}{th}, {y}",
-    "md": "{mon} {d}, {y}",
-    "mdspace": "{month} {d} {y}",
-    "mspace": "{mon} {d} {y}",
-    "dmy": "{d} {month} {y}",
-    "dmth": "{d}{th} {month} {y}",
-    "dm": "{d} {mon} {y}",
-    "dmdash": "{d}-{mon}-{y}",
-    "my": "{month} {y}",
-    "mycomma": "{month}, {y}",
-    "mys": "{mon} {y}",
-    "ym": "{y}-{mm}",
+_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("{y}-{m}-{d}",),
+    "slash": ("{y}/{m}/{d}",),
+    "dot": ("{y}.{m}.{d}",),
+    "compact": ("{y}{mm}{dd}",),
+    "numeric": ("{m}/{d}/{y}", "{d}/{m}/{y}"),
+    "numdot": ("{d}.{m}.{y}", "{m}.{d}.{y}"),
+    "numdash": ("{d}-{m}-{y}", "{m}-{d}-{y}"),
+    "short": ("{m}/{d}/{yy}", "{d}/{m}/{yy}"),
+    "wmdy": ("{weekday}, {month} {d}, {y}", "{weekday}, {mon} {d}, {y}"),
+    "smdy": ("{wd}, {mon} {d}, {y}", "{wd}, {month} {d}, {y}"),
+    "wmd": ("{weekday} {month} {d} {y}", "{weekday} {mon} {d} {y}"),
+    "js": ("{wd} {mon} {d} {y}",),
+    "wdmy": ("{weekday}, {d} {month} {y}", "{weekday}, {d} {mon} {y}"),
+    "wdm": ("{weekday} {d} {month} {y}", "{weekday} {d} {mon} {y}"),
+    "rfc": ("{wd}, {d} {mon} {y}", "{wd}, {d} {month} {y}"),
+    "sdm": ("{wd} {d} {mon} {y}", "{wd} {d} {month} {y}"),
+    "mdy": ("{month} {d}, {y}", "{mon} {d}, {y}"),
+    "mdth": ("{month} {d}{th}, {y}", "{mon} {d}{th}, {y}"),
+    "md": ("{month} {d} {y}", "{mon} {d} {y}"),
+    "dmy": ("{d} {month} {y}", "{d} {mon} {y}"),
+    "dmth": ("{d}{th} {month} {y}", "{d}{th} {mon} {y}"),
+    "dmdash": ("{d}-{mon}-{y}",),
+    "my": ("{month} {y}", "{mon} {y}"),
+    "mycomma": ("{month}, {y}", "{mon}, {y}"),
+    "ym": ("{y}-{mm}",),
 }
-"""By the name of the form; ``m`` and ``d`` are written with a leading zero and without."""
-_PLAIN_NUMBERS: Final = frozenset(
-    ["us", "wmdy", "wmd", "smd", "wdmy", "wdm", "mdy", "md", "mdspace", "dmy", "dm"]
-)
-"""Where most programs write no leading zero."""
+"""By the name of the form, with spellings that fall together on some days: in May, or on the 5th of it.
+Each is written with leading zeros and without."""
+_ZEROS_FIRST: Final = frozenset(["", "slash", "dot", "compact", "js", "rfc", "short", "dmdash"])
+"""Where most programs write leading zeros."""
+_LEAST_DAYS: Final = 4
+"""That a run may be on: its first and its last, here and in UTC. Less of them have as many names."""
 
 _NAMES: Final = "|".join(f"{month[:3]}(?:{month[3:]})?" if month[3:] else month for month in MONTHS)
 _DAYS: Final = (
@@ -71,18 +67,16 @@ _DAYS: Final = (
 """The forms above, told apart by the order of their parts."""
 
 
-def forms_of_days(days: Iterable[date]) -> dict[str, str]:
+def forms_of_days(days: Sequence[date]) -> dict[str, str]:
     """Each form in which one of these days may be written; the first day is the usual one."""
+    days = [*days, *[days[0]] * (_LEAST_DAYS - len(days))]
     found: dict[str, str] = {}
-    days = tuple(days)
-    for form, pattern in _FORMS.items():
-        found |= spell(
-            form, (text for day in days for text in _spellings(day, pattern, form in _PLAIN_NUMBERS))
-        )
+    for form, patterns in _FORMS.items():
+        found |= spell(form, [text for day in days for text in _spellings(day, form, patterns)])
     return found
 
 
-def _spellings(day: date, pattern: str, is_plain_first: bool) -> Iterator[str]:
+def _spellings(day: date, form: str, patterns: Iterable[str]) -> Iterator[str]:
     words = {
         "y": f"{day.year:04}",
         "yy": f"{day.year % 100:02}",
@@ -96,8 +90,9 @@ def _spellings(day: date, pattern: str, is_plain_first: bool) -> Iterator[str]:
     }
     padded = {"m": words["mm"], "d": words["dd"]}
     plain = {"m": str(day.month), "d": str(day.day)}
-    for numbers in (plain, padded) if is_plain_first else (padded, plain):
-        yield pattern.format(**words, **numbers)
+    for pattern in patterns:
+        for numbers in (padded, plain) if form in _ZEROS_FIRST else (plain, padded):
+            yield pattern.format(**words, **numbers)
 
 
 def _ordinal(number: int) -> str:

@@ -21,7 +21,7 @@ from cortex_replay.bindings.times import RunTimes
 __all__ = ["Finder", "Found"]
 
 _PIECE: Final = re.compile(r"\\+u[0-9a-f]{4}|%[0-9A-F]{2}|[^A-Za-z0-9]+")
-_MONTHS: Final = frozenset(["my", "mys", "mycomma", "ym"])
+_MONTHS: Final = frozenset(["my", "mycomma", "ym"])
 """The forms of a date that name no day."""
 _YEAR: Final = re.compile(r"[0-9]{4}(?![0-9])|[0-9]{4}(?=[0-9]{4}\Z)")
 _KINDS: Final = {"host": "host", "os": "version", "kernel": "version", "commit": "commit"}
@@ -56,6 +56,9 @@ class _DateLiteral(NamedTuple):
     year_at: int
     day: date | None
     boundary: Boundary
+
+
+_Dates = dict[str, list[_DateLiteral]]
 
 
 class Finder:
@@ -136,10 +139,10 @@ class Finder:
             found += [Found(*span, "epoch") for span in self._epochs.epochs(text)]
         return found
 
-    def _dated(self, text: str, year: str, dates: Sequence[_DateLiteral]) -> Iterator[Found]:
+    def _dated(self, text: str, year: str, dates: _Dates) -> Iterator[Found]:
         at = text.find(year)
         while at >= 0:
-            for literal in dates:
+            for literal in (*dates.get("", ()), *dates.get(text[max(0, at - 2) : at], ())):
                 start = at - literal.year_at
                 if start >= 0 and text.startswith(literal.text, start):
                     yield from self._date(text, start, literal)
@@ -219,10 +222,10 @@ def _rarity(piece: str) -> int:
     return len(piece) + 3 * any(map(str.isdigit, piece)) if len(piece) > 1 else 0
 
 
-def _dates_of(forms: Mapping[str, str], days: Iterable[date]) -> dict[str, list[_DateLiteral]]:
-    """The forms of dates, by the year that stands in them."""
-    by_text = {text: day for day in days for text in forms_of_days([day]).values()}
-    groups: dict[str, list[_DateLiteral]] = {}
+def _dates_of(forms: Mapping[str, str], days: Iterable[date]) -> dict[str, _Dates]:
+    """The forms of dates, by the year in them and then by what stands right before it."""
+    by_text = {text: day for day in dict.fromkeys(days) for text in forms_of_days([day]).values()}
+    groups: dict[str, _Dates] = {}
     met: set[str] = set()
     for form, text in forms.items():
         if text in met:
@@ -233,5 +236,6 @@ def _dates_of(forms: Mapping[str, str], days: Iterable[date]) -> dict[str, list[
         needle, at = (year[0], year.start()) if year else (text, 0)
         boundary = BOUNDARIES["month" if is_month else "date"]
         day = None if is_month else by_text.get(text)
-        groups.setdefault(needle, []).append(_DateLiteral(text, form, at, day, boundary))
+        literal = _DateLiteral(text, form, at, day, boundary)
+        groups.setdefault(needle, {}).setdefault(text[max(0, at - 2) : at], []).append(literal)
     return groups

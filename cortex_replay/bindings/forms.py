@@ -2,25 +2,27 @@
 
 A *form* is a way of writing that a text calls for: escaped in JSON, in a URL, as the name of a folder. Within
 a form there may be several *spellings* that programs choose between: a path through a link or without,
-``1/5`` or ``01/05``. Where they fall together nothing tells them apart, so a recording names them in the
-order in which a conversation first has them: the first has the form's own name, the others ``alt``, ``alt2``.
+``1/5`` or ``01/05``. On some machines and days they fall together, and then nothing tells them apart. So in
+a request they are named in the order in which it has them: the first has the name of the form, the others
+``alt``, ``alt2``. Each also has a name of its own, ``s0``, ``s1``, for an answer with one that its request
+lacks.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["ALT", "NAME_FORM", "form_of", "forms_of", "main_form", "names_of", "spell", "token_of"]
+__all__ = ["NAME_FORM", "form_of", "forms_of", "main_form", "names_of", "own_form", "spell", "token_of"]
 
-ALT: Final = "alt"
+_ALT: Final = "alt"
 NAME_FORM: Final = "name"
 """The last part of a path, as programs name what they keep of a project."""
 
-_ALT_END: Final = re.compile(rf"{ALT}[0-9]*\Z")
+_OWN_END: Final = re.compile(rf"(?:{_ALT}[0-9]*|s[0-9]+)\Z")
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9]")
 _NO_LETTER_RUN: Final = re.compile(r"[^a-z0-9]+")
 _OPEN_IN_URLS: Final = "/~!*'();:@&=+$,"
@@ -28,22 +30,29 @@ _OPEN_IN_URLS: Final = "/~!*'();:@&=+$,"
 
 
 def form_of(main: str, number: int) -> str:
-    """The name of the spelling that is met as the one with this number, from 0."""
-    return main if number == 0 else f"{main}{ALT}{number if number > 1 else ''}"
+    """The name of the spelling that a request has as the one with this number, from 0."""
+    return main if number == 0 else f"{main}{_ALT}{number if number > 1 else ''}"
 
 
 def main_form(form: str) -> str:
     """The form that a spelling is one of."""
-    return _ALT_END.sub("", form)
+    return _OWN_END.sub("", form)
+
+
+def own_form(main: str, form: str) -> str:
+    """The name of its own that a spelling has, which may be the usual one of its form."""
+    return f"{main}s0" if form == main else form
 
 
 def token_of(name: str, form: str) -> str:
     return f"{name}:{form}" if form else name
 
 
-def spell(main: str, texts: Iterable[str]) -> dict[str, str]:
-    """Spellings by name, the usual one first."""
-    return {form_of(main, number): text for number, text in enumerate(dict.fromkeys(texts))}
+def spell(main: str, texts: Sequence[str]) -> dict[str, str]:
+    """The spellings of a form by name, the usual one first."""
+    if len(texts) == 1:
+        return {main: texts[0]}
+    return {main: texts[0], **{f"{main}s{number}": text for number, text in enumerate(texts)}}
 
 
 def forms_of(texts: Sequence[str]) -> Mapping[str, str]:
@@ -57,11 +66,11 @@ def forms_of(texts: Sequence[str]) -> Mapping[str, str]:
     return found
 
 
-def names_of(folders: Iterable[str]) -> dict[str, str]:
+def names_of(folders: Sequence[str]) -> dict[str, str]:
     """What a folder is called, also as the small slug that some programs make of it."""
     names = [folder.rpartition("/")[2] for folder in folders]
     slugs = [_NO_LETTER_RUN.sub("-", name.lower()).strip("-") for name in names]
-    return spell(NAME_FORM, filter(None, names + slugs))
+    return spell(NAME_FORM, names + slugs)
 
 
 def _json(text: str) -> str:

@@ -34,46 +34,45 @@ _LONGEST_ZONE: Final = 100
 _SHORTEST_SYSTEM: Final = 8
 
 
-def working_folders(environment: Mapping[str, str], cwd: str) -> Iterator[str]:
+def working_folders(environment: Mapping[str, str], cwd: str) -> list[str]:
     """The folder as the system names it, and as the user went there."""
     real = os.path.realpath(cwd)
-    yield real
     for path in (environment.get("PWD", ""), cwd):
         if _is_folder(path) and os.path.realpath(path) == real:
-            yield _plain(path)
+            return [real, _plain(path)]
+    return [real, real]
 
 
-def homes(environment: Mapping[str, str]) -> Iterator[str]:
+def homes(environment: Mapping[str, str]) -> list[str]:
+    """The user's folder as it is given, and without links."""
     given = environment.get("HOME", "")
     if not _is_folder(given):
         account = _account()
         given = account.pw_dir if account else ""
-    if _is_folder(given):
-        yield _plain(given)
-        yield os.path.realpath(given)
+    return [_plain(given), os.path.realpath(given)] if _is_folder(given) else []
 
 
-def temporary_folders(environment: Mapping[str, str]) -> Iterator[str]:
+def temporary_folders(environment: Mapping[str, str]) -> list[str]:
+    """The folder for what is temporary as it is given, and without links."""
     given = (environment.get(name, "") for name in ("TMPDIR", "TEMP", "TMP"))
     folder = next(filter(_is_folder, given), "/tmp")  # noqa: S108 - nothing is put there
-    yield _plain(folder)
-    yield os.path.realpath(folder)
+    return [_plain(folder), os.path.realpath(folder)]
 
 
-def users(environment: Mapping[str, str]) -> Iterator[str]:
-    for name in ("USER", "LOGNAME", "USERNAME"):
-        if _is_line(given := environment.get(name, "")):
-            yield given
+def users(environment: Mapping[str, str]) -> list[str]:
+    """What the environment calls the user, and what the system does."""
+    given = (environment.get(name, "") for name in ("USER", "LOGNAME", "USERNAME"))
+    name = next(filter(_is_line, given), "")
     account = _account()
-    if account is not None and account.pw_name:
-        yield account.pw_name
+    own = account.pw_name if account else ""
+    return [name or own, own or name] if name or own else []
 
 
-def hosts(environment: Mapping[str, str]) -> Iterator[str]:
-    for name in (platform.node(), environment.get("HOSTNAME", "")):
-        if _is_line(name):
-            yield name
-            yield name.partition(".")[0]
+def hosts(environment: Mapping[str, str]) -> list[str]:
+    """What the machine is called by itself and in the environment, with a domain and without."""
+    own, given = platform.node(), environment.get("HOSTNAME", "")
+    names = [name for name in (own or given, given or own) if _is_line(name)]
+    return [text for name in names for text in (name, name.partition(".")[0])]
 
 
 def system() -> dict[str, str]:
@@ -92,25 +91,24 @@ def system() -> dict[str, str]:
     return {form: text for form, text in found.items() if len(text) >= _SHORTEST_SYSTEM}
 
 
-def kernels() -> Iterator[str]:
-    if release := platform.uname().release:
-        yield release
+def kernels() -> list[str]:
+    """The release of the kernel."""
+    return list(filter(None, [platform.uname().release]))
 
 
-def zones(environment: Mapping[str, str]) -> Iterator[str]:
-    """The names of the time zone."""
+def zones(environment: Mapping[str, str]) -> list[str]:
+    """The names of the time zone: the one that is given, or those that the system has."""
     given = environment.get("TZ", "").removeprefix(":")
-    if given:
-        names = [given]
-    else:
-        names = []
-        with suppress(OSError, ValueError):
-            names.append(Path("/etc/timezone").read_text(encoding="ascii")[: _LONGEST_ZONE + 1].strip())
-        with suppress(OSError):
-            names.append(os.path.realpath("/etc/localtime").rpartition(_ZONES)[2])
-    for name in names:
-        if len(name) <= _LONGEST_ZONE and _ZONE.fullmatch(name):
-            yield name
+    names = [given] * 2 if given else list(_zones_of_system())
+    names = [name for name in names if len(name) <= _LONGEST_ZONE and _ZONE.fullmatch(name)]
+    return names[:1] + names[-1:]
+
+
+def _zones_of_system() -> Iterator[str]:
+    with suppress(OSError, ValueError):
+        yield Path("/etc/timezone").read_text(encoding="ascii")[: _LONGEST_ZONE + 1].strip()
+    with suppress(OSError):
+        yield os.path.realpath("/etc/localtime").rpartition(_ZONES)[2]
 
 
 def zone_of(environment: Mapping[str, str]) -> tzinfo | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping
+
 from cortex_replay.bindings.finder import Found
-from cortex_replay.bindings.forms import form_of, main_form, token_of
+from cortex_replay.bindings.forms import form_of, main_form, own_form, token_of
 from cortex_replay.bindings.placeholders import placeholder
 from cortex_replay.bindings.shapes import SHAPES
-from cortex_replay.bindings.surroundings import Surroundings
 
 __all__ = ["Numbering"]
 
@@ -17,16 +19,16 @@ class Numbering:
     Equal values of a shape have one number, and each spelling of a known value has one form.
 
     Args:
-        surroundings: What is known.
+        known: What is known, by token.
     """
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, known: dict[str, str]) -> None:
         self.values: dict[str, str] = {}
         """What was found, by token."""
         self.is_closed = False
-        """Whether the request is behind us: what else its answer holds takes the usual order, since a later
-        request does not have it."""
-        self._surroundings = surroundings
+        """Whether the request is behind us: what else its answer holds has the name of its own, since the
+        request of a replay does not have it either."""
+        self._known = known
         self._tokens: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
         self._spellings: dict[tuple[str, str], list[str]] = {}
@@ -52,13 +54,9 @@ class Numbering:
         self.values[new] = stands
         return new
 
-    def filling(self) -> dict[str, str]:
+    def filling(self) -> Mapping[str, str]:
         """What every token stands for here: what was met, and else what is known."""
-        found = self._surroundings.tokens()
-        for name, main in self._spellings:
-            for number, text in enumerate(self._in_order(name, main)):
-                found[token_of(name, form_of(main, number))] = text
-        return {**found, **self.values}
+        return ChainMap(self.values, self._known)
 
     def _numbered(self, name: str, text: str) -> str:
         known = self._tokens.get((name, text))
@@ -72,13 +70,8 @@ class Numbering:
     def _spelled(self, name: str, form: str, text: str) -> str:
         main = main_form(form)
         met = self._spellings.setdefault((name, main), [])
-        spellings = self._in_order(name, main) if self.is_closed else met
-        if text not in spellings:
-            spellings.append(text)
-        return token_of(name, form_of(main, spellings.index(text)))
-
-    def _in_order(self, name: str, main: str) -> list[str]:
-        met = self._spellings.get((name, main), [])
-        known = self._surroundings.values.get(name) or self._surroundings.unsafe.get(name) or {}
-        usual = [text for form, text in known.items() if main_form(form) == main]
-        return list(dict.fromkeys([*met, *usual]))
+        if text not in met:
+            if self.is_closed:
+                return token_of(name, own_form(main, form) if met else form)
+            met.append(text)
+        return token_of(name, form_of(main, met.index(text)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,7 +24,7 @@ _MOST_LOG: Final = 64 * 2**10
 _MOST_COMMITS: Final = 20
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9_.,@+#=/-]{0,243}")
-_ENTRY: Final = re.compile(r"[0-9a-f]+ ([0-9a-f]+) [^\t\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|\Z)")
+_ENTRY: Final = re.compile(r"[0-9a-f]{40,64} ([0-9a-f]{40,64}) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class Repository:
     """The folder of what is this checkout's own."""
     common: str
     """The folder of what all worktrees share."""
+    log_size: int = 0
+    """How much git's log of what was checked out held when it was found."""
 
     @classmethod
     def above(cls, folder: str) -> Self | None:
@@ -53,7 +54,9 @@ class Repository:
         for root in (path, *path.parents)[:_MOST_FOLDERS]:
             if os.path.lexists(f"{root}/.git"):
                 git = _git_folder(root)
-                return None if git is None else cls(str(root), str(git), str(_common_folder(git)))
+                if git is None:
+                    return None
+                return cls(str(root), str(git), str(_common_folder(git)), _log_size(str(git)))
         return None
 
     def head(self) -> Head:
@@ -67,22 +70,15 @@ class Repository:
         commit = _read(self.common, f"refs/heads/{branch}") or self._packed(branch)
         return Head(branch, commit if _COMMIT.fullmatch(commit) else None)
 
-    def state(self) -> tuple[int, int] | None:
+    def state(self) -> int:
         """What changes when a commit is made."""
-        try:
-            status = os.lstat(f"{self.git}/logs/HEAD")
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size
+        return _log_size(self.git)
 
-    def commits_since(self, began: datetime) -> list[str]:
-        """The commits that were checked out since then, the first one first."""
-        found: list[str] = []
-        for line in _read(self.git, "logs/HEAD", _MOST_LOG, from_end=True).splitlines():
-            entry = _ENTRY.match(line)
-            if entry and _COMMIT.fullmatch(entry[1]) and int(entry[2]) >= int(began.timestamp()):
-                found.append(entry[1])
-        return list(dict.fromkeys(found))[-_MOST_COMMITS:]
+    def new_commits(self) -> list[str]:
+        """The commits that were checked out since it was found, the first one first."""
+        entries = map(_ENTRY.match, _read(self.git, "logs/HEAD", _MOST_LOG, start=self.log_size).splitlines())
+        found = [entry[1] for entry in entries if entry and _COMMIT.fullmatch(entry[1])]
+        return list(dict.fromkeys(found))[:_MOST_COMMITS]
 
     def _packed(self, branch: str) -> str:
         end = f" refs/heads/{branch}"
@@ -115,17 +111,24 @@ def _common_folder(git: Path) -> Path:
     return git.parent.parent if git.parent.name == "worktrees" else git
 
 
-def _read(folder: str, path: str, most: int = _MOST_BYTES, *, from_end: bool = False) -> str:
+def _log_size(git: str) -> int:
+    try:
+        return os.lstat(f"{git}/logs/HEAD").st_size
+    except OSError:
+        return 0
+
+
+def _read(folder: str, path: str, most: int = _MOST_BYTES, *, start: int | None = None) -> str:
     """The text of a small file; nothing where there is none, or where it is not what it should be."""
     above, _, name = path.rpartition("/")
     try:
         with Folder.at(folder) as top, top.below(above) as place:
-            if not from_end:
+            if start is None:
                 data = place.read(name, most + 1)
                 return data.decode().rstrip("\n") if len(data) <= most else ""
             descriptor = place.open_plain(name)
             try:
-                os.lseek(descriptor, max(0, os.fstat(descriptor).st_size - most), os.SEEK_SET)
+                os.lseek(descriptor, start, os.SEEK_SET)
                 return os.read(descriptor, most).decode(errors="replace")
             finally:
                 os.close(descriptor)

@@ -10,7 +10,6 @@ from cortex_replay.bindings.binding import Binding
 from cortex_replay.bindings.echoes import EchoFinder
 from cortex_replay.bindings.finder import Finder, Found
 from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN, name_of, placeholder
-from cortex_replay.bindings.surroundings import Surroundings
 
 __all__ = ["PLACEHOLDER", "StoredBinding"]
 
@@ -25,7 +24,7 @@ class StoredBinding(Binding):
 
     Args:
         finder: Finds what else is bound.
-        surroundings: What is known.
+        known: What is known, by token.
         names: The bindings that the recording says were applied to it; all else is text.
         is_escaping: Whether to escape text that looks like a placeholder.
     """
@@ -33,12 +32,12 @@ class StoredBinding(Binding):
     def __init__(
         self,
         finder: Finder | EchoFinder,
-        surroundings: Surroundings,
+        known: dict[str, str],
         names: Collection[str],
         *,
         is_escaping: bool = False,
     ) -> None:
-        super().__init__(finder, surroundings, is_escaping=is_escaping or ESCAPE in names)
+        super().__init__(finder, known, is_escaping=is_escaping or ESCAPE in names)
         self._given = names
 
     def text(self, text: str) -> str:

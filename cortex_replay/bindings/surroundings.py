@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
@@ -92,9 +92,9 @@ class Surroundings:
         clock = now if callable(now) else (lambda: now) if now is not None else _system_clock
         folder = os.path.realpath(cwd)
         repository = Repository.above(folder)
-        folders = list(machine.working_folders(environment, os.fspath(cwd)))
+        folders = machine.working_folders(environment, os.fspath(cwd))
         head = repository.head() if repository else None
-        plain: dict[str, Iterable[str]] = {
+        plain: dict[str, Sequence[str]] = {
             "cwd": folders,
             "repo": _roots(repository.root, folders) if repository else (),
             "home": machine.homes(environment),
@@ -114,7 +114,7 @@ class Surroundings:
             environment=environment,
         )
         for name, texts in plain.items():
-            made = _add(made, name, list(dict.fromkeys(texts)))
+            made = _add(made, name, texts)
         if system := machine.system():
             made = replace(made, values={**made.values, "os": system})
         return made if rules is None else made.with_rules(rules)
@@ -150,14 +150,14 @@ class Surroundings:
         elif self.clock is not None and self.began is not None:
             now = self.clock()
             moments = [one for at in (now, self.began) for one in (self._local(at), at.astimezone(UTC))]
-            days = tuple(dict.fromkeys(moment.date() for moment in moments))
+            days = tuple(moment.date() for moment in moments)
             window = Window(self.began - _SLACK, now + 2 * _SLACK, self.zone)
         else:
             return self
         values = {**self.values, "date": forms_of_days(days)}
-        if self.repository is not None and self.began is not None and "commit" in values:
-            further = self.repository.commits_since(self.began)
-            values["commit"] = _commit_forms([values["commit"][""], *further])
+        if self.repository is not None and (made := self.repository.new_commits()):
+            known = [values["commit"][""]] if "commit" in values else []
+            values["commit"] = _commit_forms([*known, *made])
         return replace(self, values=values, days=days, window=window)
 
     def state(self) -> object:
@@ -190,7 +190,8 @@ def _add(to: Surroundings, name: str, texts: Sequence[str]) -> Surroundings:
     problems = {text: problem_of(name, text) for text in texts}
     safe = [text for text, problem in problems.items() if problem is None]
     unsafe = [text for text, problem in problems.items() if problem is not None]
-    values = {**to.values, name: _forms(name, safe)} if safe else to.values
+    kept = [safe[0] if problems[text] else text for text in texts] if safe else []
+    values = {**to.values, name: _forms(name, kept)} if safe else to.values
     further = {**to.unsafe, name: _forms(name, unsafe)} if unsafe else to.unsafe
     made = replace(to, values=values, unsafe=further)
     return made if safe or not unsafe else _leave_out(made, name, f"{unsafe[0]} {problems[unsafe[0]]}")
@@ -213,14 +214,11 @@ def _commit_forms(commits: Sequence[str]) -> Mapping[str, str]:
     return forms
 
 
-def _roots(root: str, folders: Iterable[str]) -> Iterator[str]:
+def _roots(root: str, folders: Sequence[str]) -> list[str]:
     """The root of a repository, also as the user went there."""
-    yield root
-    below = ""
-    for folder in folders:
-        below = below or folder.removeprefix(root)
-        if folder.endswith(below) and folder != below:
-            yield folder.removesuffix(below)
+    real, given = folders
+    below = real.removeprefix(root)
+    return [root, given.removesuffix(below) if given.endswith(below) and given != below else root]
 
 
 def _system_clock() -> datetime:

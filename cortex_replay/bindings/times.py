@@ -43,6 +43,7 @@ class RunTimes:
 
     def __init__(self, window: Window, days: Iterable[date]) -> None:
         self._window = window
+        days = tuple(dict.fromkeys(days))
         self._days = {
             f"{MONTHS[day.month - 1][:3]} {number} ": day
             for day in days
@@ -89,6 +90,8 @@ class RunTimes:
                 start = text.find(bucket, match.end() if match else start + 1)
 
     def _is_near(self, day: date, match: re.Match[str]) -> bool:
+        if not match["sep"] and match[0][0] in " ,":
+            return False
         hour, half = int(match["hour"]), match["half"]
         if half is not None:
             hour = hour % _NOON + (_NOON if half in "Pp" else 0)
