@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from cortex_replay.bindings.forms import spell
@@ -67,16 +68,21 @@ _DAYS: Final = (
 """The forms above, told apart by the order of their parts."""
 
 
-def forms_of_days(days: Sequence[date]) -> dict[str, str]:
+def forms_of_days(days: Sequence[date]) -> Mapping[str, str]:
     """Each form in which one of these days may be written; the first day is the usual one."""
-    days = [*days, *[days[0]] * (_LEAST_DAYS - len(days))]
+    return _forms_of_days((*days, *[days[0]] * (_LEAST_DAYS - len(days))))
+
+
+@lru_cache(maxsize=16)
+def _forms_of_days(days: tuple[date, ...]) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for form, patterns in _FORMS.items():
-        found |= spell(form, [text for day in days for text in _spellings(day, form, patterns)])
+    by_day = {day: _forms_of_day(day) for day in days}
+    for form in _FORMS:
+        found |= spell(form, [text for day in days for text in by_day[day][form]])
     return found
 
 
-def _spellings(day: date, form: str, patterns: Iterable[str]) -> Iterator[str]:
+def _forms_of_day(day: date) -> dict[str, list[str]]:
     words = {
         "y": f"{day.year:04}",
         "yy": f"{day.year % 100:02}",
@@ -88,11 +94,16 @@ def _spellings(day: date, form: str, patterns: Iterable[str]) -> Iterator[str]:
         "wd": WEEKDAYS[day.weekday()][:3],
         "th": _ordinal(day.day),
     }
-    padded = {"m": words["mm"], "d": words["dd"]}
-    plain = {"m": str(day.month), "d": str(day.day)}
-    for pattern in patterns:
-        for numbers in (padded, plain) if form in _ZEROS_FIRST else (plain, padded):
-            yield pattern.format(**words, **numbers)
+    padded = words | {"m": words["mm"], "d": words["dd"]}
+    plain = words | {"m": str(day.month), "d": str(day.day)}
+    return {
+        form: [
+            pattern.format_map(numbers)
+            for pattern in patterns
+            for numbers in ((padded, plain) if form in _ZEROS_FIRST else (plain, padded))
+        ]
+        for form, patterns in _FORMS.items()
+    }
 
 
 def _ordinal(number: int) -> str:

@@ -224,7 +224,7 @@ def _rarity(piece: str) -> int:
 
 def _dates_of(forms: Mapping[str, str], days: Iterable[date]) -> dict[str, _Dates]:
     """The forms of dates, by the year in them and then by what stands right before it."""
-    by_text = {text: day for day in dict.fromkeys(days) for text in forms_of_days([day]).values()}
+    by_text = {text: day for day in {*days} for text in forms_of_days([day]).values()}
     groups: dict[str, _Dates] = {}
     met: set[str] = set()
     for form, text in forms.items():
