@@ -128,7 +128,7 @@ def _change_parts(parts: list[JsonValue], change: _Change) -> list[JsonValue]:
 
 def _text_of(part: JsonValue) -> str | None:
     match part:
-        case {"text": str(text)}:
+        case {"text": str(text)} if not text.startswith("\0"):  # that is a message, as older stores have it
             return text
         case {"message": {"payload": str(text)}}:
             return text

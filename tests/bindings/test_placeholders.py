@@ -9,6 +9,7 @@ from cortex_replay.bindings.placeholders import (
     Filling,
     escape_literals,
     has_literal,
+    is_same_when_bound,
     join_pieces,
     placeholder,
     tokens_in,
@@ -47,6 +48,7 @@ def test_a_literal_comes_back_as_it_was(text: str) -> None:
 
 def test_a_literal_is_one_of_a_binding_that_is_in_use() -> None:
     assert has_literal("a ⟦=cwd:slug⟧", {"cwd"})
+    assert has_literal("a ⟦=else⟧", {"cwd"})  # unescaping would change it
     assert not has_literal("a ⟦e⟧ ⟦cwd", {"cwd"})
 
 
@@ -55,3 +57,24 @@ def test_pieces_are_joined() -> None:
 
     assert join_pieces(f"in {pieces}/a") == "in ⟦cwd⟧/a"
     assert FILLING.text(pieces, {"cwd"}) == "/home/ann/work"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        "⟦cwd|0-7⟧⟦cwd|8-⟧",
+        "⟦cwd|1-7⟧⟦cwd|7-⟧",
+        "⟦cwd|0-7⟧⟦cwd|7-9⟧",
+        "⟦cwd|0-7⟧⟦home|7-⟧",
+        "⟦cwd|0-7⟧ ⟦cwd|7-⟧",
+        "⟦cwd~.s|0-7⟧⟦cwd|7-⟧",
+    ],
+)
+def test_pieces_that_are_not_the_whole_value_are_not_joined(pieces: str) -> None:
+    assert join_pieces(pieces) == pieces
+
+
+def test_the_style_of_the_outermost_string_makes_no_difference_to_what_is_read() -> None:
+    assert join_pieces("⟦cwd~a⟧ ⟦cwd~au|0-7⟧⟦cwd~x|7-⟧ ⟦cwd~a.s⟧") == "⟦cwd⟧ ⟦cwd⟧ ⟦cwd~.s⟧"
+    assert is_same_when_bound("⟦=cwd⟧ ⟦cwd~.s|0-7⟧⟦cwd~.s|7-⟧", "⟦cwd⟧ ⟦cwd⟧")
+    assert not is_same_when_bound("⟦cwd|0-7⟧⟦cwd|8-⟧", "⟦cwd⟧")

@@ -15,6 +15,7 @@ import pytest
 from cortex_replay import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
 from cortex_replay.bindings import Binder, BindingRules, Filling, Surroundings
 from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.finder import Found
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire, fill_answer, fill_wire
 from cortex_replay.engine.http.opaque import encode_body
 from cortex_replay.engine.http.tapes import StreamTape
@@ -28,6 +29,8 @@ from cortex_replay.wire import WIRES
 from cortex_replay.wire.recording import decode_recording
 
 CWD = "/home/mia/work"
+QUOTED = '/home/mia "é"'
+"""Written otherwise in JSON, and once more otherwise in JSON in JSON."""
 ID = "0196f000-0000-7000-8000-000000000001"
 OTHER_ID = "0196f000-0000-7000-8000-000000000002"
 VECTORS = Path(__file__).parents[1] / "vectors/answers.jsonl"
@@ -73,7 +76,11 @@ def deltas_of(wire: dict[str, Any]) -> list[str]:
 
 
 def said_by(protocol: str, path: str) -> LlmResponse:
-    call = ToolCall(id="c1", name="f", arguments={"path": f"{path}/a.txt", "list": [path]})
+    """Values stand beside other texts, too: at the end of one, and in two calls."""
+    calls = tuple(
+        ToolCall(id=f"c{number}", name="f", arguments={"path": f"{path}/a.txt", "list": [path]})
+        for number in range(2)
+    )
     has_tools = protocol not in TOOLLESS
     return LlmResponse(
         f"It is in {path}, there.",
@@ -82,8 +89,8 @@ def said_by(protocol: str, path: str) -> LlmResponse:
         TokenUsage(3, 4),
         "",
         "tool_calls" if has_tools else "stop",
-        (call,) if has_tools else (),
-        f"Hm, {path} ..." if has_tools else None,
+        calls if has_tools else (),
+        f"Hm, {path}" if has_tools else None,
     )
 
 
@@ -92,17 +99,19 @@ def stream_of(protocol: str, response: LlmResponse, value: str, cut: int) -> dic
     encoder = WIRES[protocol].stream_encoder("m", "1")
     chunks: list[StreamChunk] = []
 
-    def pieces(text: str) -> list[str]:
+    def pieces(text: str, value: str = value) -> list[str]:
         at = text.index(value) + cut
         return [text[:at], "", text[at:]]
 
     if response.reasoning:
         chunks += [StreamChunk("", reasoning=piece) for piece in pieces(response.reasoning)]
     chunks += [StreamChunk(piece) for piece in pieces(response.text)]
-    for call in response.tool_calls:
-        chunks.append(StreamChunk("", tool_calls=(ToolCallDelta(0, call.id, call.name),)))
-        arguments = pieces(orjson.dumps(call.arguments).decode())
-        chunks += [StreamChunk("", tool_calls=(ToolCallDelta(0, arguments=piece),)) for piece in arguments]
+    for number, call in enumerate(response.tool_calls):
+        chunks.append(StreamChunk("", tool_calls=(ToolCallDelta(number, call.id, call.name),)))
+        arguments = pieces(orjson.dumps(call.arguments).decode(), json.dumps(value, ensure_ascii=False)[1:-1])
+        chunks += [
+            StreamChunk("", tool_calls=(ToolCallDelta(number, arguments=piece),)) for piece in arguments
+        ]
     chunks.append(StreamChunk("", response.finish_reason, response=response))
     tape = StreamTape(WIRES[protocol].stream_media_type)
     tape.add(encoder.start() + b"".join(map(encoder.chunk, chunks)))
@@ -112,9 +121,9 @@ def stream_of(protocol: str, response: LlmResponse, value: str, cut: int) -> dic
 @wires
 def test_a_value_that_a_stream_cuts_anywhere_is_whole_elsewhere(protocol: str) -> None:
     """Text, reasoning and tool arguments, cut at every place of the value."""
-    for cut in range(len(CWD) + 1):
-        answer = recorded(stream_of(protocol, said_by(protocol, CWD), CWD, cut))
-        binding = binding_of()
+    for cut in range(len(QUOTED) + 3):
+        answer = recorded(stream_of(protocol, said_by(protocol, QUOTED), QUOTED, cut))
+        binding = binding_of("", {"cwd": QUOTED})
 
         stored = bind_answer(answer, binding, "m")
 
@@ -124,7 +133,7 @@ def test_a_value_that_a_stream_cuts_anywhere_is_whole_elsewhere(protocol: str) -
             stored.response("m"), usage=None, raw_hash=""
         )
         assert fill_answer(stored, binding.filling, binding.names, "m") == answer
-        for today in ("/x", "/a/much/longer/path/than/before"):
+        for today in ("/x", '/a/much "longer"/path'):
             filled = fill_answer(stored, Filling({"cwd": today}), ["cwd"], "m")
             assert replace(filled.response("m"), usage=None, raw_hash="") == replace(
                 said_by(protocol, today), usage=None
@@ -133,7 +142,7 @@ def test_a_value_that_a_stream_cuts_anywhere_is_whole_elsewhere(protocol: str) -
 
 
 def test_events_that_a_value_does_not_cross_keep_their_boundaries() -> None:
-    answer = recorded(anthropic("It is ", "in /home", "/mia/work", "/a.txt, in ", f"{CWD} all", " of it"))
+    answer = recorded(anthropic("It is ", "in /home", "", "/mia/work", "/a.txt, in ", f"{CWD} all", " of it"))
 
     stored = bind_answer(answer, binding_of(), "m")
     filled = fill_answer(stored, Filling({"cwd": "/srv/x"}), ["cwd"], "m")
@@ -144,12 +153,13 @@ def test_events_that_a_value_does_not_cross_keep_their_boundaries() -> None:
     assert deltas_of(stored.wire) == [
         "It is ",
         "in ⟦cwd|0-5⟧",
+        "",
         "⟦cwd|5-⟧",
         "/a.txt, in ",
         "⟦cwd⟧ all",
         " of it",
     ]
-    assert deltas_of(filled.wire) == ["It is ", "in /srv/", "x", "/a.txt, in ", "/srv/x all", " of it"]
+    assert deltas_of(filled.wire) == ["It is ", "in /srv/", "", "x", "/a.txt, in ", "/srv/x all", " of it"]
 
 
 def test_a_value_at_the_end_of_one_delta_may_go_on_in_the_next() -> None:
@@ -158,6 +168,35 @@ def test_a_value_at_the_end_of_one_delta_may_go_on_in_the_next() -> None:
     stored = bind_answer(answer, binding_of(), "m")
 
     assert stored.text == f"{CWD}place and ⟦cwd⟧ done"
+
+
+def body_of(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
+    text = orjson.dumps(body).decode()
+    return {"protocol": protocol, "stream": False, "status": 200, "headers": {}, "body": text}
+
+
+def test_texts_beside_each_other_are_not_one() -> None:
+    content = [{"type": "text", "text": f"See {CWD}"}, {"type": "text", "text": "Then go."}]
+    body = {"type": "message", "model": "m", "content": content, "stop_reason": "end_turn"}
+
+    stored = bind_answer(recorded(body_of("anthropic-messages", body)), binding_of(), "m")
+
+    assert stored.text == "See ⟦cwd⟧Then go."
+    blocks = [
+        f'{{"type":"content_block_delta","index":{index},"delta":{{"type":"text_delta","text":"{text}"}}}}'
+        for index, text in enumerate([f"See {CWD}", "Then go."])
+    ]
+    assert "mia" not in str(bind_wire({"events": events(*blocks)}, binding_of()))
+
+
+def test_parts_of_gemini_go_on_with_one_another() -> None:
+    parts = ['{"text":"Hm","thought":true},{"text":"in /home"}', '{"text":"/mia/work it is"}']
+    documents = [f'{{"candidates":[{{"index":0,"content":{{"parts":[{part}]}}}}]}}' for part in parts]
+
+    stored = bind_wire({"events": events(*documents)}, binding_of())
+
+    assert "mia" not in str(stored)
+    assert "⟦cwd|5-⟧ it is" in str(stored)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +276,31 @@ def test_ids_are_bound_where_the_request_has_them() -> None:
     assert binding.names == ("cwd", "uuid")
 
 
+def test_a_short_id_is_not_looked_for_and_a_longer_one_by_itself() -> None:
+    binding = binding_of()
+    binding.numbering.values |= {"uuid#2": "a1b", "uuid#3": "a1b2"}
+
+    stored = bind_answer(recorded(anthropic("a1b xa1b2 a1b2c a1b2")), binding, "m")
+
+    assert stored.text == "a1b xa1b2 a1b2c ⟦uuid#3⟧"
+
+
+def test_what_is_known_is_bound_within_what_has_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path by a rule, which the request does not have."""
+    binding = binding_of("")
+    find = binding.finder.find
+
+    def find_paths(text: str) -> list[Found]:
+        at = text.find(f"see {CWD}")
+        return find(text) if at < 0 else [Found(at + 4, at + 6 + len(CWD), "ulid")]
+
+    monkeypatch.setattr(binding.finder, "find", find_paths)
+
+    stored = bind_answer(recorded(anthropic(f"see {CWD}/a")), binding, "m")
+
+    assert stored.text == "see ⟦cwd⟧/a"
+
+
 def test_what_looks_like_a_placeholder_is_escaped_in_all_of_the_answer() -> None:
     answer = recorded(anthropic("⟦cwd⟧ and ⟦x⟧ and ⟦=cwd|0-1⟧, in ", "⟦cw", f"d⟧ {CWD}"))
     binding = binding_of()
@@ -268,11 +332,21 @@ def test_a_word_of_the_protocol_is_no_host() -> None:
     assert stored.text == "end_turn text_delta ⟦host⟧"
 
 
+def test_an_answer_that_would_not_be_understood_stays_as_it_is() -> None:
+    response = LlmResponse("On max_output_tokens.", None, "m", None, "", "length")
+    body = WIRES["openai-responses"].encode_answer(response, "1")
+    answer = recorded(body_of("openai-responses", body))
+
+    stored = bind_answer(answer, binding_of("", {"host": "max_output_tokens"}), "m")
+
+    assert answer.finish_reason == "length"
+    assert stored is answer
+
+
 def test_a_key_of_the_protocol_stays_and_one_of_a_tool_is_bound() -> None:
     call = ToolCall(id="1", name="f", arguments={CWD: {"type": CWD, "id": CWD}})
     response = LlmResponse("", None, "m", None, "", "tool_calls", (call,))
-    body = orjson.dumps(WIRES["anthropic-messages"].encode_answer(response, "1")).decode()
-    wire = {"protocol": "anthropic-messages", "stream": False, "status": 200, "headers": {}, "body": body}
+    wire = body_of("anthropic-messages", WIRES["anthropic-messages"].encode_answer(response, "1"))
 
     stored = bind_answer(recorded(wire), binding_of("", {"cwd": CWD, "user": "content"}), "m")
 
@@ -363,7 +437,9 @@ FRAMES = [
         in_events(f': ping\nevent: x\ndata: {{"a":\ndata: "{CWD}"}}\r\n\r\n'),
         in_messages({"payload": f'{{"m":"{CWD}"}}'}),
         in_messages({"chunk": {"bytes": f'{{"m":"{CWD}"}}', "p": "ab"}}),
+        in_events(f'data: {{"a":"{CWD}","a":"b"}}\n\n'),
         wire_of_frames(FRAMES),
+        wire_of_frames([FRAMES[0], FRAMES[2]]),
     ],
 )
 def test_any_recorded_wire_is_bound_and_filled(wire: dict[str, Any]) -> None:

@@ -115,6 +115,16 @@ def test_a_recorded_message_is_text_and_comes_again_byte_for_byte() -> None:
     assert event_bytes(event) == HELLO
 
 
+def test_a_message_whose_checksums_are_text_by_chance_is_a_message() -> None:
+    raw = event_message("x", b'{"a":"xxxxxxxxxx 7"}')
+
+    event = event_in(0, raw)
+
+    assert raw.decode()
+    assert "message" in event
+    assert event_bytes(event) == raw
+
+
 @pytest.mark.parametrize("padding", [{}, {"p": "abc"}])
 def test_a_recorded_chunk_is_what_the_model_said(padding: dict[str, Any]) -> None:
     """Without the base64 around it, in which nobody would find a secret."""
