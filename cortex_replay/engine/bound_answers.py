@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from cortex_replay.bindings.answers import AnswerFinder
 from cortex_replay.bindings.binder import Binding
@@ -20,6 +21,7 @@ from cortex_replay.wire.recording import decode_recording
 __all__ = ["bind_answer", "bind_wire", "fill_answer", "fill_wire"]
 
 Wire = dict[str, JsonValue]
+_FORMATS: Final = frozenset(["content-type", "content-encoding", "content-length", "transfer-encoding"])
 _Change = Callable[[Sequence[Section]], list[list[str]]]
 _Finish = Callable[[str], str]
 """What is done with a text that was put together from pieces."""
@@ -99,31 +101,49 @@ def _filler(filling: Filling, names: Collection[str]) -> _Change:
 
 
 def _change_wire(wire: Wire, change: _Change) -> Wire:
-    """The wire with its texts changed: its body, its events or its frames."""
+    """The wire with its texts changed: its headers, and its body, events or frames."""
+    headers = _changeable_headers(wire)
+    parts, content = _content(wire)
+    changed = change([*(Section([text], is_plain=True) for text in headers.values()), *content])
     made = dict(wire)
-    match wire:
-        case {"body": str(body)}:
-            [[made["body"]]] = change([Section([body], is_stream=document_strings(body) is None)])
-        case {"events": list(events)}:
-            made["events"] = _change_parts(events, change)
-        case {"frames": list(frames)}:
-            made["frames"] = _change_parts(frames, change)
-        case _:
-            return wire
+    if headers:
+        new_headers = {name: texts[0] for name, texts in zip(headers, changed, strict=False)}
+        made["headers"] = _in_place(wire["headers"], new_headers)
+    new = iter([text for texts in changed[len(headers) :] for text in texts])
+    if "body" in wire:
+        made["body"] = next(new, wire["body"])
+    for name, listed in parts.items():
+        made[name] = [part if _text_of(part) is None else _with_text(part, next(new)) for part in listed]
     return wire if made == wire else made
 
 
-def _change_parts(parts: list[JsonValue], change: _Change) -> list[JsonValue]:
-    """Events or frames. Events of text are one text, cut anywhere; a message is one by itself."""
-    texts = [_text_of(part) for part in parts]
-    held = [text for text in texts if text is not None]
-    is_one_text = all(isinstance(part, dict) and "text" in part and "after" not in part for part in parts)
-    cut = [held] if is_one_text else [[text] for text in held]
-    changed = change([Section(texts, is_stream=True) for texts in cut if texts])
-    new = iter([text for texts in changed for text in texts])
-    return [
-        part if text is None else _with_text(part, next(new)) for part, text in zip(parts, texts, strict=True)
-    ]
+def _changeable_headers(wire: Wire) -> dict[str, str]:
+    """Headers that hold what a server says; the others say how to read its answer."""
+    headers = wire.get("headers")
+    return {
+        name: value
+        for name, value in (headers.items() if isinstance(headers, dict) else ())
+        if isinstance(value, str) and name not in _FORMATS
+    }
+
+
+def _content(wire: Wire) -> tuple[dict[str, list[JsonValue]], list[Section]]:
+    """The events or frames of a wire, and the texts that are in them, or that are its body.
+
+    Events of text are one text, cut anywhere; a message is one by itself.
+    """
+    match wire:
+        case {"body": str(body)}:
+            return {}, [Section([body], is_stream=document_strings(body) is None)]
+        case {"events": list(parts)}:
+            texts = [text for text in map(_text_of, parts) if text is not None]
+            is_one = all(isinstance(part, dict) and "text" in part for part in parts)
+            sections = [texts] if is_one else [[text] for text in texts]
+            return {"events": parts}, [Section(held, is_stream=True) for held in sections]
+        case {"frames": list(parts)}:
+            texts = [text for text in map(_text_of, parts) if text is not None]
+            return {"frames": parts}, [Section([text], is_stream=True) for text in texts]
+    return {}, []
 
 
 def _text_of(part: JsonValue) -> str | None:
@@ -140,16 +160,17 @@ def _text_of(part: JsonValue) -> str | None:
 def _with_text(part: JsonValue, text: str) -> JsonValue:
     match part:
         case {"text": _}:
-            return _in_place(part, "text", text)
+            return _in_place(part, {"text": text})
         case {"message": {"payload": _} as message}:
-            return _in_place(part, "message", _in_place(message, "payload", text))
+            return _in_place(part, {"message": _in_place(message, {"payload": text})})
         case {"message": {"chunk": chunk} as message}:
-            return _in_place(part, "message", _in_place(message, "chunk", _in_place(chunk, "bytes", text)))
+            held = _in_place(chunk, {"bytes": text})
+            return _in_place(part, {"message": _in_place(message, {"chunk": held})})
     return part
 
 
-def _in_place(value: JsonValue, name: str, item: JsonValue) -> JsonValue:
-    return {**value, name: item} if isinstance(value, dict) else value
+def _in_place(value: JsonValue, items: Mapping[str, JsonValue]) -> JsonValue:
+    return {**value, **items} if isinstance(value, dict) else value
 
 
 def _with_wire(answer: Answer, wire: Wire, asked_model: str, finish: _Finish) -> Answer:

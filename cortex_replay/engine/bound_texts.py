@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -60,8 +61,14 @@ class Section:
         self.texts = list(texts)
         self.is_stream = is_stream
         self.is_plain = is_plain
-        self.whole = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
-        self._ends = list(accumulate(map(len, self.texts)))
+
+    @cached_property
+    def whole(self) -> str:
+        return "".join(self.texts)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(map(len, self.texts)))
 
     def place(self, start: int, end: int) -> tuple[int, int, int] | None:
         """Which of its texts a part of the whole stands in, and where; ``None`` if in several."""

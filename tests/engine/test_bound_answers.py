@@ -432,6 +432,8 @@ FRAMES = [
     [
         {"status": 404, "headers": {}, "body": f"no such file: {CWD}\n"},
         {"status": 404, "headers": {}, "body": f'{{"error": {{"message": "no {CWD}"}}}}'},
+        {"status": 302, "headers": {"location": f"/files?in={CWD}"}, "body": ""},
+        {"status": 302, "headers": {"location": f"file://{CWD}"}, "body_base64": "/w=="},
         in_events(f"data: {CWD}\n\n"),
         in_events('{"a":"/home', '/x"}\n', f'{{"b":"{CWD}"}}\n'),
         in_events(f': ping\nevent: x\ndata: {{"a":\ndata: "{CWD}"}}\r\n\r\n'),
@@ -451,6 +453,14 @@ def test_any_recorded_wire_is_bound_and_filled(wire: dict[str, Any]) -> None:
     assert "mia" not in str(stored)
     assert fill_wire(stored, binding.filling, binding.names) == wire
     assert str(fill_wire(stored, Filling({"cwd": "/srv/x/y"}), ["cwd"])).count("/srv/x/") == 1
+
+
+def test_headers_that_say_how_to_read_an_answer_stay() -> None:
+    wire = {"status": 200, "headers": {"content-type": "application/json"}, "body": "json"}
+
+    stored = bind_wire(wire, binding_of("", {"host": "json"}))
+
+    assert stored == {**wire, "body": "⟦host⟧"}
 
 
 @pytest.mark.parametrize("wire", [encode_body(b"\xff/home/mia/work"), {"status": 204}])
