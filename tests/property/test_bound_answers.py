@@ -203,7 +203,7 @@ def check(
 
 @wires
 @given(st.data())
-@effort(12)
+@effort(8)
 def test_a_whole_answer(protocol: str, data: st.DataObject) -> None:
     said_of, recording, today = data.draw(said), data.draw(values_of_a_run()), data.draw(values_of_a_run())
     body = orjson.dumps(WIRES[protocol].encode_answer(said_of.response(recording, protocol), "1")).decode()
@@ -215,7 +215,7 @@ def test_a_whole_answer(protocol: str, data: st.DataObject) -> None:
 
 @wires
 @given(st.data())
-@effort(12)
+@effort(8)
 def test_a_stream(protocol: str, data: st.DataObject) -> None:
     said_of, recording, today = data.draw(said), data.draw(values_of_a_run()), data.draw(values_of_a_run())
     encoder = WIRES[protocol].stream_encoder("asked", "1")
@@ -231,7 +231,7 @@ def test_a_stream(protocol: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @given(st.data())
-@effort(12)
+@effort(8)
 def test_an_answer_without_a_wire(is_streamed: bool, data: st.DataObject) -> None:
     said_of, recording, today = data.draw(said), data.draw(values_of_a_run()), data.draw(values_of_a_run())
     response = said_of.response(recording, "anthropic-messages")
