@@ -54,7 +54,7 @@ def placeholder(token: str, start: int | None = None, end: int | None = None, sp
 
 def name_of(token: str) -> str:
     """The name of the binding that a token is of."""
-    return re.split("[#:]", token, maxsplit=1)[0]
+    return token.partition("#")[0].partition(":")[0]
 
 
 def tokens_in(text: str) -> list[str]:
@@ -197,7 +197,5 @@ class Filling:
 
     def needs_escapes(self, texts: Iterable[str], names: Collection[str]) -> bool:
         """Whether a value that is to be filled into texts cannot stand in JSON as it is."""
-        tokens = {
-            token for token, value in self.values.items() if name_of(token) in names and not is_plain(value)
-        }
-        return bool(tokens) and any(not tokens.isdisjoint(tokens_in(text)) for text in texts)
+        tokens = {token for text in texts for token in tokens_in(text) if name_of(token) in names}
+        return not all(is_plain(self.values.get(token, "")) for token in tokens)
