@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
-from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling
 from cortex_replay.bindings.binder import Binding
@@ -19,12 +17,12 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
-from cortex_replay.engine.lookup import fill_exchange, names_in_request
+from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
 
-__all__ = ["ExchangeLookUp", "binder_of_known", "look_again_for_exchange", "look_up_exchange"]
+__all__ = ["ExchangeLookUp", "look_again_for_exchange", "look_up_exchange"]
 
 Call = dict[str, JsonValue]
 
@@ -108,14 +106,3 @@ def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
     assert isinstance(place, list)  # noqa: S101 - as it was
     binding.is_escaping = binding.is_escaping or in_place.is_escaping
     return {**asked, "path": place[0], "query": place[1], "body": body}, {*in_place.names}, binding
-
-
-_KNOWN: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
-
-
-def binder_of_known(binder: Binder) -> Binder:
-    """What binds what a binder knows of the run, and no shapes."""
-    found = _KNOWN.get(binder)
-    if found is None:
-        found = _KNOWN[binder] = Binder(replace(binder.rules, shapes=(), rules=()), binder.surroundings)
-    return found

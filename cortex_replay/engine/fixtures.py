@@ -84,7 +84,7 @@ class FixtureMaker:
         answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         normal, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(normal)
-        meta = meta_of(origin, in_answer, in_request, rules)
+        meta = meta_of(look.bind_origin(origin), in_answer, in_request, rules)
         if (bound := look.bind(normal)) is not None:
             answer = bind_answer(answer, bound.binding, request.model)
             cut = look.bind(stored) if in_request else None

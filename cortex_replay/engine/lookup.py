@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Bound, Filling
 from cortex_replay.bindings.binder import Binding
+from cortex_replay.bindings.programs import PROGRAMS
 from cortex_replay.bindings.placeholders import name_of, tokens_in
 from cortex_replay.bindings.requests import rewrite_request
 from cortex_replay.canonical import JsonValue, compact
@@ -17,9 +20,19 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import LlmRequest
 
-__all__ = ["LookUp", "binder_of_nowhere", "bindings_in", "fill_exchange", "look_up", "names_in_request"]
+__all__ = [
+    "LookUp",
+    "binder_of_known",
+    "binder_of_nowhere",
+    "bindings_in",
+    "fill_exchange",
+    "look_up",
+    "names_in_request",
+]
 
 Change = Callable[[str], str]
+_KNOWN: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
+"""What :func:`binder_of_known` has made."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +64,13 @@ class LookUp:
         if self.binder is None or self.is_plain:
             return None
         return self.binder.bind(request if self.change is None else rewrite_request(request, self.change))
+
+    def bind_origin(self, origin: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """What is said of who answered, without what is known of this place: a server may be its own."""
+        if self.binder is None or self.is_plain:
+            return origin
+        bound, _ = binder_of_known(self.binder).bind_value(dict(origin))
+        return bound if isinstance(bound, dict) else origin
 
     def fill_with(self, filling: Filling) -> None:
         """Let placeholders stand for other values."""
@@ -112,6 +132,14 @@ def look_up(store: Store, binder: Binder, request: LlmRequest, change: Change | 
 def binder_of_nowhere(store: Store) -> Binder:
     """What binds values of recordings of which nobody knows where they were made."""
     return Binder(store.key_rules.bindings, NOWHERE)
+
+
+def binder_of_known(binder: Binder) -> Binder:
+    """What binds what a binder knows of the run, and nothing by its shape or place."""
+    found = _KNOWN.get(binder)
+    if found is None:
+        found = _KNOWN[binder] = Binder(replace(binder.rules, off=(*binder.rules.off, PROGRAMS), shapes=(), rules=()), binder.surroundings)
+    return found
 
 
 def names_in_request(request: JsonValue, meta: Mapping[str, JsonValue] | None) -> set[str]:

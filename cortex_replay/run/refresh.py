@@ -11,6 +11,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from cortex_replay.adapters import LlmAdapter
+from cortex_replay.bindings import Binder, Filling
+from cortex_replay.bindings.placeholders import name_of
+from cortex_replay.bindings.requests import rewrite_value
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
@@ -129,11 +132,11 @@ def _is_of(run: Run, stored: StoredFixture, scope: str | None) -> bool:
 def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int) -> Refresh | str:
     """One recording to be asked again, or why it cannot be."""
     fixture = run.store.get(stored.model, stored.prompt_hash, stored.scope)
-    target = _problem_with_request(fixture) or targets.find(fixture)
+    binder = run.binder(run.store.key_rules.bindings)
+    target = _problem_with_request(fixture) or targets.find(_here(fixture, binder))
     if isinstance(target, str):
         return target
     request, look = fixture.request or LlmRequest(stored.model), LookUp(fixture.key)
-    binder = run.binder(run.store.key_rules.bindings)
     if names := bindings_in(fixture.meta):
         renewed = renew(request, names, binder)
         if isinstance(renewed, str):
@@ -151,6 +154,14 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int
     except InvalidRequest as error:
         return f"its request cannot be sent: {error}"
     return item
+
+
+def _here(fixture: Fixture, binder: Binder) -> Fixture:
+    """A recording that says who answered in terms of this place."""
+    known = binder.surroundings.tokens()
+    names = {name_of(token) for token in known}
+    meta = rewrite_value(fixture.meta, lambda text: Filling(known).text(text, names))
+    return replace(fixture, meta=meta) if isinstance(meta, dict) else fixture
 
 
 def _problem_with_request(fixture: Fixture) -> str | None:
@@ -277,7 +288,7 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
     for item in items:
         if item.has_changed:
             maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
-            origin = {**_lasting(item.fixture.meta or {}), **item.origin}
+            origin = {**_lasting(item.fixture.meta or {}), **item.look.bind_origin(item.origin)}
             later = {name: value for name, value in origin.items() if name != "call"}
             answers = [
                 replace(answer, meta={**meta_of(later if n else origin, hits), **(answer.meta or {})})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,12 +73,15 @@ def test_a_refresh_elsewhere_asks_with_its_own_values(
     """And what comes back is compared with what was recorded as if nothing had moved."""
     there = tmp_path / "elsewhere"
     there.mkdir()
+    known = Surroundings.of({"TZ": "UTC"}, "/home/ann/shop", now=lambda: THEN)
+    # The server is that very machine.
+    surroundings = replace(known, values={**known.values, "host": {"": "127.0.0.1"}})
+    monkeypatch.setattr("cortex_replay.bindings.machine.hosts", lambda _: ["127.0.0.1"])
     monkeypatch.chdir(there)
     monkeypatch.setenv("OPENAI_API_KEY", REAL_KEY)
     body = body_of("openai-chat", ask(TEXT), stream=stream_it)
     with model_server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        surroundings = Surroundings.of({"TZ": "UTC"}, "/home/ann/shop", now=lambda: THEN)
         with run_over(tmp_path / "llm", "once", server.url, surroundings=surroundings) as recording:
             assert call(recording, "POST", PATHS["openai-chat"], body).status == 200
         before = (tmp_path / "llm/INDEX.toml").read_bytes()
@@ -92,4 +96,6 @@ def test_a_refresh_elsewhere_asks_with_its_own_values(
     assert "/home/ann" not in asked
     assert (tmp_path / "llm/INDEX.toml").read_bytes() == before
     (stored,) = Store.open(tmp_path / "llm").list()
-    assert "bindings" in (Store.open(tmp_path / "llm").get(stored.model, stored.prompt_hash).meta or {})
+    meta = Store.open(tmp_path / "llm").get(stored.model, stored.prompt_hash).meta or {}
+    assert meta["bindings"] == ["cwd", "date", "ulid", "uuid"]
+    assert str(meta["upstream"]).startswith("http://⟦host⟧:")

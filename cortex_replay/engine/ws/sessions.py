@@ -11,10 +11,10 @@ from cortex_replay.bindings import Binder
 from cortex_replay.bindings.requests import rewrite_value
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import fill_wire
-from cortex_replay.engine.exchange_lookup import binder_of_known, look_up_exchange
+from cortex_replay.engine.exchange_lookup import look_up_exchange
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
-from cortex_replay.engine.lookup import bindings_in
+from cortex_replay.engine.lookup import binder_of_known, bindings_in
 from cortex_replay.engine.ws.messages import ClientMessages
 from cortex_replay.misses.differences import MISSING, Difference, differences, escape_text
 from cortex_replay.store import Store
