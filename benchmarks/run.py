@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import (
     adapter_call,
+    bound_values,
     gateway,
     miss,
     plugin,
@@ -48,6 +49,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("tape",): record_stream.run,
     ("secrets",): redaction.run,
     ("gateway",): gateway.run,
+    ("bound",): bound_values.run,
     ("plugin",): plugin.run,
     ("start",): start.run,
     ("miss",): miss.run,
