@@ -260,7 +260,7 @@ def test_a_recording_without_bindings_goes_on_without(tmp_path: Path) -> None:
     """What follows in its sequence is stored as the first was, and found in the same way."""
     store = Store.create(tmp_path)
     request = told("/home/ann")
-    store.add(Fixture.of(request, "one", "two"))
+    store.add(Fixture.of(request, "one of ⟦cwd⟧", "two"))
     store.commit()
     run = RunCore(store, "once", lambda: Redactor(()), surroundings=Surroundings.of({}, "/home/ann"))
     adapter = ScopeAdapter(run.open_scope(), Echo())
@@ -268,5 +268,5 @@ def test_a_recording_without_bindings_goes_on_without(tmp_path: Path) -> None:
     run.commit()
     again = ReplayAdapter(Store.open(tmp_path))
 
-    assert said == ["one", "two", request.messages[-1].content]
+    assert said == ["one of ⟦cwd⟧", "two", request.messages[-1].content]
     assert [again.sync.complete(request).text for _ in range(3)] == said

@@ -136,6 +136,31 @@ def test_a_run_that_goes_on_over_midnight_keeps_nothing_of_yesterday(
     assert said == [f"You said: Today is {day}." for day in days for _ in range(2)]
 
 
+def test_what_is_kept_of_a_body_is_of_its_day(tmp_path: Path) -> None:
+    """The very same bytes name another day, and then today."""
+    clock = [datetime(2026, 11, 15, 12, tzinfo=UTC)]
+    where = Surroundings.of({"TZ": "UTC"}, "/builds/1", now=lambda: clock[0])
+
+    def about(day: str) -> dict[str, Any]:
+        return body_of("anthropic-messages", request_for(f"What happens on {day}?"))
+
+    with (
+        serving_in_thread(*saying("Somebody's day.", "This is today.")) as server,
+        run_over(tmp_path, "once", server.url, surroundings=where) as run,
+    ):
+        for day in ("2027-01-03", "2026-11-15"):
+            ask(run, "POST", MESSAGES, about(day))
+    said = []
+    clock[0] = datetime(2027, 1, 2, 12, tzinfo=UTC)
+    where = Surroundings.of({"TZ": "UTC"}, "/builds/1", now=lambda: clock[0])
+    with run_over(tmp_path, surroundings=where) as run:
+        for _ in range(2):
+            said += [text_in(ask(run, "POST", MESSAGES, about("2027-01-03"))) for _ in range(2)]
+            clock[0] += timedelta(days=1)
+
+    assert said == ["Somebody's day."] * 2 + ["This is today."] * 2
+
+
 def test_scopes_share_an_answer_and_each_has_it_with_its_own_values(
     provider: FakeProvider, tmp_path: Path
 ) -> None:
@@ -383,6 +408,20 @@ def test_a_call_that_was_recorded_without_bindings_is_found(tmp_path: Path) -> N
     store.commit()
     with run_over(tmp_path, surroundings=HERE) as run:
         assert ask(run, "POST", "/openai/v1/things", request["body"]).json == "of ⟦cwd⟧"
+
+
+def test_a_call_that_looks_like_one_with_bound_values_is_another(tmp_path: Path) -> None:
+    def call(where: str) -> tuple[str, str, dict[str, str]]:
+        return "POST", "/openai/v1/things", {"in": where}
+
+    with (
+        serving_in_thread(echo()) as server,
+        run_over(tmp_path, "once", server.url, surroundings=HERE) as run,
+    ):
+        ask(run, *call(HERE.values["cwd"][""]))
+    with run_over(tmp_path, surroundings=THERE) as run:
+        assert ask(run, *call("⟦cwd⟧")).status == 424
+        assert ask(run, *call(THERE.values["cwd"][""])).status == 200
 
 
 def test_several_answers_to_a_call_that_is_recorded_as_it_is(tmp_path: Path) -> None:
