@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.finder import Found
-from cortex_replay.bindings.placeholders import has_literal, placeholder
+from cortex_replay.bindings.placeholders import OPEN, placeholder
 from cortex_replay.bindings.shapes import SHAPES
 
 __all__ = ["AnswerFinder", "Place"]
@@ -36,7 +36,8 @@ class AnswerFinder:
         self._numbered: dict[str, str] = {}
         for token, text in binding.numbering.values.items():
             shape = SHAPES.get(token.partition("#")[0])
-            if shape is not None and not shape.is_measured and len(text) >= _SHORTEST:
+            is_new = not text.startswith(OPEN)  # a placeholder of a stored request is none in its answer
+            if is_new and shape is not None and not shape.is_measured and len(text) >= _SHORTEST:
                 self._numbered.setdefault(text, token)
         texts = sorted(self._numbered, key=len, reverse=True)
         pattern = rf"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, texts))})(?![0-9A-Za-z])"
@@ -44,8 +45,7 @@ class AnswerFinder:
 
     def look_for_literals(self, texts: Iterable[str]) -> None:
         """See whether text looks like a placeholder by itself: then all such text is escaped."""
-        names = self._binding.finder.names
-        if not self._binding.is_escaping and any(has_literal(text, names) for text in texts):
+        if not self._binding.is_escaping and any(map(self._binding.is_literal, texts)):
             self._binding.is_escaping = True
 
     def literal(self, text: str) -> str:

@@ -51,9 +51,13 @@ class Binding:
 
     def pass_by(self, text: str) -> str:
         """Text in which nothing is bound."""
-        if OPEN in text and has_literal(text, self.finder.names):
+        if OPEN in text and self.is_literal(text):
             self.has_literals = True
         return self.literal(text)
+
+    def is_literal(self, text: str) -> bool:
+        """Whether a text holds by itself what looks like a placeholder."""
+        return has_literal(text, self.finder.names)
 
     def literal(self, text: str) -> str:
         """Such text as it is stored."""

@@ -29,6 +29,7 @@ __all__ = [
     "marks_in",
     "name_of",
     "placeholder",
+    "rename_tokens",
     "tokens_in",
 ]
 
@@ -72,6 +73,25 @@ def has_literal(text: str, names: Collection[str]) -> bool:
 def escape_literals(text: str) -> str:
     """Text that is to stay as it is, whatever it looks like; filling undoes it."""
     return _LITERAL.sub(lambda match: f"{OPEN}={match[0][1:]}", text) if OPEN in text else text
+
+
+def rename_tokens(text: str, rename: Callable[[str], str | None], *, is_escaping: bool) -> str:
+    """Stored text with other tokens in its placeholders, whole ones and pieces.
+
+    Args:
+        text: As it is stored.
+        rename: The new token of one; ``None`` for what only looks like a placeholder.
+        is_escaping: Whether such text is to be escaped.
+    """
+
+    def write(match: re.Match[str]) -> str:
+        token = match["token"]
+        new = None if match["more"] else rename(token)
+        if new is not None:
+            return f"{OPEN}{new}{match[0][len(OPEN) + len(token) :]}"
+        return f"{OPEN}={match[0][1:]}" if is_escaping else match[0]
+
+    return _LITERAL.sub(write, text) if OPEN in text else text
 
 
 def join_pieces(text: str) -> str:

@@ -9,7 +9,15 @@ from typing import Final
 from cortex_replay.bindings.binding import Binding
 from cortex_replay.bindings.echoes import EchoFinder
 from cortex_replay.bindings.finder import Finder, Found
-from cortex_replay.bindings.placeholders import CLOSE, ESCAPE, OPEN, name_of, placeholder
+from cortex_replay.bindings.placeholders import (
+    CLOSE,
+    ESCAPE,
+    OPEN,
+    has_literal,
+    name_of,
+    placeholder,
+    rename_tokens,
+)
 
 __all__ = ["PLACEHOLDER", "StoredBinding"]
 
@@ -39,6 +47,7 @@ class StoredBinding(Binding):
     ) -> None:
         super().__init__(finder, known, is_escaping=is_escaping or ESCAPE in names)
         self._given = names
+        self._renames: dict[str, str] = {}
 
     def text(self, text: str) -> str:
         if OPEN not in text:
@@ -54,15 +63,24 @@ class StoredBinding(Binding):
         at = 0
         for start, end, value in sorted(values, key=lambda one: one[:2]):
             if isinstance(value, str):
-                token = self.numbering.take(value)
+                token = self._renames[value] = self.numbering.take(value)
             else:
                 token = self.numbering.token(value, text[start:end])
             made += [self.pass_by(text[at:start]), placeholder(token)]
             at = end
         return "".join([*made, self.pass_by(text[at:])])
 
+    def is_literal(self, text: str) -> bool:
+        return ESCAPE not in self._given and has_literal(text, self.finder.names - {*self._given})
+
     def literal(self, text: str) -> str:
-        return text if ESCAPE in self._given else super().literal(text)
+        # In an answer placeholders stand among what is found by itself, in pieces too.
+        is_escaping = self.is_escaping and ESCAPE not in self._given
+        return rename_tokens(text, self._rename, is_escaping=is_escaping)
+
+    def _rename(self, token: str) -> str | None:
+        is_mark = ESCAPE in self._given or name_of(token) in self._given
+        return self._renames.get(token, token) if is_mark else None
 
     def _is_mark(self, match: re.Match[str]) -> bool:
-        return ESCAPE in self._given or name_of(match[0][1:-1]) in self._given
+        return self._rename(match[0][1:-1]) is not None
