@@ -21,6 +21,7 @@ from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import LlmError
 from cortex_replay.misses.nearest import nearest_fixture
 from cortex_replay.misses.rules import Change, Lesson, compare, fewest, with_rules
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
@@ -195,7 +196,7 @@ class Learner:
                 continue
             names = bindings_in(one.fixture.meta)
             lesson = compare(one.fixture.request, asked, here if names else nowhere, names)
-            lesson = self._without_secrets(scope, lesson)
+            lesson = _without_secrets(lesson, asked, scope.run.redactor)
             if not lesson.changes:
                 self._take(one, lesson.rules)
                 return one
@@ -213,14 +214,6 @@ class Learner:
         )
         self._new[recording.key] = dated
         self.rules = fewest((*self.rules, *dated))
-
-    def _without_secrets(self, scope: Scope, lesson: Lesson) -> Lesson:
-        """Rules quote a prompt, and go to a file that is shared."""
-        why = "the text beside it holds a secret, which must not be in a rule"
-        for rule in lesson.rules:
-            if any(scope.run.redactor.text(text)[1] for text in (rule.before, rule.after, rule.learned)):
-                return Lesson(changes=(Change.of(rule.learned, why),))
-        return lesson
 
     def _look_up(self, scope: Scope, asked: LlmRequest, found: _Recording) -> LearnedLookUp:
         renewal = RuleRenewal(replace(scope.store.key_rules, bindings=self._rules(scope)))
@@ -267,3 +260,27 @@ class Learner:
                     found[fixture.key] = _Recording(path, fixture)
             self._recordings[place] = list(found.values())
         return self._recordings[place]
+
+
+def _without_secrets(lesson: Lesson, asked: LlmRequest, redactor: Redactor) -> Lesson:
+    """Rules quote a prompt, and go to a file that is shared: what they quote must not be a piece of a secret.
+
+    So the whole request is redacted, and the words must still be there.
+    """
+    clean, hits = redactor.json(asked.to_dict()) if lesson.rules else (None, [])
+    if not hits:
+        return lesson
+    texts = list(_texts_in(clean))
+    why = "the text beside it holds a secret, which must not be in a rule"
+    for rule in lesson.rules:
+        if not all(any(words in text for text in texts) for words in (rule.before, rule.after)):
+            return Lesson(changes=(Change.of(rule.learned, why),))
+    return lesson
+
+
+def _texts_in(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(item)

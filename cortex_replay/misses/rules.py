@@ -29,8 +29,13 @@ __all__ = ["Change", "Lesson", "compare", "covers", "fewest", "with_rules"]
 _MOST_ROUNDS: Final = 40
 """A round finds the first differences of each text; with these bound, the next one finds the next."""
 _MOST_CONTEXT: Final = 40
+_LONGEST: Final = 600
+"""Of what is looked at on either side of a difference."""
+_MOST_CHANGES: Final = 50
 _VOLATILE: Final = re.compile(rf"[{OPEN}{CLOSE}]|(?<![^\W_])\d+(?:[.:]\d+)*")
 """What may be another one next time: what is bound, and a number that is no part of a name."""
+_CLAUSE_START: Final = re.compile(r"""[^\s"'`]*[/\\][^\s"'`]*["'`]?\s*|[.:;,!?|>()\[\]{}-]+\s*""")
+"""What a clause may begin behind: punctuation, or a path, which is somewhere else elsewhere."""
 _TELLING: Final = re.compile(r"[^\W\d_]{3}|[^\W\d_]{2}\W{0,2}[:=#]")
 """A word, or an abbreviation with a colon behind it: enough to know a place by."""
 
@@ -87,6 +92,8 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, names: Coll
         for found in _findings(plain_form(stored.request), plain_form(bound.request), bound.filling):
             if isinstance(found, Change):
                 changes.append(found)
+                if len(changes) >= _MOST_CHANGES:
+                    return Lesson(changes=tuple(changes))
             elif not any(covers(rule, found) for rule in (*binder.rules.rules, *rules, *new)):
                 new = [rule for rule in new if not covers(found, rule)] + [found]
         if changes and not new:  # with a rule more, a value that comes again may be no difference any more
@@ -193,9 +200,11 @@ def _places(before: str, after: str, hunk: Hunk, start: int, filling: Filling) -
 
 
 def _line(text: str, start: int, end: int) -> tuple[int, int]:
-    """Where the line begins and ends that a part of a text stands on."""
-    stop = text.find("\n", end)
-    return text.rfind("\n", 0, start) + 1, len(text) if stop < 0 else stop
+    """Where the line begins and ends that a part of a text stands on, or as much of it as a value may need."""
+    top, bottom = max(0, start - _LONGEST), min(len(text), end + _LONGEST)
+    stop = text.find("\n", end, bottom)
+    above = text.rfind("\n", top, start)
+    return top if above < 0 else above + 1, bottom if stop < 0 else stop
 
 
 def _judge(difference: Difference, hunk: Hunk, noise: Noise | None, top: int) -> PlaceRule | Change:
@@ -235,7 +244,13 @@ def _context(recorded: Place, asked: Place, top: int) -> tuple[str, str]:
     end = recorded.end + len(right)
     if cut == right and recorded.line[end : end + 1].isalnum():
         cut = re.sub(r"\w+\Z", "", cut)
-    return left.lstrip(" \t:;,.-|>") or left, cut
+    return _clause(left), cut
+
+
+def _clause(text: str) -> str:
+    """The end of a text from where it says enough: a whole sentence would make a rule for that one alone."""
+    starts = [0, *(match.end() for match in _CLAUSE_START.finditer(text))]
+    return next((text[at:] for at in reversed(starts) if _TELLING.search(text, at)), text).lstrip()
 
 
 def _common_end(one: str, other: str) -> str:

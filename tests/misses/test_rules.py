@@ -99,7 +99,7 @@ def test_values_side_by_side_and_several_in_a_line() -> None:
     assert {rule[:2] for rule in rules_of(learn(recorded, now))} == {
         ("pid", "pid "),
         ("duration", "took "),
-        ("port", "(port "),
+        ("port", "port "),
     }
 
 
