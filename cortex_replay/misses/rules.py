@@ -200,7 +200,7 @@ def _places(before: str, after: str, hunk: Hunk, start: int, filling: Filling) -
 
 
 def _line(text: str, start: int, end: int) -> tuple[int, int]:
-    """Where the line begins and ends that a part of a text stands on, or as much of it as a value may need."""
+    """Where the line begins and ends that a part of a text stands on, as far as a value may reach."""
     top, bottom = max(0, start - _LONGEST), min(len(text), end + _LONGEST)
     stop = text.find("\n", end, bottom)
     above = text.rfind("\n", top, start)

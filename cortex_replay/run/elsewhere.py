@@ -130,10 +130,9 @@ def _below(folder: Path, named: Iterable[str], option: str) -> Iterator[str]:
 
 
 def _walk(top: Path, path: str) -> Iterator[str]:
-    """All files below a folder, by their paths below the top; links are not followed."""
+    """All that is below a folder, by its path below the top; links are not followed."""
     for place, folders, files in os.walk(top / path):
-        links = [name for name in folders if Path(place, name).is_symlink()]
-        for name in (*files, *links):
+        for name in (*folders, *files):
             yield os.path.relpath(Path(place, name), top)
 
 
@@ -165,7 +164,10 @@ class _Copy:
 
     def _add(self, place: Folder, folder: str, name: str) -> None:
         facts = place.status(name)
-        if facts is None or stat.S_ISDIR(facts.st_mode):  # the files of a submodule are its own
+        if facts is None:
+            return
+        if stat.S_ISDIR(facts.st_mode):  # empty, or a submodule, whose files are its own
+            self._make(f"{folder}/{name}".lstrip("/")).close()
             return
         if stat.S_ISLNK(facts.st_mode):
             target = place.read_link(name)
