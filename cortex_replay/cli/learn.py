@@ -53,8 +53,6 @@ Exit status:
   2  wrong usage
   3  a call is not what was recorded, and not by noise; nothing was written
   5  the store is not what its index says
-
-If the command fails by itself, its status is ours, and what was learned is written all the same.
 """,
     runs_command=True,
 )
@@ -92,7 +90,8 @@ def learn_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> No
     shape (an id, a time, a duration, a port, a process id) or one that is known, on both sides, a rule is
     made for it, and the recorded answer is given. Anything else is a change: the command is stopped, and you
     are shown what changed. Nobody is asked, and no token is spent. At the end the rules go to the
-    configuration of the store, and its recordings get their new keys.
+    configuration of the store, and its recordings get their new keys. If the command fails by itself, its
+    status is ours, and what was learned is written all the same.
     """
     command = options.command_after_dashes(ctx)
     if not command:

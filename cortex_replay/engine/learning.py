@@ -1,6 +1,6 @@
 """A recorded command runs again, and what is volatile in its calls is learned from it.
 
-A call that is not found is held against the recording that stands at its place of the scope. If all that
+A call that is not found is held against the recording that stands at its place of the asker. If all that
 differs is noise, the rules for it hold from now on, and the call is answered from that recording, just as it
 will be once the store is rekeyed. Anything else is a departure: nothing is learned any more.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from cortex_replay.bindings import NOWHERE, Binder, BindingRules, PlaceRule
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import fill_answer
+from cortex_replay.engine.learner import Asker
 from cortex_replay.engine.lookup import LookUp, bindings_in, fill_exchange
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import LlmError
@@ -28,7 +29,6 @@ from cortex_replay.types import LlmRequest
 
 if TYPE_CHECKING:
     from cortex_replay.bindings.binder import Bound
-    from cortex_replay.engine.scope import Scope
 
 __all__ = ["Departure", "LearnedLookUp", "Learner", "Step"]
 
@@ -125,27 +125,27 @@ class Learner:
             {},
         )
 
-    def look_up(self, scope: Scope, request: LlmRequest) -> LookUp | None:
+    def look_up(self, asker: Asker, request: LlmRequest) -> LookUp | None:
         """What finds the recording of a call that was not found by its key; ``None`` where it departs."""
         with self._lock:
             if self.departure is not None:
                 return None
-            asked = scope.store.normalise(request)[0]
-            found = self._find(scope, asked)
+            asked = asker.store.normalise(request)[0]
+            found = self._find(asker, asked)
             if found is None:
-                found = self._learn(scope, asked)
-            return None if found is None else self._look_up(scope, asked, found)
+                found = self._learn(asker, asked)
+            return None if found is None else self._look_up(asker, asked, found)
 
-    def serve(self, scope: Scope, key: FixtureKey | str) -> None:
+    def serve(self, asker: Asker, key: FixtureKey | str) -> None:
         """A call was answered."""
         with self._lock:
             rules: tuple[PlaceRule, ...] = ()
             path = ""
             if isinstance(key, FixtureKey):
-                self._used.add((scope.owner, key))
+                self._used.add((asker.owner, key))
                 rules = self._new.pop(key, ())
                 path = (
-                    scope.store.path(*key, scope.owner) if scope.store.has_fixture(*key, scope.owner) else ""
+                    asker.store.path(*key, asker.owner) if asker.store.has_fixture(*key, asker.owner) else ""
                 )
             step = Step(len(self.steps) + 1, path, rules)
             self.steps.append(step)
@@ -161,42 +161,42 @@ class Learner:
         self.departure = departure
         self._stop()
 
-    def _rules(self, scope: Scope) -> BindingRules:
-        rules = scope.store.key_rules.bindings
+    def _rules(self, asker: Asker) -> BindingRules:
+        rules = asker.store.key_rules.bindings
         return replace(rules, rules=(*rules.rules, *self.rules))
 
-    def _find(self, scope: Scope, asked: LlmRequest) -> _Recording | None:
+    def _find(self, asker: Asker, asked: LlmRequest) -> _Recording | None:
         """The recording that a call has by the rules that were learned so far."""
-        place = (scope.owner, asked.model)
+        place = (asker.owner, asked.model)
         if self._by_key[0] != self.rules:
             self._by_key = (self.rules, {})
         by_key = self._by_key[1].get(place)
         if by_key is None:
-            renewal = RuleRenewal(replace(scope.store.key_rules, bindings=self._rules(scope)))
-            recordings = self._recordings_of(scope, asked.model)
+            renewal = RuleRenewal(replace(asker.store.key_rules, bindings=self._rules(asker)))
+            recordings = self._recordings_of(asker, asked.model)
             by_key = {renewal.fixture(one.fixture).key: one for one in reversed(recordings)}
             self._by_key[1][place] = by_key
-        for binder in self._binders(scope):
+        for binder in self._binders(asker):
             found = by_key.get(FixtureKey(asked.model, binder.bind(asked).request.prompt_hash()))
             if found is not None:
                 return found
         return None
 
-    def _binders(self, scope: Scope) -> Iterator[Binder]:
+    def _binders(self, asker: Asker) -> Iterator[Binder]:
         """Here, and nowhere: what was recorded without bindings has the values of then in it."""
-        yield with_rules(scope.run.binder(scope.store.key_rules.bindings), self.rules)
-        yield Binder(self._rules(scope), NOWHERE)
+        yield with_rules(asker.binder, self.rules)
+        yield Binder(self._rules(asker), NOWHERE)
 
-    def _learn(self, scope: Scope, asked: LlmRequest) -> _Recording | None:
+    def _learn(self, asker: Asker, asked: LlmRequest) -> _Recording | None:
         """The recording at the place of a call, and the rules under which it is the same."""
-        here, nowhere = self._binders(scope)
+        here, nowhere = self._binders(asker)
         best: tuple[_Recording, Lesson] | None = None
-        for one in self._candidates(scope, asked):
+        for one in self._candidates(asker, asked):
             if one.fixture.request is None:
                 continue
             names = bindings_in(one.fixture.meta)
             lesson = compare(one.fixture.request, asked, here if names else nowhere, names)
-            lesson = _without_secrets(lesson, asked, scope.run.redactor)
+            lesson = _without_secrets(lesson, asked, asker.redactor)
             if not lesson.changes:
                 self._take(one, lesson.rules)
                 return one
@@ -215,9 +215,9 @@ class Learner:
         self._new[recording.key] = dated
         self.rules = fewest((*self.rules, *dated))
 
-    def _look_up(self, scope: Scope, asked: LlmRequest, found: _Recording) -> LearnedLookUp:
-        renewal = RuleRenewal(replace(scope.store.key_rules, bindings=self._rules(scope)))
-        here = next(self._binders(scope))
+    def _look_up(self, asker: Asker, asked: LlmRequest, found: _Recording) -> LearnedLookUp:
+        renewal = RuleRenewal(replace(asker.store.key_rules, bindings=self._rules(asker)))
+        here = next(self._binders(asker))
         request = found.fixture.request
         recorded = None if request is None else renewal.bind(request, found.fixture.meta)
         return LearnedLookUp(
@@ -229,34 +229,34 @@ class Learner:
             fixture=found.fixture,
         )
 
-    def _candidates(self, scope: Scope, asked: LlmRequest) -> list[_Recording]:
+    def _candidates(self, asker: Asker, asked: LlmRequest) -> list[_Recording]:
         """The recordings that a call may be, the likeliest first: the next that were not asked for yet."""
         free = [
-            one for one in self._recordings_of(scope, asked.model) if (scope.owner, one.key) not in self._used
+            one for one in self._recordings_of(asker, asked.model) if (asker.owner, one.key) not in self._used
         ]
         placed = sorted((one for one in free if one.call is not None), key=lambda one: one.call or 0)
         other = [one for one in free if one.call is None]
         if other:
-            bound = next(self._binders(scope)).bind(asked).request
-            plain = scope.run.redactor.json(bound.to_dict())[0]
-            nearest = nearest_fixture(scope.store, bound, plain=plain)
+            bound = next(self._binders(asker)).bind(asked).request
+            plain = asker.redactor.json(bound.to_dict())[0]
+            nearest = nearest_fixture(asker.store, bound, plain=plain)
             other.sort(key=lambda one: nearest is None or one.path != nearest.path)
         return [*placed, *other][:_MOST_TRIED]
 
-    def _recordings_of(self, scope: Scope, model: str) -> list[_Recording]:
+    def _recordings_of(self, asker: Asker, model: str) -> list[_Recording]:
         """What a scope may be answered with, of one model: its own, and what is shared."""
-        place = (scope.owner, model)
+        place = (asker.owner, model)
         if place not in self._recordings:
             found: dict[FixtureKey, _Recording] = {}
-            for stored in scope.store.list(scoped=True):
-                if stored.model != model or stored.scope not in ("", scope.owner):
+            for stored in asker.store.list(scoped=True):
+                if stored.model != model or stored.scope not in ("", asker.owner):
                     continue
                 try:
-                    fixture = scope.store.get(stored.model, stored.prompt_hash, scope.owner)
+                    fixture = asker.store.get(stored.model, stored.prompt_hash, asker.owner)
                 except LlmError:  # what is wrong with it is told when it is asked for
                     continue
                 if fixture.request is not None and not fixture.is_request_redacted:
-                    path = scope.store.path(stored.model, stored.prompt_hash, scope.owner)
+                    path = asker.store.path(stored.model, stored.prompt_hash, asker.owner)
                     found[fixture.key] = _Recording(path, fixture)
             self._recordings[place] = list(found.values())
         return self._recordings[place]

@@ -18,6 +18,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all, is_same_answer
+from cortex_replay.engine.learner import Asker
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
@@ -103,8 +104,12 @@ class Scope:
         if look.other is None or not self.store.has_any(look.other.key, self.owner):
             look.other = look_again(self.store, self.owner, look, ask())
             if look.other is None and self.run.learner is not None:
-                look.other = self.run.learner.look_up(self, ask())
+                look.other = self.run.learner.look_up(self._asker(), ask())
         return look.other or look
+
+    def _asker(self) -> Asker:
+        binder = self.run.binder(self.store.key_rules.bindings)
+        return Asker(self.store, self.owner, binder, self.run.redactor)
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
         """What holds the one answer that every call of a key gets in replay, without any turns."""
@@ -116,7 +121,7 @@ class Scope:
         is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
         self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
         if self.run.learner is not None:
-            self.run.learner.serve(self, key)
+            self.run.learner.serve(self._asker(), key)
         if self.observer is not None:
             self.observer(ask, outcome)
 

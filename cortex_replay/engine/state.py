@@ -20,7 +20,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
-    from cortex_replay.engine.learning import Learner
+    from cortex_replay.engine.learner import CallLearner
 
 __all__ = ["HOW_TO_RECORD", "RUN_VARIABLE", "RunState"]
 
@@ -78,7 +78,7 @@ class RunState:
         self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
         self.call_log: CallLog | None = None
         """What is asked, in order, for who wants to know; set before the first call."""
-        self.learner: Learner | None = None
+        self.learner: CallLearner | None = None
         """What makes rules of calls that are not found, while a command is learned."""
         self._store = store
         self._redactor: Redactor | Callable[[], Redactor] = redactor

@@ -76,7 +76,7 @@ def test_noise_is_learned_and_the_recorded_answer_gets_the_values_of_today(tmp_p
     rerun = Rerun(tmp_path, PLAIN, NOISY, AGAIN)
 
     assert rerun.ask("Hello from /builds/checkout") == "Look into /builds/checkout."
-    assert rerun.learner.rules == ()
+    assert not rerun.learner.rules
     said = sent(7720, "1.5")
     assert rerun.ask(said) == "Kill 7720 in /builds/checkout."
     assert rerun.rules() == LEARNED
