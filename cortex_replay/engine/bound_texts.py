@@ -47,6 +47,10 @@ _PIECES: Final = frozenset(
 )
 """Fields of an event that go on with a text."""
 
+_OPENINGS: Final = {"function": "", "tool-call-start": "tool-call-delta"}
+"""Kinds of what begins a text, and the kinds of what goes on with it: the first piece of a tool's arguments
+may stand where the tool is named."""
+
 
 class Section:
     """Texts that follow one another, such as the events of a stream.
@@ -315,8 +319,9 @@ def _walk(
 def _turn(document: dict[str, JsonValue]) -> str:
     """Which text a document goes on with: that of its kind, and of its turn."""
     kind = document.get("type")
+    kind = _OPENINGS.get(kind, kind) if isinstance(kind, str) else ""
     thought = "#thought#" if document.get("thought") is True else ""
-    return f"{kind if isinstance(kind, str) else ''}{thought}{turn_of(document)}"
+    return f"{kind}{thought}{turn_of(document)}"
 
 
 def replace_spots(
