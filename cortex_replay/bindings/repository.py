@@ -70,6 +70,10 @@ class Repository:
         commit = _read(self.common, f"refs/heads/{branch}") or self._packed(branch)
         return Head(branch, commit if _COMMIT.fullmatch(commit) else None)
 
+    def configuration(self) -> str:
+        """What is configured for this repository."""
+        return _read(self.common, "config", _MOST_LOG)
+
     def state(self) -> int:
         """What changes when a commit is made."""
         return _log_size(self.git)

@@ -11,6 +11,7 @@ from typing import Final
 from cortex_replay.bindings import machine
 from cortex_replay.bindings.dates import forms_of_days
 from cortex_replay.bindings.forms import forms_of, names_of, spell, token_of
+from cortex_replay.bindings.identity import Identity
 from cortex_replay.bindings.repository import Repository
 from cortex_replay.bindings.rules import BindingRules
 from cortex_replay.bindings.safety import problem_of
@@ -19,7 +20,8 @@ from cortex_replay.secret_names.values import has_secret
 __all__ = ["KNOWN", "NOWHERE", "Surroundings", "Window"]
 
 KNOWN: Final = (
-    *("cwd", "repo", "home", "tmp", "user", "host", "branch", "commit", "os", "kernel", "tz", "date"),
+    *("cwd", "repo", "home", "tmp", "user", "host", "author", "email", "branch", "commit"),
+    *("os", "kernel", "tz", "date"),
 )
 """The names of known values; where two have one value, the first counts."""
 
@@ -94,6 +96,7 @@ class Surroundings:
         repository = Repository.above(folder)
         folders = machine.working_folders(environment, os.fspath(cwd))
         head = repository.head() if repository else None
+        identity = Identity.of(environment, repository)
         plain: dict[str, Sequence[str]] = {
             "cwd": folders,
             "repo": _roots(repository.root, folders) if repository else (),
@@ -101,6 +104,8 @@ class Surroundings:
             "tmp": machine.temporary_folders(environment),
             "user": machine.users(environment),
             "host": machine.hosts(environment),
+            "author": [identity.name] if identity.name else (),
+            "email": [identity.email] if identity.email else (),
             "branch": [head.branch] if head and head.branch else (),
             "commit": [head.commit] if head and head.commit else (),
             "kernel": machine.kernels(),
