@@ -27,6 +27,9 @@ _MOST_FILES: Final = 50_000
 _MOST_BYTES: Final = 2**30
 _ZONES: Final = ("Etc/GMT-14", "Etc/GMT+12")
 """The ends of the day: at any moment it is another date in one of them than here."""
+_NAMES: Final = ("place", "place-whose-name-is-a-good-deal-longer")
+_UNLIKE: Final = 16
+"""By how many characters paths differ at least: programs also tell how long a text is that holds one."""
 _OF_HOME: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 
 
@@ -74,11 +77,11 @@ def elsewhere(
     top = find_top(here) or here
     with scratch_folder(keeps=keeps) as scratch:
         root = scratch.resolve()
-        copy = _Copy(top, root / "another" / "place")
+        copy = _Copy(top, _of_another_length(root / "another", top))
         for path in _paths(top, here, also):
             copy.add(path)
-        home = root / "home" / "somebody"
         old_home = Path(environment.get("HOME") or "/nowhere")
+        home = _of_another_length(root / "home", old_home)
         of_home = _Copy(old_home, home, copy.left_out)
         for path in _below(old_home, home_files, "--home-file"):
             of_home.add(path)
@@ -102,6 +105,11 @@ def zone_of_another_day(now: datetime | None = None) -> str:
         return _ZONES[0] if moment.astimezone(UTC).hour >= 10 else _ZONES[1]
     other = [zone for zone, date in dates.items() if date not in (here, greenwich)]
     return (other or [zone for zone, date in dates.items() if date != here])[0]
+
+
+def _of_another_length(folder: Path, old: Path) -> Path:
+    made = [folder / name for name in _NAMES]
+    return next((path for path in made if abs(len(str(path)) - len(str(old))) >= _UNLIKE), made[-1])
 
 
 def _paths(top: Path, here: Path, also: Iterable[str]) -> Iterator[str]:
