@@ -18,6 +18,8 @@ _CODEX: Final = (
 _GEMINI: Final = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "privacy": {"usageStatisticsEnabled": False},
+    # They stand in the prompt in the order in which a race ends, with the folder of the installation.
+    "skills": {"enabled": False},
 }
 
 

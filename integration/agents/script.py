@@ -89,8 +89,9 @@ def _steps(tools: set[str], directory: str) -> list[_Step]:
         write: _Step = ("write_file", {"file_path": path, "content": TEXT})
         return [write, ("read_file", {"file_path": path}), ("run_shell_command", look)]
     if "exec_command" in tools:  # Codex
-        lines = [f"echo '{TEXT.strip()}' > {path}", f"cat {path}", _LOOK_AROUND]
-        return [("exec_command", {"cmd": line, "workdir": directory}) for line in lines]
+        # It tells the model how long a command took, if that was longer than a moment.
+        lines = (f"echo '{TEXT.strip()}' > {path}", f"cat {path}", _LOOK_AROUND)
+        return [("exec_command", {"cmd": f"sleep 0.4; {line}", "workdir": directory}) for line in lines]
     return []
 
 
