@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Bound, Filling
 from cortex_replay.bindings.binder import Binding
-from cortex_replay.bindings.programs import PROGRAMS
 from cortex_replay.bindings.placeholders import name_of, tokens_in
+from cortex_replay.bindings.programs import PROGRAMS
 from cortex_replay.bindings.requests import rewrite_request
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import fill_answer, fill_wire
@@ -138,7 +138,9 @@ def binder_of_known(binder: Binder) -> Binder:
     """What binds what a binder knows of the run, and nothing by its shape or place."""
     found = _KNOWN.get(binder)
     if found is None:
-        found = _KNOWN[binder] = Binder(replace(binder.rules, off=(*binder.rules.off, PROGRAMS), shapes=(), rules=()), binder.surroundings)
+        found = _KNOWN[binder] = Binder(
+            replace(binder.rules, off=(*binder.rules.off, PROGRAMS), shapes=(), rules=()), binder.surroundings
+        )
     return found
 
 

@@ -133,7 +133,10 @@ def test_text_that_looks_like_a_placeholder_is_text(
         assert ask(run, "POST", CHAT, body(HERE)).body == live.body
     with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
         got = ask(run, "POST", CHAT, body(THERE))
-    assert decoded("openai-chat", got.body, is_stream=is_stream).strip("\n") == body(THERE)["messages"][-1]["content"]
+    assert (
+        decoded("openai-chat", got.body, is_stream=is_stream).strip("\n")
+        == body(THERE)["messages"][-1]["content"]
+    )
 
 
 @pytest.mark.parametrize("literal", ["⟦cwd⟧", "⟦=cwd⟧"])
