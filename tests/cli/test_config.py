@@ -185,3 +185,42 @@ def test_nothing_that_a_file_says_steers_a_terminal(project: Project) -> None:
     assert "holds the character U+001B" in refused.stderr
     assert result.exit_code == 0
     assert "(?x) a\\n b -> ::x" in result.stdout
+
+
+def test_what_would_be_bound_here(project: Project) -> None:
+    """With its value of today, or why it is not bound."""
+    project.write('[bindings]\noff = ["tz"]\n[bindings.values]\nbuild = { env = "BUILD_ID" }\n')
+    (project.root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    shown = run("config", TMPDIR="/tmp", BUILD_ID="b-4711")
+    listed = shown.output.partition("holds a placeholder for:\n")[2]
+
+    assert shown.exit_code == 0
+    assert re.search(rf"^  cwd +{re.escape(str(project.root.resolve()))}$", listed, re.MULTILINE)
+    assert re.search(r"^  date +\d{4}-\d\d-\d\d$", listed, re.MULTILINE)
+    assert re.search(r"^  build +b-4711$", listed, re.MULTILINE)
+    assert re.search(r"^  tmp +not bound: /tmp is too common$", listed, re.MULTILINE)
+    assert re.search(r"^  branch +not bound: main is too common$", listed, re.MULTILINE)
+    assert re.search(r"^  commit +not bound: there is none here$", listed, re.MULTILINE)
+    assert re.search(r"^  tz +not bound: bindings.off names it$", listed, re.MULTILINE)
+
+
+def test_what_would_be_bound_for_programs(project: Project) -> None:
+    project.write('[[bindings.rules]]\nbind = "pid"\nbefore = "PGID: "\n')
+    report = json.loads(run("config", "--json", USER="root", LOGNAME="root").stdout)
+
+    assert report["bindings"]["cwd"] == {
+        "value": str(project.root.resolve()),
+        "is_bound": True,
+        "reason": None,
+    }
+    assert report["bindings"]["repo"]["is_bound"] is True
+    assert report["bindings"]["commit"] == {"value": None, "is_bound": False, "reason": "there is none here"}
+    assert report["settings"]["bindings.rules"]["value"] == [{"bind": "pid", "before": "PGID: "}]
+
+
+def test_a_secret_in_a_variable_is_not_shown(project: Project) -> None:
+    project.write('[bindings.values]\nserver = { env = "SERVER" }\n')
+    shown = run("config", SERVER="https://ann:hunter2secret9@db.example/x")
+
+    assert "hunter2secret9" not in shown.output
+    assert "not bound: SERVER holds a secret" in shown.output
