@@ -53,7 +53,7 @@ def test_a_value_that_is_too_short_or_too_common_is_left_out(
     variable: str, value: str, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cortex_replay.bindings.machine._account", lambda: None)
-    known = surroundings(**{variable: value})
+    known = surroundings("/srv/ann/shop", NOW, **{variable: value})
 
     assert known.left_out == {name: reason}
     assert name not in known.values
