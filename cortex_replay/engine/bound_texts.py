@@ -26,6 +26,7 @@ __all__ = ["Leaf", "Section", "Spot", "leaves", "replace_spots"]
 _DEEPEST: Final = 3
 """Of strings that hold JSON, one in another."""
 _DATA: Final = re.compile(r"data: ?")
+_EVENTS: Final = re.compile(r"(?:^|[\r\n])data:")
 _FIELDS: Final = ("event:", "id:", "retry:", ":")
 _STRUCTURE: Final = frozenset(
     [
@@ -262,18 +263,17 @@ def _documents(section: Section) -> Iterator[tuple[int, str]]:
         yield 0, whole
         return
     start, at, event = 0, 0, list[str]()
+    is_events = _EVENTS.search(whole) is not None
     for line in LINES.findall(whole):
         content = line.rstrip("\r\n")
-        if mark := _DATA.match(content):
+        if is_events and (mark := _DATA.match(content)):
             event.append(" " * mark.end() + content[mark.end() :] + " " * (len(line) - len(content)))
-        elif content.startswith(_FIELDS):
+        elif is_events and content.startswith(_FIELDS):
             event.append(" " * len(line))
-        elif content:
-            yield from _event(start, event)
-            yield at, content
-            start, event = at + len(line), []
         else:
             yield from _event(start, event)
+            if content:
+                yield at, content
             start, event = at + len(line), []
         at += len(line)
     yield from _event(start, event)

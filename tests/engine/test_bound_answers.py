@@ -435,6 +435,8 @@ FRAMES = [
     [
         {"status": 404, "headers": {}, "body": f"no such file: {CWD}\n"},
         {"status": 404, "headers": {}, "body": f'{{"error": {{"message": "no {CWD}"}}}}'},
+        {"status": 404, "headers": {}, "body": f"none here\nid: {CWD}\n"},
+        in_events(f"data: {{not json {CWD}\n\n"),
         {"status": 302, "headers": {"location": f"/files?in={CWD}"}, "body": ""},
         {"status": 302, "headers": {"location": f"file://{CWD}"}, "body_base64": "/w=="},
         in_events(f"data: {CWD}\n\n"),
@@ -468,6 +470,14 @@ def test_headers_that_say_how_to_read_an_answer_stay() -> None:
     stored = bind_wire(wire, binding_of("", {"host": "json"}))
 
     assert stored == {**wire, "body": "⟦host⟧"}
+
+
+def test_the_name_of_an_event_is_no_host() -> None:
+    wire = in_events('event: ping\ndata: {"type":"ping","text":"ping"}\n\n')
+
+    stored = bind_wire(wire, binding_of("", {"host": "ping"}))
+
+    assert stored == in_events('event: ping\ndata: {"type":"ping","text":"⟦host⟧"}\n\n')
 
 
 @pytest.mark.parametrize("wire", [encode_body(b"\xff/home/mia/work"), {"status": 204}])
