@@ -73,7 +73,10 @@ def _days_now(surroundings: Surroundings) -> list[date]:
 def _change_day(old: date, new: date) -> Callable[[str], str]:
     """Writes another day wherever one is written, in the same form."""
     forms = forms_of_days([new])
-    texts = {text: forms[form] for form, text in forms_of_days([old]).items() if form in forms}
+    texts: dict[str, str] = {}
+    for form, text in forms_of_days([old]).items():
+        if form in forms:
+            texts.setdefault(text, forms[form])  # of two ways to write it, the usual one
     longest_first = sorted(texts, key=len, reverse=True)
 
     def change(text: str) -> str:
