@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling
 from cortex_replay.bindings.binder import Binding
@@ -17,7 +18,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
-from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
+from cortex_replay.engine.lookup import binder_of_known, fill_exchange, headers_in, names_in_request
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
@@ -58,7 +59,12 @@ class ExchangeLookUp:
         if self.binder is None:
             return replace(exchange, key=self.key, request=self.asked)
         _, names, binding = _bind(self.binder, self.asked)
-        wires = [bind_wire(wire, binding) for wire in exchange.wires]
+        wires = []
+        for wire in exchange.wires:
+            # A redirect may name the machine.
+            headers, in_headers = binder_of_known(self.binder).bind_value(headers_in(wire))
+            wires.append(bind_wire(wire, binding) | cast("Call", headers))
+            names |= {*in_headers.names}
         bound = sorted({*names, *binding.names})
         meta: dict[str, JsonValue] | None = {"bindings": [*bound]} if bound else None
         return Exchange(wires[0], key=self.key, request=self.request, then=tuple(wires[1:]), meta=meta)
@@ -101,8 +107,10 @@ def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
     """A call with placeholders, the bindings that were met, and what binds its answer."""
     is_of_model = not is_other(str(asked["upstream"])) and asked["method"] != WEBSOCKET
     known = binder_of_known(binder)
-    place, in_place = known.bind_value([asked["path"], asked["query"]])
+    upstream = asked["upstream"] if is_other(str(asked["upstream"])) else ""  # a server, and no provider
+    place, in_place = known.bind_value([asked["path"], asked["query"], upstream])
     body, binding = (binder if is_of_model else known).bind_value(asked["body"])
     assert isinstance(place, list)  # noqa: S101 - as it was
     binding.is_escaping = binding.is_escaping or in_place.is_escaping
-    return {**asked, "path": place[0], "query": place[1], "body": body}, {*in_place.names}, binding
+    stored: Call = {**asked, "path": place[0], "query": place[1], "body": body}
+    return stored | ({"upstream": place[2]} if upstream else {}), {*in_place.names}, binding
