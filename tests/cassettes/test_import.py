@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.bindings import Surroundings
 from tests.cassettes.conftest import (
     ASKED,
     Imported,
@@ -19,6 +20,7 @@ from tests.cassettes.conftest import (
     tree,
     write,
 )
+from tests.engine.http.harness import ask as call, run_over
 
 KEY = "sk-ant-api03-" + "k3Y" * 27
 OTHER_KEY = "gateway-key-of-our-own-88417263"
@@ -78,6 +80,31 @@ def test_each_test_keeps_its_sequence_of_calls(imported: Imported, tmp_path: Pat
         exchange = store.exchange(key, f"test_m.py::{test}")
         assert exchange is not None
         assert [json.loads(str(wire["body"]))["status"] for wire in exchange.wires] == states
+
+
+def test_what_differs_in_ids_alone_is_one_question(imported: Imported, tmp_path: Path) -> None:
+    """Each answer names the id of its own call; on replay, that of whoever asks. A place stays as it is."""
+    ids = [f"{n}f2b8c1e-9a54-4d6f-8e21-5b7c0d9e4a11" for n in range(3)]
+
+    def asked(one: str) -> Any:
+        return {**ASKED, "messages": [{"role": "user", "content": f"In /home/ann, session {one}."}]}
+
+    given = [interaction(asked(one), said(f"{number} of {one}")) for number, one in enumerate(ids[:2])]
+    counted: Any = {"method": "POST", "uri": "https://api.anthropic.com/v1/messages/count_tokens"}
+    given += [interaction(asked(one), {"input_tokens": 7, "of": one}, **counted) for one in ids[:2]]
+    report = imported(write(tmp_path / "a.yaml", *given))
+    again = imported(tmp_path / "a.yaml")
+    path = "/anthropic/v1/messages"
+    with run_over(
+        tmp_path / "store", surroundings=Surroundings.of({}, "/home/ann"), every_answer=True
+    ) as replay:
+        got = [call(replay, "POST", path, asked(ids[2])).json["content"][0]["text"] for _ in range(2)]
+        count = call(replay, "POST", f"{path}/count_tokens", asked(ids[2])).json
+
+    assert texts(tmp_path / "store") == ["0 of ⟦uuid#1⟧", "1 of ⟦uuid#1⟧"]
+    assert (report["exit"], report["answers"], report["exchanges"]) == (0, 2, 2)
+    assert (again["answers"], again["exchanges"], again["repeated"]) == (0, 0, 4)
+    assert (got, count["of"]) == ([f"0 of {ids[2]}", f"1 of {ids[2]}"], ids[2])
 
 
 def test_a_second_time_nothing_changes(imported: Imported, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import ollama
 import openai
 import pytest
 
+from cortex_replay.bindings import Surroundings
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
 from tests.adapters.fake_provider import FakeProvider
@@ -284,3 +286,33 @@ def test_faults_do_not_use_up_an_answer(opened: Opened, provider: FakeProvider) 
             httpx.post(url, json=body)
         assert b"overloaded_error" in httpx.post(url, json=body).content
         assert b"message_stop" in httpx.post(url, json=body).content
+
+
+def test_what_goes_wrong_goes_wrong_with_the_values_of_today(tmp_path: Path) -> None:
+    """A stream that breaks off has said the names of this place until then."""
+
+    def told(folder: str) -> dict[str, Any]:
+        messages = [{"role": "user", "content": f"look at {folder} and at {folder}/src please"}]
+        return {"model": "m", "messages": messages, "stream": True}
+
+    here, there = (Surroundings({"cwd": {"": folder}}) for folder in ("/home/ann/shop", "/builds/7"))
+    with (
+        model_server() as provider,
+        gateway_over(tmp_path, "once", provider.url, surroundings=here) as gateway,
+    ):
+        httpx.post(f"{gateway.url('openai')}/v1/chat/completions", json=told("/home/ann/shop"))
+    with gateway_over(tmp_path, surroundings=there) as gateway:
+        url, got = gateway.url("openai") + "/v1/chat/completions", b""
+        headers = {"x-cortex-replay-fault": "cut:7"}
+        with (
+            suppress(httpx.RemoteProtocolError),
+            httpx.stream("POST", url, json=told("/builds/7"), headers=headers) as answer,
+        ):
+            for data in answer.iter_bytes():
+                got += data
+        whole = httpx.post(url, json=told("/builds/7"))
+
+    assert b"/builds/7" in got
+    assert b"please" not in got
+    assert b"please" in whole.content
+    assert "⟦".encode() not in got + whole.content
