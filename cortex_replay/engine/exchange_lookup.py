@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from cortex_replay.bindings import NOWHERE, Binder, Filling
+from cortex_replay.bindings import Binder, Filling
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.placeholders import ESCAPE
-from cortex_replay.canonical import JsonValue
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.lookup import binder_of_known, fill_exchange, headers_in, names_in_request
+from cortex_replay.engine.second_look import other_binders
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
@@ -100,7 +101,8 @@ def look_again_for_exchange(store: Store, owner: str, look: ExchangeLookUp) -> E
 def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
     yield ExchangeLookUp(opaque_key(look.asked), look.asked, request=look.asked)
     if look.binder is not None:
-        yield look_up_exchange(Binder(look.binder.rules, NOWHERE), look.asked)
+        for binder in other_binders(look.binder, compact(look.asked)):
+            yield look_up_exchange(binder, look.asked)
 
 
 def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from typing import Final, NamedTuple
 
-from cortex_replay.bindings import Binder, Filling, Surroundings
+from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
 from cortex_replay.bindings.dates import days_in, forms_of_days
 from cortex_replay.canonical import compact
-from cortex_replay.engine.lookup import LookUp, binder_of_nowhere, look_up, names_in_request
+from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
 from cortex_replay.store import Fixture, Store
 from cortex_replay.types import LlmRequest
 
-__all__ = ["look_again"]
+__all__ = ["look_again", "other_binders"]
 
 _MOST_DAYS: Final = 5
 
@@ -52,14 +52,29 @@ def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> L
 
 def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -> Iterator[_Reading]:
     yield _Reading(LookUp(store.key(request), binder, look.binding, is_plain=True))
-    yield _Reading(look_up(store, binder_of_nowhere(store), request))
+    document = compact(request.to_dict())
+    for other in other_binders(binder, document):
+        yield _Reading(look_up(store, other, request))
+    today = _days_now(binder.surroundings)
+    for day in days_in(document, _MOST_DAYS) if today else ():
+        if day not in today:
+            yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
+
+
+def other_binders(binder: Binder, document: str) -> Iterator[Binder]:
+    """What binds values where nothing is known, and on the days that a document names.
+
+    Args:
+        binder: What binds them here and now.
+        document: All that is asked.
+    """
+    yield Binder(binder.rules, NOWHERE)
     known = binder.surroundings
     today = _days_now(known)
-    for day in days_in(compact(request.to_dict()), _MOST_DAYS):
-        for surroundings in (known.on(day), known.on(day, *today)) if day not in today else (known.on(day),):
-            yield _Reading(look_up(store, Binder(binder.rules, surroundings), request))
+    for day in days_in(document, _MOST_DAYS):
+        yield Binder(binder.rules, known.on(day))
         if today and day not in today:
-            yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
+            yield Binder(binder.rules, known.on(day, *today))
 
 
 def _days_now(surroundings: Surroundings) -> list[date]:

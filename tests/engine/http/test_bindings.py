@@ -424,6 +424,25 @@ def test_a_call_that_looks_like_one_with_bound_values_is_another(tmp_path: Path)
         assert ask(run, *call(THERE.values["cwd"][""])).status == 200
 
 
+def test_a_program_that_counts_tokens_may_live_on_another_day(tmp_path: Path) -> None:
+    def where(day: datetime) -> Surroundings:
+        return Surroundings.of({"TZ": "UTC"}, "/builds/1", now=lambda: day)
+
+    def count(day: str) -> tuple[str, str, dict[str, Any]]:
+        return "POST", f"{MESSAGES}/count_tokens", {"messages": [f"Today is {day}."]}
+
+    recorded = where(datetime(2026, 11, 15, 12, tzinfo=UTC))
+    with (
+        serving_in_thread(echo()) as server,
+        run_over(tmp_path, "once", server.url, surroundings=recorded) as run,
+    ):
+        ask(run, *count("2026-11-15"))
+    with run_over(tmp_path, surroundings=where(datetime(2027, 1, 2, 12, tzinfo=UTC))) as run:
+        for day in ("2027-01-02", "2019-05-06"):
+            assert day in ask(run, *count(day)).json["echo"]
+        assert ask(run, *count("2019-05-06 and 2019-05-06")).status == 424
+
+
 def test_several_answers_to_a_call_that_is_recorded_as_it_is(tmp_path: Path) -> None:
     """Polls, in two scopes of one run: one asks, and both have them."""
 
