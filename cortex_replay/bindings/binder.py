@@ -86,6 +86,10 @@ class Binder:
         filling = Filling(self._known)
         return rewrite_request(request, lambda text: filling.text(text, common)) if common else request
 
+    def bind_stored_value(self, value: JsonValue, names: Collection[str]) -> tuple[JsonValue, Binding]:
+        """As :meth:`bind_stored`, for the body of a call that is recorded as it is."""
+        return self._bind(value, rewrite_value, names)
+
     def _bind(
         self, given: _T, rewrite: Callable[[_T, Change], _T], names: Collection[str] | None = None
     ) -> tuple[_T, Binding]:

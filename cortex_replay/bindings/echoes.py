@@ -7,6 +7,7 @@ each request that holds that answer. So what a rule finds is one value, wherever
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -39,11 +40,16 @@ class EchoFinder:
     def find(self, text: str) -> list[Found]:
         """As :meth:`Finder.find`."""
         found = self._finder.find(text)
-        again = [Found(*match.span(), self._values[match[0]]) for match in self._pattern.finditer(text)]
-        free = [
-            one for one in again if all(one.end <= other.start or one.start >= other.end for other in found)
-        ]
-        return sorted([*found, *free]) if free else found
+        ends = [one.end for one in found]
+
+        def is_free(start: int, end: int) -> bool:
+            behind = bisect_right(ends, start)  # the first that ends behind the start
+            return behind == len(found) or found[behind].start >= end
+
+        matches = [match for match in self._pattern.finditer(text) if is_free(*match.span())]
+        if not matches:
+            return found
+        return sorted([*found, *(Found(*match.span(), self._values[match[0]]) for match in matches)])
 
 
 def find_echoes(finder: Finder, visit: Callable[[Callable[[str], str]], object]) -> Finder | EchoFinder:

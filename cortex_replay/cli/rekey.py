@@ -63,7 +63,7 @@ def rekey_command(
         _print(plan, dry_run=dry_run, as_json=as_json)
     if plan.colliding:
         output.talk("error: two different answers would get one key; delete one of each pair first")
-    elif plan.moving and not dry_run:
+    elif (plan.moving or plan.exchanges) and not dry_run:
         plan.apply(source)
     verb = "would get" if dry_run or plan.colliding else "got"
     output.talk(f"{output.count(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
@@ -78,7 +78,8 @@ def _print(plan: RekeyPlan, *, dry_run: bool, as_json: bool) -> None:
                 "moving": [
                     {"path": item.path, "old": item.old.prompt_hash, "new": item.fixture.key.prompt_hash}
                     for item in plan.moving
-                ],
+                ]
+                + [{"path": call.path, "old": call.old, "new": call.exchange.key} for call in plan.exchanges],
                 "unchanged": plan.unchanged,
                 "without_request": plan.without_request,
                 "colliding": plan.colliding,
@@ -88,6 +89,9 @@ def _print(plan: RekeyPlan, *, dry_run: bool, as_json: bool) -> None:
         for item in plan.moving:
             old, new = item.old.prompt_hash[:16], item.fixture.key.prompt_hash[:16]
             output.echo(f"rekey      {old} -> {new}  {output.escape(item.path)}")
+        for call in plan.exchanges:
+            new = (call.exchange.key or "")[:16]
+            output.echo(f"rekey      {call.old[:16]} -> {new}  {output.escape(call.path)}")
         for path in plan.without_request:
             output.echo(f"no request {output.escape(path)}")
         for one, other in plan.colliding:

@@ -64,7 +64,7 @@ class RuleKeeping:
             write_file(self.file, self.content, mode=self.mode)
         except OSError as error:
             raise StoreIo(f"{self.shown}: {error.strerror}; nothing was written") from None
-        if self.plan.moving:
+        if self.plan.moving or self.plan.exchanges:
             self.plan.apply(self.source)
 
 

@@ -24,7 +24,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
 
-__all__ = ["ExchangeLookUp", "look_again_for_exchange", "look_up_exchange"]
+__all__ = ["ExchangeLookUp", "is_bound_by_rules", "look_again_for_exchange", "look_up_exchange"]
 
 Call = dict[str, JsonValue]
 
@@ -105,9 +105,14 @@ def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
             yield look_up_exchange(binder, look.asked)
 
 
+def is_bound_by_rules(asked: Call) -> bool:
+    """Whether shapes and rules bind values in the body of a call: it asks a model, and is no session."""
+    return asked["method"] != WEBSOCKET and not is_other(str(asked["upstream"]))
+
+
 def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
     """A call with placeholders, the bindings that were met, and what binds its answer."""
-    is_of_model = not is_other(str(asked["upstream"])) and asked["method"] != WEBSOCKET
+    is_of_model = is_bound_by_rules(asked)
     known = binder_of_known(binder)
     upstream = asked["upstream"] if is_other(str(asked["upstream"])) else ""  # a server, and no provider
     place, in_place = known.bind_value([asked["path"], asked["query"], upstream])

@@ -13,6 +13,8 @@ from cortex_replay.bindings import NOWHERE, Binder, Bound
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import KeyRules
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
+from cortex_replay.engine.exchange_lookup import is_bound_by_rules
+from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.lookup import bindings_in
 from cortex_replay.store import Answer, Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange
@@ -58,6 +60,21 @@ class RuleRenewal:
         if wire == failure.wire:
             return failure
         return replace(failure, wire=wire, meta=_with(failure.meta, "bindings", names))
+
+    def exchange(self, exchange: Exchange) -> Exchange:
+        """A call that is recorded as it is; one of which a secret was cut out keeps its key."""
+        asked = exchange.request
+        if asked is None or opaque_key(asked) != exchange.key or not is_bound_by_rules(asked):
+            return exchange
+        body, binding = self._binder.bind_stored_value(asked["body"], bindings_in(exchange.meta))
+        if body == asked["body"]:
+            return exchange
+        wire, *then = (bind_wire(wire, binding) for wire in exchange.wires)
+        request = {**asked, "body": body}
+        names = sorted({*binding.names, *bindings_in(exchange.meta)})
+        meta = _with(exchange.meta, "bindings", names)
+        key = opaque_key(request)
+        return replace(exchange, wire=wire, then=tuple(then), key=key, request=request, meta=meta)
 
     def bind(self, request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> Bound:
         """The request of a recording, as it is stored now.

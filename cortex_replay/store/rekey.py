@@ -27,7 +27,7 @@ from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout
 from cortex_replay.store.writer import StoreWriter
 
-__all__ = ["KeyChange", "RekeyPlan", "Renewal", "plan_rekey"]
+__all__ = ["ExchangeChange", "KeyChange", "RekeyPlan", "Renewal", "plan_rekey"]
 
 
 class Renewal(Protocol):
@@ -44,6 +44,9 @@ class Renewal(Protocol):
             fixture: The recording, as it is stored: what was asked.
         """
 
+    def exchange(self, exchange: Exchange) -> Exchange:
+        """A call that is recorded as it is, as it is stored now, under its key of now."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
@@ -55,6 +58,17 @@ class KeyChange:
     """As it will be written."""
     scope: str = ""
     """Whose it is, where it is not shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeChange:
+    """One call that is recorded as it is, and moves to another key."""
+
+    path: str
+    old: str
+    exchange: Exchange
+    """As it will be written."""
+    scope: str = ""
 
 
 @dataclass(slots=True)
@@ -73,6 +87,8 @@ class RekeyPlan:
     to be one call of their scope, recorded twice."""
     failures: list[tuple[str, Exchange]] = field(default_factory=list)
     """Those of the keys that move, under their new ones, each with its scope."""
+    exchanges: list[ExchangeChange] = field(default_factory=list)
+    """Calls that are recorded as they are, and move to another key."""
 
     def apply(self, source: DirectorySource) -> None:
         """Write the fixtures under their new keys, in one commit."""
@@ -80,14 +96,17 @@ class RekeyPlan:
         try:
             for item in self.moving:
                 writer.stage(Remove((*item.old, None, None), item.scope))
+            for call in self.exchanges:
+                writer.stage(Remove((None, None, None, call.old), call.scope))
             with translate_errors():
                 for item in self.moving:
                     data = render_fixture(item.fixture)
                     key, scope = item.fixture.key, item.scope
                     writer.stage(new_fixture(self.layout, key, data, scope=scope, is_exact=True), data)
-                for scope, failure in self.failures:
-                    data = render_exchange(failure)
-                    writer.stage(new_exchange(self.layout, failure, data, scope=scope, is_exact=True), data)
+                calls = [(call.scope, call.exchange) for call in self.exchanges]
+                for scope, exchange in (*self.failures, *calls):
+                    data = render_exchange(exchange)
+                    writer.stage(new_exchange(self.layout, exchange, data, scope=scope, is_exact=True), data)
             writer.commit()
         except BaseException:
             writer.discard()  # it can be planned again; nobody should adopt half of it
@@ -145,7 +164,9 @@ def plan_rekey(
         else:
             plan.moving.append(KeyChange(path, old, fixture, scope))
             befores[scope, old] = was
-    _move_failures(plan, source, [*report.index.exchanges, *report.index.scoped], renew, befores)
+    others: list[ExchangeRow | ScopedRow] = [*report.index.exchanges, *report.index.scoped]
+    _move_failures(plan, source, others, renew, befores)
+    _move_exchanges(plan, source, [row for row in others if row.key is not None], renew)
     return plan
 
 
@@ -169,6 +190,23 @@ def _move_failures(
             if essence != essence_of_exchange(failure):
                 plan.colliding.append((path, row.path))
             plan.failures.append((scope, failure))
+
+
+def _move_exchanges(
+    plan: RekeyPlan, source: DirectorySource, rows: Sequence[ExchangeRow | ScopedRow], renew: Renewal
+) -> None:
+    taken: dict[tuple[str, str | None], tuple[str, Essence]] = {}
+    for row in rows:
+        scope = row.scope if isinstance(row, ScopedRow) else ""
+        was = read_exchange(source, row)
+        now = renew.exchange(was)
+        path, essence = taken.setdefault((scope, now.key), (row.path, essence_of_exchange(now)))
+        if essence != essence_of_exchange(now):
+            plan.colliding.append((path, row.path))
+        elif path != row.path:
+            plan.joining.append((path, row.path, False))
+        if now != was:
+            plan.exchanges.append(ExchangeChange(row.path, row.key or "", now, scope))
 
 
 def _parse(path: str, data: bytes | Finding) -> Fixture:
