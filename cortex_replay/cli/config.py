@@ -26,8 +26,10 @@ from cortex_replay.config import (
 )
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.config.provider import kind_settings
+from cortex_replay.engine.open_values import without_secrets
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.modes import Mode
+from cortex_replay.redact.redactor import Redactor
 
 __all__ = ["config_command"]
 
@@ -102,12 +104,15 @@ class _Bound(NamedTuple):
 
 
 def _bound(rules: BindingRules) -> Iterator[_Bound]:
-    known = Surroundings.of(os.environ, Path.cwd(), rules=rules).current()
+    given = without_secrets(rules, os.environ, Redactor)
+    known = Surroundings.of(os.environ, Path.cwd(), rules=given).current()
     for name in dict.fromkeys([*KNOWN, *rules.values]):
         value = known.values.get(name, known.unsafe.get(name, {})).get("")
         problem = known.left_out.get(name)
         if name in rules.off:
             problem = "bindings.off names it"
+        elif name in rules.values and name not in given.values:
+            problem = f"{rules.values[name].env} holds a secret"
         elif value is None and problem is None:
             problem = "there is none here"
         yield _Bound(name, value, problem)

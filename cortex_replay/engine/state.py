@@ -14,6 +14,7 @@ from cortex_replay.engine.call_log import CallLog
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.money import PriceList
+from cortex_replay.engine.open_values import without_secrets
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
@@ -131,7 +132,8 @@ class RunState:
         state = self.surroundings.state()
         kept = self._binders.get(id(rules))
         if kept is None or kept.rules is not rules or kept.state != state:
-            kept = self._binders[id(rules)] = _Kept(rules, state, Binder(rules, self.surroundings))
+            may_be_known = without_secrets(rules, self._environment_of_run(), lambda: self.redactor)
+            kept = self._binders[id(rules)] = _Kept(rules, state, Binder(may_be_known, self.surroundings))
         return kept.binder
 
     @property
