@@ -70,11 +70,29 @@ COMMON: Final[Mapping[str, frozenset[str]]] = {
             *("docs", "gh-pages", "beta", "alpha", "canary", "nightly", "work", "draft", "update", "base"),
         ]
     ),
+    "prose": frozenset(
+        [
+            *("about", "above", "after", "again", "also", "always", "another", "around", "away", "back"),
+            *("because", "been", "before", "being", "below", "best", "better", "between", "both", "call"),
+            *("came", "case", "change", "check", "come", "could", "does", "done", "down", "each", "even"),
+            *("ever", "every", "file", "find", "first", "folder", "found", "from", "give", "given", "good"),
+            *("great", "have", "here", "high", "into", "just", "keep", "kind", "know", "large", "last"),
+            *("leave", "less", "like", "line", "list", "little", "long", "look", "made", "make", "many"),
+            *("message", "might", "more", "most", "much", "must", "need", "never", "number", "often"),
+            *("once", "only", "open", "order", "other", "over", "path", "place", "please", "point", "read"),
+            *("really", "right", "same", "says", "should", "show", "side", "small", "some", "such", "sure"),
+            *("take", "tell", "text", "than", "thank", "that", "their", "them", "then", "there", "these"),
+            *("they", "thing", "think", "this", "those", "time", "today", "true", "turn", "under", "until"),
+            *("upon", "used", "using", "very", "want", "well", "were", "what", "when", "where", "which"),
+            *("while", "whole", "with", "without", "word", "words", "world", "would", "write", "year"),
+            *("yes", "your"),
+        ]
+    ),
     "tz": frozenset(["utc", "gmt", "zulu", "universal", "local", "localtime", "factory", "posixrules"]),
     "os": frozenset(["linux", "darwin", "windows", "macos", "unix", "posix"]),
 }
-"""What stands in texts without being this machine's: paths for all that are one, else by name and in small
-letters."""
+"""What stands in texts without being this machine's: paths for all that are one, else in small letters, by
+the name of the value that it most often is. No word of these is a value of another name either."""
 
 _SHORTEST: Final = 4
 _LONGEST: Final = 4096
@@ -90,7 +108,7 @@ def problem_of(name: str, text: str) -> str | None:
         if text in COMMON["path"]:
             return "is too common"
         return "is too short" if len(text.strip("/")) < _SHORTEST_PATH else None
-    if text.lower() in COMMON.get(name, ()) or (name not in COMMON and text.lower() in _WORDS):
+    if text.lower() in _WORDS:
         return "is too common"
     if len(text) < _SHORTEST:
         return "is too short"
