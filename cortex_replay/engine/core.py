@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from cortex_replay.bindings import Binder, BindingRules
+from cortex_replay.bindings.safety import PATHS
+from cortex_replay.bindings.surroundings import KNOWN
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.key_rules import Further
 from cortex_replay.engine.scope import Observer, Scope
@@ -43,6 +46,7 @@ class RunCore(RunState):
 
     def _begin(self) -> None:
         self._scopes: dict[str, Scope] = {}
+        self._paths: Binder | None = None
         self._turns = 0
 
     def scope(self, name: str = "") -> Scope:
@@ -54,7 +58,7 @@ class RunCore(RunState):
                 self.store,
                 self.mode,
                 name,
-                owner_name(name),
+                self.owner_of(name),
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
                 keeps_first=not name and not self.every_answer,
@@ -102,7 +106,7 @@ class RunCore(RunState):
             store,
             chosen,
             scope_name(name or ""),
-            owner_name((name if owner is None else owner) or ""),
+            self.owner_of((name if owner is None else owner) or ""),
             is_branch=is_branch,
             observer=observer,
             how_to_record=how_to_record or self.how_to_record,
@@ -113,6 +117,20 @@ class RunCore(RunState):
         if name is not None:
             self._scopes[scope.name] = scope
         return scope
+
+    def owner_of(self, name: str) -> str:
+        """Whose answers a scope of this name gets and records.
+
+        A folder of the run in it is bound: the parameter of a test, say. Elsewhere that is another one.
+        """
+        if "/" in name:
+            if self._paths is None:
+                rules = self.store.key_rules.bindings
+                others = [known for known in KNOWN if known not in PATHS]
+                only_paths = BindingRules(off=(*rules.off, *others), shapes=())
+                self._paths = Binder(only_paths, self.surroundings)
+            name = str(self._paths.bind_value(name)[0])
+        return owner_name(name)
 
     def close_scope(self, scope: Scope) -> None:
         """Forget a scope: who asks under its name from now on asks in a new one."""

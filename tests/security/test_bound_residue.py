@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pytest
 from websockets.sync.client import connect
 
-from cortex_replay import LlmRequest, LlmResponse, Store, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
+from cortex_replay import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
 from cortex_replay.canonical import JsonValue
 from cortex_replay.providers import address_at
 from cortex_replay.wire import WIRES
@@ -137,7 +137,7 @@ def residue(root: Path, place: Place) -> list[tuple[str, str]]:
 def spoken(request: LlmRequest) -> LlmResponse:
     """Says what it was told, and wants a file to be written there."""
     told = "\n".join([request.system, *(message.content for message in request.messages)])
-    path = next(iter(re.findall(r"at work in (.*?) \(file", told)), "?")
+    path = next(iter(re.findall(r"(?s)at work in (.*?) \(file", told)), "?")
     calls = (ToolCall(id="call_1", name="write_note", arguments={"path": f"{path}/notes.txt", "n": 1}),)
     is_tool = bool(request.tools)
     return LlmResponse(
@@ -206,29 +206,45 @@ def question(protocol: str, place: Place, *, is_stream: bool, more: str = "") ->
     return render(body, place.marks())
 
 
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("protocol", list(WIRES))
-def test_completions(protocol: str, is_stream: bool, server: FakeProvider, tmp_path: Path) -> None:
-    """And the answer that is replayed elsewhere names what is there, in texts and in tool calls."""
-    path = PATHS[protocol]
+def call(protocol: str, place: Place, *, is_stream: bool) -> tuple[str, str, Any]:
+    """A question that no other wire asks."""
+    more = f" This goes over {protocol}, {'in pieces' if is_stream else 'whole'}."
+    return "POST", PATHS[protocol], question(protocol, place, is_stream=is_stream, more=more)
+
+
+def told_at(place: Place, protocol: str, *, is_stream: bool) -> str:
+    """What the model says to it there."""
+    body = {**call(protocol, place, is_stream=is_stream)[2], "model": "m"}
+    said = spoken(WIRES[protocol].lift(body))
+    return said.text + "".join(map(_arguments, said.tool_calls))
+
+
+def _arguments(call: ToolCall) -> str:
+    return json.dumps(call.arguments, ensure_ascii=False, sort_keys=True)
+
+
+ALL: Final = [(protocol, is_stream) for protocol in WIRES for is_stream in (False, True)]
+
+
+def test_completions(server: FakeProvider, tmp_path: Path) -> None:
+    """Over every wire; and what is replayed elsewhere names what is there, in texts and in tool calls."""
     with run_over(tmp_path, "once", server.url, surroundings=HERE.surroundings()) as run:
-        live = ask(run, "POST", path, question(protocol, HERE, is_stream=is_stream))
-    assert live.status == 200, live.body
-    assert HERE.user.encode() in live.body or is_stream, "the client gets it as it came"
+        live = [ask(run, *call(protocol, HERE, is_stream=is_stream)) for protocol, is_stream in ALL]
+    assert [got.status for got in live] == [200] * len(ALL)
+    assert HERE.user.encode() in live[0].body, "the client gets it as it came"
 
     assert residue(tmp_path, HERE) == []
 
-    with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
-        replayed = ask(run, "POST", path, question(protocol, THERE, is_stream=is_stream))
-        assert replayed.status == 200, replayed.body
     with run_over(tmp_path, surroundings=HERE.surroundings()) as run:
-        assert ask(run, "POST", path, question(protocol, HERE, is_stream=is_stream)).body == live.body
-    with serving_in_thread(parrot) as other, run_over(tmp_path / "other", "once", other.url) as run:
-        expected = ask(run, "POST", path, question(protocol, THERE, is_stream=False))
-    texts = {mark: text for mark, text in THERE.marks().items() if mark in ("user", "host", "cwd", "home")}
-    said = decoded(protocol, replayed.body, is_stream=is_stream)
-    assert said == decoded(protocol, expected.body, is_stream=False)
-    assert all(text in said for text in texts.values())
+        again = [ask(run, *call(protocol, HERE, is_stream=is_stream)) for protocol, is_stream in ALL]
+    assert [got.body for got in again] == [got.body for got in live]
+    with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
+        for protocol, is_stream in ALL:
+            got = ask(run, *call(protocol, THERE, is_stream=is_stream))
+            assert got.status == 200, got.body
+            said = decoded(protocol, got.body, is_stream=is_stream)
+            assert said == told_at(THERE, protocol, is_stream=is_stream), protocol
+            assert THERE.cwd in said
 
 
 def decoded(protocol: str, body: bytes, *, is_stream: bool) -> str:
@@ -240,26 +256,22 @@ def decoded(protocol: str, body: bytes, *, is_stream: bool) -> str:
         response = next(chunk.response for chunk in reversed(chunks) if chunk.response is not None)
     else:
         response = wire.decode_answer(body, "m")
-    return response.text + "".join(
-        json.dumps(call.arguments, ensure_ascii=False, sort_keys=True) for call in response.tool_calls
-    )
+    return response.text + "".join(map(_arguments, response.tool_calls))
 
 
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-def test_failures(is_stream: bool, server: FakeProvider, tmp_path: Path) -> None:
-    path = PATHS["openai-chat"]
-    options: dict[str, Any] = {"record_failures": True, "surroundings": HERE.surroundings()}
-    with run_over(tmp_path, "once", server.url, **options) as run:
-        asked = question("openai-chat", HERE, is_stream=is_stream, more=" Now please fail.")
-        live = ask(run, "POST", path, asked)
+def test_failures(server: FakeProvider, tmp_path: Path) -> None:
+    path, more = PATHS["openai-chat"], " Now please fail."
+    with run_over(
+        tmp_path, "once", server.url, record_failures=True, surroundings=HERE.surroundings()
+    ) as run:
+        live = ask(run, "POST", path, question("openai-chat", HERE, is_stream=True, more=more))
     assert live.status == 429
     assert HERE.user.encode() in live.body
 
     assert residue(tmp_path, HERE) == []
 
     with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
-        asked = question("openai-chat", THERE, is_stream=is_stream, more=" Now please fail.")
-        replayed = ask(run, "POST", path, asked)
+        replayed = ask(run, "POST", path, question("openai-chat", THERE, is_stream=True, more=more))
     assert replayed.status == 429
     assert f"I am {THERE.user} on {THERE.host}" in replayed.body.decode()
 
@@ -337,10 +349,21 @@ def test_websockets(tmp_path: Path) -> None:
 
 
 def test_the_name_of_a_scope(server: FakeProvider, tmp_path: Path) -> None:
-    """A test's name may hold the folder that it runs in."""
-    scope = f"tests/test_it.py::test[{HERE.cwd}]"
+    """A parameter of a test may be a folder; elsewhere, the test has its answers all the same."""
+
+    def scope(place: Place) -> str:
+        return f"tests/test_it.py::test[{place.cwd} {place.home}/x {place.tmp}]"
+
+    path, asked = PATHS["openai-chat"], question("openai-chat", HERE, is_stream=False)
     with run_over(tmp_path, "once", server.url, surroundings=HERE.surroundings()) as run:
-        ask(run, "POST", PATHS["openai-chat"], question("openai-chat", HERE, is_stream=False), scope=scope)
-    assert len(Store.open(tmp_path)) == 1
+        ask(run, "POST", path, asked, scope="tests/test_it.py::other")
+        ask(run, "POST", path, asked, scope=scope(HERE))
 
     assert residue(tmp_path, HERE) == []
+
+    with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
+        asked = question("openai-chat", THERE, is_stream=False)
+        assert ask(run, "POST", path, asked, scope=scope(THERE)).status == 200
+        ((*_, used),) = run.ledger.used_scoped
+        assert used == "tests/test_it.py::test[⟦cwd⟧ ⟦home⟧/x ⟦tmp⟧]"
+        assert run.store.has_own(*next(iter(run.ledger.used_scoped)))
