@@ -20,15 +20,15 @@ from cortex_replay.bindings import Binder, BindingRules
 from cortex_replay.misses.explanation import MISS_STATUS
 from cortex_replay.wire import WIRES
 from tests.engine.http.harness import PATHS, ask, run_over
-from tests.gateway.upstream import model_server
+from tests.gateway.upstream import model_server, said
 from tests.property.places import MARK, Place, leaves, lift, read, render, template, write
 from tests.property.strategies import IS_TORTURE
 
-EDITS: Final = 1000 if IS_TORTURE else 90
-"""Of each wire; of all eleven about a thousand in ``make test``."""
-BROKEN: Final = 200 if IS_TORTURE else 19
-MOVED: Final = 200 if IS_TORTURE else 19
-REPLAYED: Final = 200 if IS_TORTURE else 5
+EDITS: Final = 1000 if IS_TORTURE else 30
+"""Of each wire, as the others."""
+BROKEN: Final = 200 if IS_TORTURE else 12
+MOVED: Final = 200 if IS_TORTURE else 8
+REPLAYED: Final = 200 if IS_TORTURE else 2
 """Each miss is explained, which takes time."""
 wires = pytest.mark.parametrize("protocol", list(WIRES))
 
@@ -181,8 +181,8 @@ def test_what_is_bound_may_change_everywhere_at_once(protocol: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Place]:
-    """A store with one call over each wire, and where they were made."""
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one call over each wire, made somewhere."""
     root, here = tmp_path_factory.mktemp("store"), Place.random(Random("recorded"))
     with (
         model_server() as server,
@@ -191,7 +191,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Place]:
         for protocol in WIRES:
             got = ask(run, "POST", PATHS[protocol], render(calls(protocol), here.marks()))
             assert got.status == 200, got.body
-    return root, here
+    return root
 
 
 def calls(protocol: str) -> Any:
@@ -201,35 +201,32 @@ def calls(protocol: str) -> Any:
 
 
 @wires
-def test_a_replay_misses_what_was_changed_and_hits_what_moved(
-    protocol: str, recorded: tuple[Path, Place]
-) -> None:
+def test_a_replay_misses_what_was_changed_and_hits_what_moved(protocol: str, recorded: Path) -> None:
     """The same where clients ask: with its second look, and with answers that name what is here."""
     random = Random(f"replay of {protocol}" + ("" if not IS_TORTURE else str(Random().random())))
-    root, here = recorded
     there, body, path = Place.random(random), calls(protocol), PATHS[protocol]
-    with run_over(root, surroundings=there.surroundings()) as run:
-        hit = ask(run, "POST", path, render(body, there.marks()))
+    asked = render(body, there.marks())
+    with run_over(recorded, surroundings=there.surroundings()) as run:
+        hit = ask(run, "POST", path, asked)
         assert hit.status == 200, hit.body
         for number in range(REPLAYED):
-            changed = edit(body, random) if number % 5 else break_structure(body, there, random)
+            changed = edit(body, random) if number % 3 else break_structure(body, there, random)
             missed = ask(run, "POST", path, render(changed, there.marks()))
             assert missed.status == MISS_STATUS, _difference(body, changed)
         assert len(run.ledger.misses) == REPLAYED
-    with model_server() as server, run_over(root, "live", server.url) as run:
-        live = [ask(run, "POST", path, render(body, place.marks())) for place in (there, here)]
-    said = [WIRES[protocol].decode_answer(got.body, "m").text for got in (hit, *live)]
-    assert said[0] == said[1] != said[2], "it repeats what it is told"
+    repeated = said(lift(protocol, asked)).text
+    assert WIRES[protocol].decode_answer(hit.body, "m").text == repeated
+    assert there.cwd in repeated
 
 
 @pytest.mark.parametrize("days", [1, -1, 400])
-def test_a_day_is_another_one_everywhere_or_it_misses(days: int, recorded: tuple[Path, Place]) -> None:
+def test_a_day_is_another_one_everywhere_or_it_misses(days: int, recorded: Path) -> None:
     """The clock of a command need not be ours; but it is one clock."""
     there, body, path = Place.random(Random(days)), calls("openai-chat"), PATHS["openai-chat"]
     other = (there.day + timedelta(days=days)).isoformat()
     dated = list(leaves(body, lambda value: isinstance(value, str) and "{{iso}}" in value))
     assert len(dated) == 2
-    with run_over(recorded[0], surroundings=there.surroundings()) as run:
+    with run_over(recorded, surroundings=there.surroundings()) as run:
         assert ask(run, "POST", path, render(body, {**there.marks(), "iso": other})).status == 200
         for at in dated:
             broken = write(body, at, read(body, at).replace("{{iso}}", other))

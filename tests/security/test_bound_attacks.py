@@ -1,4 +1,4 @@
-"""Bindings in the hands of somebody hostile: places, prompts, models, recordings, configurations, repositories."""
+"""Bindings in hostile hands: places, prompts, models, recordings, configurations, repositories."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ import os
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
+from click.testing import CliRunner
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.bindings.rules import ValueRule
 from cortex_replay.canonical import JsonValue
+from cortex_replay.cli.main import main
 from cortex_replay.misses.explanation import MISS_STATUS
+from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
 from tests.builder import ask as request_for
-from tests.engine.http.harness import PATHS, ask, run_over
+from tests.engine.http.harness import PATHS, Got, ask, run_over
 from tests.property.places import Place
-from tests.security.test_bound_residue import HERE, THERE, decoded, question, server, spoken
+from tests.property.strategies import IS_TORTURE
+from tests.security.test_bound_residue import ALL, HERE, THERE, call, decoded, server, told_at
 
 __all__ = ["server"]  # a fixture
 
 CHAT: Final = PATHS["openai-chat"]
-NASTY: Final = [
+ODD: Final = [
+    "/work/⟦home⟧ ]] ⟧",
+    '/work/"q"\\b\\\\n',
+    "/work/new\nline\tx",
+    "/work/(a+)+$|[b]*%2F",
     "/work/⟦home⟧/it",
     "/work/⟦cwd⟧",
     "/work/⟦=cwd|0-3⟧]]",
@@ -46,49 +54,60 @@ NASTY: Final = [
     "/work/\U0001f980 crab",
     "/work/ends ",
     "/work/-/-",
-    "/work/\\u00e9\\/",
+    "/work/\\u00e9\\t",
 ]
+NASTY: Final = ODD if IS_TORTURE else ODD[:4]
 
 
 def at(cwd: str) -> Place:
     return replace(HERE, cwd=cwd, home="/work/home/of zelda")
 
 
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("cwd", NASTY)
-def test_a_folder_may_have_any_name(cwd: str, is_stream: bool, server: FakeProvider, tmp_path: Path) -> None:
+def test_a_folder_may_have_any_name(server: FakeProvider, tmp_path: Path) -> None:
     """Recorded there and replayed elsewhere, and the other way round; what comes back is what is so there."""
-    for here, there in ((at(cwd), THERE), (THERE, at(cwd))):
-        root = tmp_path / str(here == THERE)
+    roots = {place: tmp_path / str(number) for number, place in enumerate([THERE, *map(at, NASTY)])}
+    for here, root in roots.items():
         with run_over(root, "once", server.url, surroundings=here.surroundings()) as run:
-            live = ask(run, "POST", CHAT, question("openai-chat", here, is_stream=is_stream))
-        for place in (there, here):
+            for is_stream in (False, True):
+                ask(run, *call("openai-chat", here, is_stream=is_stream))
+        stored = "".join(path.read_text() for path in root.rglob("*.json"))
+        assert json.dumps(here.cwd)[1:-1] not in stored
+        assert json.dumps(here.cwd, ensure_ascii=False)[1:-1] not in stored
+    for place, own in roots.items():
+        for root in (roots[THERE], own):
             with run_over(root, surroundings=place.surroundings()) as run:
-                got = ask(run, "POST", CHAT, question("openai-chat", place, is_stream=is_stream))
-            assert got.status == 200, got.body
-            assert decoded("openai-chat", got.body, is_stream=is_stream) == told_at(place)
-        assert got.body == live.body
-        assert json.dumps(here.cwd)[1:-1] not in "".join(path.read_text() for path in root.rglob("*.json"))
+                for is_stream in (False, True):
+                    got = ask(run, *call("openai-chat", place, is_stream=is_stream))
+                    said = decoded("openai-chat", got.body, is_stream=is_stream)
+                    assert said == told_at(place, "openai-chat", is_stream=is_stream)
+    hashes = {frozenset(item.prompt_hash for item in Store.open(root).list()) for root in roots.values()}
+    assert len(hashes) == 1, "what is recorded in one of them is the same in all"
 
 
-def told_at(place: Place) -> str:
-    """What the model says at a place."""
-    said = spoken(WIRES["openai-chat"].lift(question("openai-chat", place, is_stream=False)))
-    arguments = [json.dumps(call.arguments, ensure_ascii=False, sort_keys=True) for call in said.tool_calls]
-    return said.text + "".join(arguments)
+def test_what_is_filled_in_is_escaped_where_it_stands(server: FakeProvider, tmp_path: Path) -> None:
+    """In JSON, and in a tool's arguments, which are JSON in JSON and come in pieces."""
+    there = at('/work/"q"\\b/n\n/\\u0041/é')
+    with run_over(tmp_path, "once", server.url, surroundings=THERE.surroundings()) as run:
+        for protocol, is_stream in ALL:
+            ask(run, *call(protocol, THERE, is_stream=is_stream))
+    with run_over(tmp_path, surroundings=there.surroundings()) as run:
+        for protocol, is_stream in ALL:
+            got = ask(run, *call(protocol, there, is_stream=is_stream))
+            told = told_at(there, protocol, is_stream=is_stream)
+            assert decoded(protocol, got.body, is_stream=is_stream) == told, protocol
 
 
-@pytest.mark.parametrize("name", ["c++", "a.b|c", "x*y{2}", "[abc]", "$(id)", "^root$", "\\d+\\w"])
+@pytest.mark.parametrize("name", ["c++17", "a.b|c", "x*y{2}[a]", "$(id)^\\d+"])
 def test_a_user_and_a_host_may_have_any_name(name: str, server: FakeProvider, tmp_path: Path) -> None:
     here = replace(HERE, user=name, host=f"{name}-box")
     with run_over(tmp_path, "once", server.url, surroundings=here.surroundings()) as run:
-        ask(run, "POST", CHAT, question("openai-chat", here, is_stream=False))
+        ask(run, *call("openai-chat", here, is_stream=False))
     with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
-        got = ask(run, "POST", CHAT, question("openai-chat", THERE, is_stream=False))
-    assert decoded("openai-chat", got.body, is_stream=False) == told_at(THERE)
+        got = ask(run, *call("openai-chat", THERE, is_stream=False))
+    assert decoded("openai-chat", got.body, is_stream=False) == told_at(THERE, "openai-chat", is_stream=False)
 
 
-@pytest.mark.parametrize("word", ["root", "user", "test", "mark", "will", "home", "me", "a", "the"])
+@pytest.mark.parametrize("word", ["root", "user", "test", "mark", "will", "with", "home", "me", "a", "the"])
 def test_a_common_word_is_no_user(word: str) -> None:
     """Where somebody is called like a word, the word is still a word."""
     binder = Binder(BindingRules(), replace(HERE, user=word, host=word).surroundings())
@@ -113,30 +132,31 @@ LITERALS: Final = [
 ]
 
 
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("literal", LITERALS)
-@pytest.mark.parametrize(
-    "bound", [" ", " I work in {{cwd}}, session {{id1}}."], ids=["alone", "with bound ones"]
-)
-def test_text_that_looks_like_a_placeholder_is_text(
-    literal: str, bound: str, is_stream: bool, server: FakeProvider, tmp_path: Path
-) -> None:
+def test_text_that_looks_like_a_placeholder_is_text(server: FakeProvider, tmp_path: Path) -> None:
     """Whoever says it, the user or the model; the very bytes come back, and nothing is filled in."""
 
-    def body(place: Place) -> Any:
-        said = literal + bound.replace("{{cwd}}", place.cwd).replace("{{id1}}", place.ids[0])
-        return json.loads(json.dumps(WIRES["openai-chat"].lower(request_for(said), stream=is_stream)))
+    def texts(place: Place) -> list[str]:
+        bound = f" I work in {place.cwd}, session {place.ids[0]}."
+        return [literal + more for literal in LITERALS for more in ("", bound)]
+
+    def asked(run: Run, place: Place) -> list[tuple[str, Got, bool]]:
+        wire = WIRES["openai-chat"]
+        return [
+            (text, ask(run, "POST", CHAT, wire.lower(request_for(text), stream=is_stream)), is_stream)
+            for text in texts(place)
+            for is_stream in (False, True)
+        ]
 
     with run_over(tmp_path, "once", server.url, surroundings=HERE.surroundings()) as run:
-        live = ask(run, "POST", CHAT, body(HERE))
+        live = asked(run, HERE)
     with run_over(tmp_path, surroundings=HERE.surroundings()) as run:
-        assert ask(run, "POST", CHAT, body(HERE)).body == live.body
+        again = asked(run, HERE)
+    assert [got.json for _, got, is_stream in again if not is_stream] == [
+        got.json for _, got, is_stream in live if not is_stream
+    ]
     with run_over(tmp_path, surroundings=THERE.surroundings()) as run:
-        got = ask(run, "POST", CHAT, body(THERE))
-    assert (
-        decoded("openai-chat", got.body, is_stream=is_stream).strip("\n")
-        == body(THERE)["messages"][-1]["content"]
-    )
+        for text, got, is_stream in asked(run, THERE):
+            assert decoded("openai-chat", got.body, is_stream=is_stream).strip("\n") == text
 
 
 @pytest.mark.parametrize("literal", ["⟦cwd⟧", "⟦=cwd⟧"])
@@ -157,7 +177,7 @@ def test_text_that_looks_like_a_placeholder_is_not_what_was_bound(
 
 
 @pytest.mark.parametrize(
-    "bindings", ["cwd", 7, {"cwd": 1}, [7, None, ["cwd"]], ["cwd"] * 100_000, ["\x1b[31m", "⟦cwd⟧", ""], None]
+    "bindings", ["cwd", 7, {"cwd": 1}, [7, None, ["cwd"]], ["cwd"] * 1000, ["\x1b[31m", "⟦cwd⟧", ""], None]
 )
 def test_a_recording_that_says_nonsense_of_its_bindings_is_served(
     bindings: JsonValue, tmp_path: Path
@@ -178,7 +198,6 @@ def test_a_recording_that_says_nonsense_of_its_bindings_is_served(
 
 
 SECRETS: Final = {
-    "DEPLOY_TOKEN": "xq7-93kfhw-1m4nv-7zz2",
     "INNOCENT": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
     "DATABASE": "postgres://admin:hunter2-9f8a7b6c@db.example.com/x",
     "SETTINGS": '{"api_key": "sk-ant-api03-' + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD-AA" + '"}',
@@ -186,22 +205,30 @@ SECRETS: Final = {
 
 
 @pytest.mark.parametrize("variable", list(SECRETS))
-def test_no_configuration_hands_out_a_variable_that_holds_a_secret(variable: str, tmp_path: Path) -> None:
-    """A stranger's configuration names it, and a stranger's recording says it: a command is not to have it."""
-    (tmp_path / "cortex-replay.toml").write_text(
+def test_no_configuration_hands_out_a_variable_that_holds_a_secret(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's configuration names it, and his recording says it: a command is not to have it."""
+    for name, value in {**SECRETS, "SHOWN": "a harmless text"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    Path("cortex-replay.toml").write_text(
         f'[bindings.values]\nmine = {{ env = "{variable}" }}\nshown = {{ env = "SHOWN" }}\n'
     )
-    store = Store.create(tmp_path)
-    answer = Answer("Here: ⟦mine⟧ and ⟦shown⟧.", finish_reason="stop")
-    store.add(
-        Fixture.of(LlmRequest("m", "", "Give!", None, None), answer, meta={"bindings": ["mine", "shown"]})
+    store = Store.create("llm")
+    request, answer = (
+        LlmRequest("m", "", "Give!", None, None),
+        Answer("⟦mine⟧ and ⟦shown⟧", finish_reason="stop"),
     )
+    store.add(Fixture.of(request, answer, meta={"bindings": ["mine", "shown"]}))
     store.commit()
-    environment = {**SECRETS, "SHOWN": "a harmless text"}
-    with run_over(tmp_path, environment=environment) as run:
-        got = ask(run, "POST", CHAT, {"model": "m", "messages": [{"role": "user", "content": "Give!"}]})
 
-    assert decoded("openai-chat", got.body, is_stream=False) == "Here: ⟦mine⟧ and a harmless text."
+    listed = CliRunner().invoke(main, ["config", "--store", "llm"])
+    assert SECRETS[variable] not in listed.output
+    assert variable in listed.output
+    with run_over(Path("llm"), environment=os.environ) as run:
+        got = ask(run, "POST", CHAT, {"model": "m", "messages": [{"role": "user", "content": "Give!"}]})
+    assert decoded("openai-chat", got.body, is_stream=False) == "⟦mine⟧ and a harmless text"
 
 
 def test_a_repository_leads_nowhere_and_does_not_hang(tmp_path: Path) -> None:
