@@ -232,8 +232,8 @@ class Scope:
                 is_kept = there is not None and self._keeps(there.meta, is_own=is_own)
                 answers = there.apart() if there and is_kept else ()
                 is_first = self.keeps_first and there is not None and is_first_for_all(there.meta)
-                kept_answers = answers[:1] if is_first else answers
-                state = self._exchanges[key] = KeyState(kept_answers, calls=self._other_calls)
+                answers = answers[:1] if is_first else answers
+                state = self._exchanges[key] = KeyState(answers, calls=self._other_calls)
             return state
 
     def number_call(self, key: FixtureKey | str, state: KeyState[Any]) -> None:
