@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture integration matrix suites bench clean
+.PHONY: help demo test lint format torture integration agents matrix suites bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
 	$(BIN)/pytest integration --ignore=integration/suites
+
+agents: $(VENV)/.dev ## Replay five coding agents elsewhere, and write the table of docs/agents.md (needs cc, npm; 5 minutes)
+	$(BIN)/python -m integration.agents.measure
 
 suites: $(VENV)/.dev ## Public suites, with vcrpy and moved over; the table of docs/migrating.md (takes an hour)
 	$(BIN)/python -m integration.suites

@@ -29,6 +29,7 @@ def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if agent.learns:
         learned = made.learn()
         assert learned.status == 0, learned
+        assert made.rules() == sorted(agent.learns), learned
     return made
 
 

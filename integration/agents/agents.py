@@ -12,7 +12,8 @@ from integration.agents.script import FAILED, FILE, MORE, TEXT
 __all__ = ["AGENTS", "Agent"]
 
 _CODEX: Final = (
-    "CODEX_API_KEY=$OPENAI_API_KEY codex exec --dangerously-bypass-approvals-and-sandbox -m gpt-5.5"
+    "CODEX_API_KEY=$OPENAI_API_KEY codex exec --skip-git-repo-check"
+    " --dangerously-bypass-approvals-and-sandbox -m gpt-5.5"
     ' -c openai_base_url="$OPENAI_BASE_URL" "Write a note"'
 )
 _GEMINI: Final = {
@@ -63,6 +64,7 @@ AGENTS: Final = (
         program="opencode",
         title="opencode",
         command=("opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "Write a note"),
+        variables={"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
     ),
     Agent(
         program="gemini",

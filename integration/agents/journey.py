@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,12 @@ class Journey:
         """Let it run once more, elsewhere, and learn what differs from run to run."""
         files = [word for name in self.agent.home for word in ("--home-file", name)]
         return self.origin.run("learn", self.store, self.agent, "--elsewhere", *files)
+
+    def rules(self) -> list[str]:
+        """The places that were learned, by the text before them."""
+        files = self.store.glob("cortex-replay.toml")
+        found = [rule for file in files for rule in tomllib.loads(file.read_text())["bindings"]["rules"]]
+        return sorted(rule["before"] for rule in found)
 
     def replay(self, place: str) -> tuple[Machine, Ran]:
         """Replay it at one of :data:`PLACES`. What is not there does not exist."""

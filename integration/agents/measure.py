@@ -54,11 +54,7 @@ def _learned(journey: Journey) -> int:
     ran = journey.learn()
     if ran.status:
         raise SystemExit(f"{journey.agent} was not learned\n{ran}")
-    return sum(text.count("[[") for text in _configurations(journey))
-
-
-def _configurations(journey: Journey) -> list[str]:
-    return [path.read_text() for path in journey.base.glob("**/cortex-replay.toml")]
+    return len(journey.rules())
 
 
 def _cell(journey: Journey, place: str) -> str:

@@ -1,0 +1,37 @@
+"""The page of agents says what was measured, and its recipes are the commands that were run."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from integration.agents.agents import AGENTS, Agent
+from integration.agents.install import VERSIONS
+from integration.agents.journey import PLACES
+from integration.agents.measure import PAGE, rows_in
+
+TEXT = PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=str)
+def test_all_calls_of_an_agent_hit_everywhere(agent: Agent) -> None:
+    _, version, calls, rules, *cells = rows_in(TEXT)[agent.title].removesuffix(" |").split(" | ")
+
+    assert VERSIONS[agent.program].replace("==", "@").endswith(f"@{version}"), "run: make agents"
+    assert cells == [f"{calls} of {calls}"] * len(PLACES)
+    assert rules == (str(len(agent.learns)) if agent.learns else "–")
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=str)
+def test_a_recipe_is_what_was_run(agent: Agent) -> None:
+    recipe = TEXT.partition(f"\n## {agent.title}\n")[2].partition("\n## ")[0]
+    command = f"-- {shlex.join(agent.command)}\n"
+
+    assert f'cortex-replay record --store "$STORE" {command}' in recipe
+    assert f'cortex-replay replay --store "$STORE" --fail-on miss {command}' in recipe
+    assert ("cortex-replay learn --elsewhere" in recipe) == bool(agent.learns)
+    assert [name for name in (*agent.variables, *agent.home) if name not in recipe] == []
+    assert [
+        place for place in agent.learns if place.rstrip(": ").split()[-1].lower() not in recipe.lower()
+    ] == []
