@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
-from cortex_replay import InvalidRequest, LlmRequest
+from cortex_replay import InvalidRequest, LlmMessage, LlmRequest
 from cortex_replay.bindings import Surroundings
 from cortex_replay.wire import WIRES
 
@@ -105,7 +105,7 @@ def template(protocol: str) -> Any:
         return _with_argument_texts(json.loads(path.read_bytes()))
     whole = WIRES["openai-chat"].lift(template("openai-chat"))
     said = "\n\n".join([whole.system, *(message.content for message in whole.messages)])
-    plain = replace(whole, system="", messages=said, tools=())
+    plain = replace(whole, system="", messages=(LlmMessage("user", said),), tools=())
     for request in (whole, plain, replace(plain, extra={"raw": True})):
         try:
             return json.loads(json.dumps(WIRES[protocol].lower(request, stream=False)))
