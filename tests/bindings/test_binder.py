@@ -127,3 +127,10 @@ def test_a_recording_is_told_where_its_values_are_common() -> None:
     assert asked.request.prompt_hash() != recorded.request.prompt_hash()
     assert here.unbind_common(recorded.request, recorded.names) == asked.request
     assert here.unbind_common(recorded.request, ["home"]) is recorded.request
+
+
+def test_nothing_is_found_within_a_placeholder() -> None:
+    rules = BindingRules(rules=(PlaceRule(bind="number", before="uuid#"),))
+    request = LlmRequest("m", system="⟦uuid#1⟧ uuid#1")
+
+    assert Binder(rules, NOWHERE).bind_stored(request, ["uuid"]).request.system == "⟦uuid#1⟧ uuid#⟦number#1⟧"
