@@ -25,9 +25,9 @@ _MONTHS: Final = frozenset(["my", "mycomma", "ym"])
 """The forms of a date that name no day."""
 _YEAR: Final = re.compile(r"[0-9]{4}(?![0-9])|[0-9]{4}(?=[0-9]{4}\Z)")
 _KINDS: Final = {"host": "host", "os": "version", "kernel": "version", "commit": "commit"}
-_SHORTEST_KEPT: Final = 500
 _MOST_KEPT: Final = 4_000_000
-"""Characters of texts whose finds are kept: an agent sends its long ones with every call."""
+"""Characters of texts whose finds are kept: an agent sends most of them with every call."""
+_COST_OF_ENTRY: Final = 200
 _FILE: Final = "file://"
 _OWN_FILES: Final = re.compile(r"""/\.[^\s"'`<>|*?:;,()\[\]{}\\]*""")
 
@@ -100,14 +100,13 @@ class Finder:
 
     def find(self, text: str) -> list[Found]:
         """What is bound in a text, in order; of two that overlap the first, or the longer one."""
-        if len(text) < _SHORTEST_KEPT:
-            return self._find(text)
         found = self._kept.get(text)
         if found is None:
-            found = self._kept[text] = self._find(text)
-            self._kept_length += len(text)
+            found = self._find(text)
+            self._kept_length += len(text) + _COST_OF_ENTRY
             if self._kept_length > _MOST_KEPT:
                 self._kept, self._kept_length = {}, 0
+            self._kept[text] = found
         return found
 
     def _find(self, text: str) -> list[Found]:

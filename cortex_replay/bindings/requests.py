@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import is_
 from typing import Any, Final, TypeVar
@@ -32,30 +32,42 @@ def rewrite_texts(request: LlmRequest, change: Change) -> LlmRequest:
 
     It is the very same request when none is.
     """
+    return _changed(request, _texts_changed(request, change))
+
+
+def rewrite_request(request: LlmRequest, change: Change) -> LlmRequest:
+    """The request with all its texts changed: also those of tools, of the schema and of other parameters."""
+    made = _texts_changed(request, change)
+    made["tools"] = _kept(request.tools, [_block(tool, change) for tool in request.tools])
+    made["json_schema"] = rewrite_value(request.json_schema, change)
+    before = made["extra"]
+    extra = {
+        name: value if name == "system" else rewrite_value(value, change) for name, value in before.items()
+    }
+    if not all(map(is_, extra.values(), before.values())):
+        made["extra"] = extra
+    return _changed(request, made)
+
+
+def _texts_changed(request: LlmRequest, change: Change) -> dict[str, Any]:
+    """The fields of a request whose texts are changed, by name."""
     system = change(request.system)
     messages = _kept(request.messages, [_message(message, change) for message in request.messages])
     extra = request.extra
     if "system" in extra:  # where a system text stands that is more than text
         block = _block(extra["system"], change)
         extra = extra if block is extra["system"] else extra | {"system": block}
-    if system == request.system and messages is request.messages and extra is request.extra:
-        return request
-    return replace(request, system=system, messages=messages, extra=extra)
-
-
-def rewrite_request(request: LlmRequest, change: Change) -> LlmRequest:
-    """The request with all its texts changed: also those of tools, of the schema and of other parameters."""
-    made = rewrite_texts(request, change)
-    tools = _kept(made.tools, [_block(tool, change) for tool in made.tools])
-    schema = rewrite_value(made.json_schema, change)
-    extra = {
-        name: value if name == "system" else rewrite_value(value, change)
-        for name, value in made.extra.items()
+    return {
+        "system": request.system if system == request.system else system,
+        "messages": messages,
+        "extra": extra,
     }
-    is_same = all(map(is_, extra.values(), made.extra.values()))
-    if tools is made.tools and schema is made.json_schema and is_same:
-        return made
-    return replace(made, tools=tools, json_schema=schema, extra=extra)
+
+
+def _changed(request: LlmRequest, made: Mapping[str, Any]) -> LlmRequest:
+    """The request with other fields; they are checked once."""
+    changed = {name: value for name, value in made.items() if value is not getattr(request, name)}
+    return replace(request, **changed) if changed else request
 
 
 def _message(message: LlmMessage, change: Change) -> LlmMessage:
