@@ -46,6 +46,11 @@ class Question:
     _parameters: Parameters = ()
     _request: LlmRequest | None = None
 
+    @property
+    def is_small(self) -> bool:
+        """Whether what it asks for is kept, since it may come again."""
+        return len(self._body) <= _MOST_BYTES_KEPT
+
     def ask(self) -> LlmRequest:
         """The request that it makes."""
         if self._request is None:
@@ -86,11 +91,12 @@ class Questions:
             isinstance(options, dict) and options.get("include_usage") is True,
             request.extra.get("n", 1) == 1 and not isinstance(request.extra.get("prompt"), list),
         )
-        if len(body) <= _MOST_BYTES_KEPT:
+        question = Question(facts, facts.look, protocol, body, parameters, request)
+        if question.is_small:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[protocol, parameters, body] = store.key_rules, binder, facts
-        return Question(facts, facts.look, protocol, body, parameters, request)
+        return question
 
 
 def document_in(body: bytes, parameters: Parameters) -> Any:

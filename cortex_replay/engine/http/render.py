@@ -30,7 +30,7 @@ _PLAIN_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _WITHOUT_BODY: Final = (204, 304)
 _MOST_KEPT: Final = 4096
 _MOST_BYTES: Final = 64 * 1024
-"""A larger answer is rendered anew each time."""
+"""A larger answer is rendered anew each time; so is one with bound values to a question that is not kept."""
 
 
 class Renderer:
@@ -56,7 +56,7 @@ class Renderer:
         asks_for_usage = "stream_options" in WIRES[protocol].stream_parameters
         if facts.stream and asks_for_usage and not facts.with_usage:
             reply = _without_usage(reply)
-        if len(reply.body) <= _MOST_BYTES:
+        if len(reply.body) <= _MOST_BYTES and (look is None or question.is_small):
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[place] = (answer, look, reply)
