@@ -161,20 +161,21 @@ def test_what_is_kept_of_a_body_is_of_its_day(tmp_path: Path) -> None:
     assert said == ["Somebody's day."] * 2 + ["This is today."] * 2
 
 
+@pytest.mark.parametrize("scopes", [("a", "b"), ("test\x1f1", "test\x1f2")], ids=["two owners", "one owner"])
 def test_scopes_share_an_answer_and_each_has_it_with_its_own_values(
-    provider: FakeProvider, tmp_path: Path
+    provider: FakeProvider, tmp_path: Path, scopes: tuple[str, str]
 ) -> None:
     """One asks, the other waits: what it gets, and records, is bound to its own question."""
     with run_over(tmp_path, "once", provider.url, surroundings=HERE) as run:
         said = [
             text_in(ask(run, "POST", MESSAGES, asked(HERE, uuid), scope=scope))
-            for scope, uuid in zip("ab", UUIDS, strict=True)
+            for scope, uuid in zip(scopes, UUIDS, strict=True)
         ]
         assert run.ledger.live == 1
     with run_over(tmp_path, surroundings=THERE) as run:
         again = [
             text_in(ask(run, "POST", MESSAGES, asked(THERE, uuid), scope=scope))
-            for scope, uuid in zip("ab", reversed(UUIDS), strict=True)
+            for scope, uuid in zip(scopes, reversed(UUIDS), strict=True)
         ]
 
     assert [uuid in text for uuid, text in zip(UUIDS, said, strict=True)] == [True, True]
