@@ -11,9 +11,10 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -34,6 +35,7 @@ from cortex_replay.run.elsewhere import Elsewhere, elsewhere
 __all__ = ["learn_command"]
 
 _MOST_SHOWN: Final = 10
+_NOON: Final = 12
 _GRACE_S: Final = 3.0
 """What a command gets to end by itself, once it is told to."""
 
@@ -78,6 +80,13 @@ Exit status:
     metavar="PATH",
     help="With --elsewhere: a file or folder that git ignores and the command needs. Repeatable.",
 )
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="With --elsewhere: a day such as 2027-01-31, far away; it takes the program faketime.",
+)
 @click.option("--keep", "keeps", is_flag=True, help="With --elsewhere: leave the copy where it is.")
 @options.proxy_options
 @options.pass_env_option
@@ -97,8 +106,8 @@ def learn_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> No
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay learn -- ./agent")
     options.check_proxy_options(flags)
-    if not flags["is_elsewhere"] and (flags["home_files"] or flags["also"] or flags["keeps"]):
-        raise click.UsageError("--home-file, --copy and --keep go with --elsewhere")
+    if not flags["is_elsewhere"] and any(flags[name] for name in ("home_files", "also", "day", "keeps")):
+        raise click.UsageError("--home-file, --copy, --date and --keep go with --elsewhere")
     root = absolute_path(options.store_root(ctx, store))
     with _place(flags) as place:
         learner, status = _run(command, root, flags, place)
@@ -126,7 +135,7 @@ def _run(
     command: Sequence[str], root: Path, flags: Mapping[str, Any], place: Elsewhere | None
 ) -> tuple[Learner, int]:
     how = record_command_for(root, command)
-    there = None if place is None else Surroundings.of(place.environment(os.environ), place.cwd)
+    there = None if place is None else _surroundings(place, flags["day"])
     run = open_run(root, {"mode": "replay"}, default="replay", how_to_record=how, surroundings=there)
     stopper = _Stopper()
     learner = run.learner = Learner(_tell_step, stopper.stop, datetime.now(UTC).date())
@@ -138,12 +147,22 @@ def _run(
         given: Mapping[str, str] = environment
         if place is not None:
             given = place.environment(environment)
+        if flags["day"] is not None:
+            command = ["faketime", f"{flags['day']:%Y-%m-%d} {_NOON}:00:00", *command]
         status = stopper.run(command, given, None if place is None else place.cwd)
     if status and learner.departure is None:
         handover.tell(given)
     for reason in run.ledger.broken:
         output.talk(f"refused: {output.escape(reason)}")
     return learner, FixtureIntegrityFailed.exit_code if run.ledger.broken else status
+
+
+def _surroundings(place: Elsewhere, day: datetime | None) -> Surroundings:
+    """What is known of another place, on another day if there is one."""
+    away = timedelta()
+    if day is not None:
+        away = day.replace(hour=_NOON, tzinfo=ZoneInfo(place.changes["TZ"])) - datetime.now(UTC)
+    return Surroundings.of(place.environment(os.environ), place.cwd, lambda: datetime.now(UTC) + away)
 
 
 class _Stopper:

@@ -43,7 +43,10 @@ def look_up_call(scope: Scope, asked: Wire) -> ExchangeLookUp:
     looks = scope.mode is Mode.REPLAY or scope.mode is Mode.ONCE
     if not looks or scope.store.exchange_row(look.key, scope.owner) is not None:
         return look
-    return look_again_for_exchange(scope.store, scope.owner, look) or look
+    found = look_again_for_exchange(scope.store, scope.owner, look)
+    if found is None and scope.run.learner is not None:
+        found = scope.run.learner.look_up_call(scope.asker(), look)
+    return found or look
 
 
 def sole_wire(scope: Scope, look: ExchangeLookUp) -> Wire | None:

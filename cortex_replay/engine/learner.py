@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from cortex_replay.bindings import Binder
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store
@@ -29,6 +30,14 @@ class CallLearner(Protocol):
 
     def look_up(self, asker: Asker, request: LlmRequest) -> LookUp | None:
         """What finds the recording of a call that was not found by its key, if it is to have one."""
+
+    def look_up_call(self, asker: Asker, look: ExchangeLookUp) -> ExchangeLookUp | None:
+        """The same for a call that is recorded as it is.
+
+        Args:
+            asker: Who asks.
+            look: What found nothing.
+        """
 
     def serve(self, asker: Asker, key: FixtureKey | str) -> None:
         """A call was answered."""

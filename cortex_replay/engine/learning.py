@@ -8,29 +8,31 @@ will be once the store is rekeyed. Anything else is a departure: nothing is lear
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.bindings import NOWHERE, Binder, BindingRules, PlaceRule
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.bound_answers import fill_answer
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp, is_bound_by_rules, look_up_exchange
+from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.engine.learned_lookups import LearnedExchangeLookUp, LearnedLookUp
 from cortex_replay.engine.learner import Asker
-from cortex_replay.engine.lookup import LookUp, bindings_in, fill_exchange
+from cortex_replay.engine.lookup import LookUp, bindings_in
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import LlmError
 from cortex_replay.misses.nearest import nearest_fixture
-from cortex_replay.misses.rules import Change, Lesson, compare, fewest, with_rules
+from cortex_replay.misses.rules import Change, Lesson, compare, compare_calls, fewest, with_rules
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store import Answer, Fixture, FixtureKey
+from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
 if TYPE_CHECKING:
-    from cortex_replay.bindings.binder import Bound
+    pass
 
-__all__ = ["Departure", "LearnedLookUp", "Learner", "Step"]
+__all__ = ["Departure", "Learner", "Step"]
 
 _MOST_TRIED: Final = 12
 """Recordings that a call is held against: those around its place, since some calls are made at once."""
@@ -57,31 +59,6 @@ class Departure:
     changes: tuple[Change, ...] = ()
     explanation: str = ""
     """Of a call that could not be compared."""
-
-
-@dataclass(slots=True, eq=False)
-class LearnedLookUp(LookUp):
-    """Finds a recording by its old key, and fills its answers as if they had been stored by the new rules."""
-
-    renewal: RuleRenewal | None = None
-    recorded: Bound | None = None
-    """What the recording asked, by the new rules."""
-    fixture: Fixture | None = None
-
-    def fills(self, meta: Mapping[str, JsonValue] | None) -> bool:  # noqa: ARG002 - what was learned is not in it
-        return True
-
-    def fill_failure(self, failure: Exchange) -> Exchange:
-        if self.renewal is None or self.fixture is None:
-            return failure
-        return fill_exchange(self.renewal.failure(failure, self.fixture), self.filling)
-
-    def fill_answer(self, answer: Answer, meta: Mapping[str, JsonValue] | None) -> Answer:
-        if self.renewal is None or self.recorded is None:
-            return answer
-        made = self.renewal.answer(answer, self.recorded)
-        names = {*self.recorded.names, *bindings_in(meta if answer.meta is None else answer.meta)}
-        return fill_answer(made, self.filling, sorted(names), self.key.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +94,8 @@ class Learner:
         self._stop = stop
         self._today = today
         self._lock = threading.RLock()
-        self._new: dict[FixtureKey, tuple[PlaceRule, ...]] = {}
-        self._used: set[tuple[str, FixtureKey]] = set()
+        self._new: dict[FixtureKey | str, tuple[PlaceRule, ...]] = {}
+        self._used: set[tuple[str, FixtureKey | str]] = set()
         self._recordings: dict[tuple[str, str], list[_Recording]] = {}
         self._by_key: tuple[tuple[PlaceRule, ...], dict[tuple[str, str], dict[FixtureKey, _Recording]]] = (
             (),
@@ -136,14 +113,29 @@ class Learner:
                 found = self._learn(asker, asked)
             return None if found is None else self._look_up(asker, asked, found)
 
+    def look_up_call(self, asker: Asker, look: ExchangeLookUp) -> ExchangeLookUp | None:
+        """The same for a call that is recorded as it is. Whether it departs, its miss tells."""
+        with self._lock:
+            if self.departure is not None or look.binder is None or not is_bound_by_rules(look.asked):
+                return None
+            here, nowhere = self._binders(asker)
+            for path, exchange in self._exchanges_like(asker, look):
+                names = bindings_in(exchange.meta)
+                asked = {**look.request, "body": look.asked["body"]}
+                lesson = compare_calls(exchange.request or {}, asked, here if names else nowhere, names)
+                lesson = _without_secrets(lesson, asked, asker.redactor)
+                if not lesson.changes:
+                    self._take(exchange.key or path, lesson.rules)
+                    return self._call_look_up(asker, look, exchange)
+            return None
+
     def serve(self, asker: Asker, key: FixtureKey | str) -> None:
         """A call was answered."""
         with self._lock:
-            rules: tuple[PlaceRule, ...] = ()
+            rules = self._new.pop(key, ())
             path = ""
+            self._used.add((asker.owner, key))
             if isinstance(key, FixtureKey):
-                self._used.add((asker.owner, key))
-                rules = self._new.pop(key, ())
                 path = (
                     asker.store.path(*key, asker.owner) if asker.store.has_fixture(*key, asker.owner) else ""
                 )
@@ -196,9 +188,9 @@ class Learner:
                 continue
             names = bindings_in(one.fixture.meta)
             lesson = compare(one.fixture.request, asked, here if names else nowhere, names)
-            lesson = _without_secrets(lesson, asked, asker.redactor)
+            lesson = _without_secrets(lesson, asked.to_dict(), asker.redactor)
             if not lesson.changes:
-                self._take(one, lesson.rules)
+                self._take(one.key, lesson.rules)
                 return one
             if best is None or len(lesson.changes) < len(best[1].changes):
                 best = one, lesson
@@ -207,12 +199,12 @@ class Learner:
             self._depart(Departure(number, best[0].path, best[1].changes))
         return None
 
-    def _take(self, recording: _Recording, rules: Sequence[PlaceRule]) -> None:
+    def _take(self, key: FixtureKey | str, rules: Sequence[PlaceRule]) -> None:
         where = f"call {len(self.steps) + 1}"
         dated = tuple(
             replace(rule, learned=f"{where}, {rule.learned}, {self._today.isoformat()}") for rule in rules
         )
-        self._new[recording.key] = dated
+        self._new[key] = dated
         self.rules = fewest((*self.rules, *dated))
 
     def _look_up(self, asker: Asker, asked: LlmRequest, found: _Recording) -> LearnedLookUp:
@@ -228,6 +220,29 @@ class Learner:
             recorded=recorded,
             fixture=found.fixture,
         )
+
+    def _exchanges_like(self, asker: Asker, look: ExchangeLookUp) -> Iterator[tuple[str, Exchange]]:
+        """The recorded calls with the method and place of one: those first that were not asked for yet."""
+        keys = asker.store.exchange_keys(asker.owner)
+        tried = 0
+        for key in sorted(keys, key=lambda key: (asker.owner, key) in self._used):
+            exchange = asker.store.exchange(key, asker.owner)
+            if exchange is None or exchange.request is None or opaque_key(exchange.request) != key:
+                continue
+            if all(exchange.request[name] == look.request[name] for name in ("upstream", "method", "path")):
+                yield keys[key], exchange
+                tried += 1
+                if tried == _MOST_TRIED:
+                    return
+
+    def _call_look_up(self, asker: Asker, look: ExchangeLookUp, exchange: Exchange) -> LearnedExchangeLookUp:
+        renewal = RuleRenewal(replace(asker.store.key_rules, bindings=self._rules(asker)))
+        filling = look_up_exchange(next(self._binders(asker)), look.asked).filling
+        found = LearnedExchangeLookUp(
+            exchange.key or "", look.asked, look.binder, look.request, look.names, renewal=renewal
+        )
+        found.fill_with(filling)
+        return found
 
     def _candidates(self, asker: Asker, asked: LlmRequest) -> list[_Recording]:
         """The recordings that a call may be, the likeliest first: the next that were not asked for yet."""
@@ -262,12 +277,12 @@ class Learner:
         return self._recordings[place]
 
 
-def _without_secrets(lesson: Lesson, asked: LlmRequest, redactor: Redactor) -> Lesson:
+def _without_secrets(lesson: Lesson, asked: JsonValue, redactor: Redactor) -> Lesson:
     """Rules quote a prompt, and go to a file that is shared: what they quote must not be a piece of a secret.
 
     So the whole request is redacted, and the words must still be there.
     """
-    clean, hits = redactor.json(asked.to_dict()) if lesson.rules else (None, [])
+    clean, hits = redactor.json(asked) if lesson.rules else (None, [])
     if not hits:
         return lesson
     texts = list(_texts_in(clean))

@@ -104,10 +104,11 @@ class Scope:
         if look.other is None or not self.store.has_any(look.other.key, self.owner):
             look.other = look_again(self.store, self.owner, look, ask())
             if look.other is None and self.run.learner is not None:
-                look.other = self.run.learner.look_up(self._asker(), ask())
+                look.other = self.run.learner.look_up(self.asker(), ask())
         return look.other or look
 
-    def _asker(self) -> Asker:
+    def asker(self) -> Asker:
+        """This scope, as far as a learner has to know it."""
         binder = self.run.binder(self.store.key_rules.bindings)
         return Asker(self.store, self.owner, binder, self.run.redactor)
 
@@ -121,7 +122,7 @@ class Scope:
         is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
         self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
         if self.run.learner is not None:
-            self.run.learner.serve(self._asker(), key)
+            self.run.learner.serve(self.asker(), key)
         if self.observer is not None:
             self.observer(ask, outcome)
 

@@ -8,12 +8,13 @@ a number and different ones do not, what was equal and now differs is a change, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling, PlaceRule
 from cortex_replay.bindings.placeholders import CLOSE, OPEN
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.misses.differences import (
     Difference,
     Hunk,
@@ -24,8 +25,9 @@ from cortex_replay.misses.differences import (
 from cortex_replay.misses.noise import Noise, Place, noise_of
 from cortex_replay.types import LlmRequest
 
-__all__ = ["Change", "Lesson", "compare", "covers", "fewest", "with_rules"]
+__all__ = ["Change", "Lesson", "compare", "compare_calls", "covers", "fewest", "with_rules"]
 
+Call = dict[str, JsonValue]
 _MOST_ROUNDS: Final = 40
 """A round finds the first differences of each text; with these bound, the next one finds the next."""
 _MOST_CONTEXT: Final = 40
@@ -77,19 +79,57 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, names: Coll
         binder: What binds its values, by the rules that hold already.
         names: The bindings that were applied when it was recorded.
     """
-    rules: tuple[PlaceRule, ...] = ()
     if recorded.model != asked.model:
         return Lesson(changes=(Change(Difference("model", recorded.model, asked.model), "another model"),))
-    for _ in range(_MOST_ROUNDS):
-        trial = with_rules(binder, rules)
+
+    def bind(binder: Binder) -> _Trial:
         # As rekey sees it: nobody knows where it was recorded.
-        stored = Binder(trial.rules, NOWHERE).bind_stored(recorded, names)
-        bound = trial.bind(asked)
-        if stored.request.prompt_hash() == bound.request.prompt_hash():
+        stored = Binder(binder.rules, NOWHERE).bind_stored(recorded, names).request
+        bound = binder.bind(asked)
+        is_same = stored.prompt_hash() == bound.request.prompt_hash()
+        return _Trial(plain_form(stored), plain_form(bound.request), bound.filling, is_same)
+
+    return _learn(binder, bind)
+
+
+def compare_calls(recorded: Call, asked: Call, binder: Binder, names: Collection[str] = ()) -> Lesson:
+    """The same for calls that are recorded as they are; a rule reaches their bodies.
+
+    Args:
+        recorded: A call as it is stored.
+        asked: One that was sent, with what is known bound in its path and query.
+        binder: What binds values of its body, by the rules that hold already.
+        names: The bindings that were applied when it was recorded.
+    """
+
+    def bind(binder: Binder) -> _Trial:
+        stored, _ = Binder(binder.rules, NOWHERE).bind_stored_value(recorded["body"], names)
+        bound, binding = binder.bind_value(asked["body"])
+        before, after = {**recorded, "body": stored}, {**asked, "body": bound}
+        return _Trial(before, after, binding.filling, compact(before) == compact(after))
+
+    return _learn(binder, bind)
+
+
+class _Trial(NamedTuple):
+    """Two requests, bound by some rules."""
+
+    recorded: Mapping[str, JsonValue]
+    asked: Mapping[str, JsonValue]
+    filling: Filling
+    is_same: bool
+
+
+def _learn(binder: Binder, bind: Callable[[Binder], _Trial]) -> Lesson:
+    """Add rules for what differs, until nothing does or one difference is no noise."""
+    rules: tuple[PlaceRule, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        trial = bind(with_rules(binder, rules))
+        if trial.is_same:
             return Lesson(fewest(rules))
         new: list[PlaceRule] = []
         changes: list[Change] = []
-        for found in _findings(plain_form(stored.request), plain_form(bound.request), bound.filling):
+        for found in _findings(trial.recorded, trial.asked, trial.filling):
             if isinstance(found, Change):
                 changes.append(found)
                 if len(changes) >= _MOST_CHANGES:
@@ -99,7 +139,7 @@ def compare(recorded: LlmRequest, asked: LlmRequest, binder: Binder, names: Coll
         if changes and not new:  # with a rule more, a value that comes again may be no difference any more
             return Lesson(changes=tuple(changes))
         if not new:
-            left = differences(plain_form(stored.request), plain_form(bound.request))
+            left = differences(trial.recorded, trial.asked)
             why = "each is a value of its kind, but not equal where they were equal, or the other way round"
             return Lesson(changes=tuple(Change(one, why) for one in left))
         rules = (*rules, *new)
