@@ -47,7 +47,8 @@ def keep(root: Path, rules: tuple[PlaceRule, ...]) -> None:
     """Write rules, and rekey."""
     (root / "cortex-replay.toml").write_bytes(append_rules(b"", "x", "", rules))
     rekeyed = plan_rekey(DirectorySource(root), RuleRenewal(key_rules_for(root)))
-    assert rekeyed.colliding == rekeyed.joining == []
+    assert not rekeyed.colliding
+    assert not rekeyed.joining
     rekeyed.apply(DirectorySource(root))
 
 
