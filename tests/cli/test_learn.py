@@ -121,9 +121,12 @@ def test_a_change_stops_the_command_and_nothing_is_written(store: Path, tmp_path
     assert facts["departure"]["changes"][0]["what"] == "message 1 (user): 'Go on' → 'Stop'"
 
 
-def test_a_rule_that_would_make_two_recordings_one_is_refused(store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["Kill 51999.", "Let 51999 live."], ids=["same", "another"])
+def test_a_rule_that_would_make_two_recordings_one_is_refused(
+    store: Path, tmp_path: Path, answer: str
+) -> None:
     """Also where their answers are the same: they are two calls. Both are named."""
-    other = recording("Go on.\nPGID: 5\nWall time: 0.0300 seconds", "Kill 48113.", call=7)
+    other = recording("Go on.\nPGID: 51999\nWall time: 0.0300 seconds", answer, call=7)
     opened = Store.open(store)
     path = opened.add(other)
     opened.commit()
@@ -135,6 +138,17 @@ def test_a_rule_that_would_make_two_recordings_one_is_refused(store: Path, tmp_p
     assert opened.path(*SECOND.key) in done.stderr
     assert "one key" in done.stderr
     assert files_of(tmp_path) == before
+
+
+def test_one_call_that_was_recorded_twice_becomes_one(store: Path) -> None:
+    """As by ``record --again``: the same place, and the same answer."""
+    opened = Store.open(store)
+    opened.add(recording("Go on.\nPGID: 51999\nWall time: 0.0300 seconds", "Kill 51999.", call=2))
+    opened.commit()
+    done = learn()
+
+    assert done.exit_code == 0, done.stderr
+    assert len(Store.open(store)) == 2
 
 
 def test_elsewhere_the_command_runs_in_a_copy(store: Path, tmp_path: Path) -> None:
