@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,11 @@ from cortex_replay.config import load_settings
 from cortex_replay.engine.call_log import CallLog
 from cortex_replay.errors import InvalidRequest, LlmError
 from cortex_replay.misses.differences import Difference, differences, plain_form
+from cortex_replay.misses.rules import compare
 from cortex_replay.misses.variation import variations
 from cortex_replay.run import Run
 from cortex_replay.store import FixtureKey
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import LlmRequest
 
 __all__ = ["run_again"]
@@ -45,11 +48,12 @@ def run_again(command: Sequence[str], root: Path, flags: Mapping[str, Any], time
     """
     _refuse_mode(flags)
     done: list[CommandRun] = []
+    before: set[tuple[str, ...]] = set()
     status = 0
     while len(done) < times and not status:
         output.talk(f"cortex-replay: run {len(done) + 1} of {times}")
         named = {**flags, "mode": "once"} if done else flags
-        prepare = partial(_prepare, first=done[0].run if done else None)
+        prepare = partial(_prepare, first=done[0].run if done else None, recorded=before)
         done.append(run_once(command, root, named, default="once", prepare=prepare))
         summarise(done[-1].run, done[-1].status)
         status = done[-1].verdict(())
@@ -57,8 +61,11 @@ def run_again(command: Sequence[str], root: Path, flags: Mapping[str, Any], time
         output.talk(
             f"error: run {len(done)} failed" + (", so there was no other" if len(done) < times else "")
         )
-    varying = _compare([one.run for one in done])
-    _tell(len(done), varying)
+    runs = [one.run for one in done]
+    varying = _compare(runs)
+    _drop_noise(runs, varying, before)
+    learn = shlex.join(["cortex-replay", "learn", "--store", str(root), "--", *command])
+    _tell(len(done), varying, learn)
     is_reported = report(_document(done, varying), flags)
     return status or (0 if is_reported else 1)
 
@@ -72,10 +79,13 @@ def _refuse_mode(flags: Mapping[str, Any]) -> None:
         raise InvalidRequest("mode", reason)
 
 
-def _prepare(run: Run, first: Run | None) -> None:
+def _prepare(run: Run, first: Run | None, recorded: set[tuple[str, ...]]) -> None:
+    """Make a run ready; of the first one, note what is recorded before."""
     run.call_log = CallLog()
     if first is not None:
         run.share_budget(first)
+    else:
+        recorded.update((item.model, item.prompt_hash) for item in run.store.list(scoped=True))
 
 
 @dataclass
@@ -92,6 +102,8 @@ class _Varying:
     question: str | None = None
     found: Sequence[Difference] = ()
     """In what two calls differ, if both are recorded."""
+    is_noise: bool = False
+    """Whether ``learn`` would bind it."""
 
     @property
     def call(self) -> int:
@@ -106,6 +118,7 @@ class _Varying:
             "call": self.other and self.other[0],
             "question": self.question,
             "differences": [{"part": one.part, "difference": str(one)} for one in self.found],
+            "is_noise": self.is_noise,
         }
 
 
@@ -118,23 +131,58 @@ def _compare(runs: Sequence[Run]) -> list[_Varying]:
             for first, other in variations(asked[0].get(series, ()), run.get(series, ())):
                 varying = _Varying(series.scope, first, other, [])
                 found.setdefault((series.scope, first, other and other[1]), varying).runs.append(number)
-    reader = _Reader(runs[-1])
     for one in found.values():
-        reader.describe(one)
+        _Reader(runs[-1], runs[one.runs[0] - 1]).describe(one)
     return list(found.values())
 
 
-class _Reader:
-    """Reads what was asked from the store, where it is redacted and as it is compared."""
+def _drop_noise(
+    runs: Sequence[Run], varying: Sequence[_Varying], before: Collection[tuple[str, ...]]
+) -> None:
+    """Remove what was recorded besides and is only noise: no run asks for it again, and a rule that binds it
+    would give it the key of the first one."""
+    store, first = runs[-1].store, runs[0].call_log
+    lasting = {key for keys in first.series().values() for key in keys} if first is not None else set()
+    lasting |= {one.other[1] for one in varying if one.other is not None and not one.is_noise}
+    noise = {(one.other[1], one.scope) for one in varying if one.other is not None and one.is_noise}
+    for key, scope in noise:
+        if isinstance(key, FixtureKey) and key not in lasting and tuple(key) not in before:
+            store.remove(*key, scope if store.has_own(*key, scope) else "")
+    store.commit()
 
-    def __init__(self, run: Run) -> None:
+
+class _Reader:
+    """Reads what was asked from the store, where it is redacted and as it is compared.
+
+    Args:
+        run: The last one, whose store has all of it.
+        other: The run that is held against the first one.
+    """
+
+    def __init__(self, run: Run, other: Run) -> None:
         self._run = run
+        self._other = other
 
     def describe(self, varying: _Varying) -> None:
         before, after = (self._form(call, varying.scope) for call in (varying.first, varying.other))
         if before is not None and after is not None:
             varying.found = list(differences(before, after))
+            varying.is_noise = self._is_noise(varying)
         varying.question = self._question(varying.other or varying.first, varying.scope)
+
+    def _is_noise(self, varying: _Varying) -> bool:
+        """Whether rules make the two calls one."""
+        log = self._other.call_log
+        asked = log.request(varying.other[1]) if log is not None and varying.other is not None else None
+        if asked is None or varying.first is None or not isinstance(varying.first[1], FixtureKey):
+            return False
+        store = self._run.store
+        recorded = store.get(*varying.first[1], varying.scope)
+        if recorded.request is None:
+            return False
+        binder = self._run.binder(store.key_rules.bindings)
+        normal = store.normalise(asked)[0]
+        return not compare(recorded.request, normal, binder, bindings_in(recorded.meta)).changes
 
     def _form(self, call: Call | None, scope: str) -> dict[str, Any] | None:
         asked = None if call is None else self._asked(call[1], scope)
@@ -161,7 +209,7 @@ class _Reader:
         return None if exchange is None else exchange.request
 
 
-def _tell(runs: int, varying: Sequence[_Varying]) -> None:
+def _tell(runs: int, varying: Sequence[_Varying], learn: str) -> None:
     if runs < 2:
         return
     if not varying:
@@ -169,8 +217,11 @@ def _tell(runs: int, varying: Sequence[_Varying]) -> None:
         return
     for line in _lines(varying):
         output.talk(line)
-    vary = "call varies" if len(varying) == 1 else "calls vary"
-    output.talk(f"cortex-replay: {len(varying)} {vary} between {runs} runs; replay follows what matches")
+    if any(one.is_noise for one in varying):
+        output.talk(f"To bind what is noise: {output.escape(learn)}")
+    calls = len({(one.scope, one.first or one.other) for one in varying})
+    vary = "call varies" if calls == 1 else "calls vary"
+    output.talk(f"cortex-replay: {calls} {vary} between {runs} runs; replay follows what matches")
 
 
 def _lines(varying: Sequence[_Varying]) -> Iterator[str]:
@@ -193,6 +244,8 @@ def _lines(varying: Sequence[_Varying]) -> Iterator[str]:
             yield from (f"  {text}" for text in new[:_MOST_DIFFERENCES])
             if len(new) > _MOST_DIFFERENCES:
                 yield f"  and {len(new) - _MOST_DIFFERENCES} more"
+            if one.is_noise and new:
+                yield "  That is noise, which cortex-replay learn would bind. It is not kept."
             shown |= dict.fromkeys(new, one.call)
     if len(varying) > _MOST_CALLS:
         yield f"… and {len(varying) - _MOST_CALLS} more calls"

@@ -157,7 +157,7 @@ class Scope:
         state = self._state_of(key)
         async with state.turns.take(timeout_ms):
             n = state.turns.given + 1
-            self.number_call(key, state)
+            self.number_call(key, state, ask)
             outcome, meta = (None, None) if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, look, exhausted=True)
@@ -237,11 +237,11 @@ class Scope:
                 state = self._exchanges[key] = KeyState(answers, calls=self._other_calls)
             return state
 
-    def number_call(self, key: FixtureKey | str, state: KeyState[Any]) -> None:
+    def number_call(self, key: FixtureKey | str, state: KeyState[Any], ask: Ask | None = None) -> None:
         """Give the call whose turn it is its number."""
         state.number_call()
         if self.run.call_log is not None:
-            self.run.call_log.note(self.owner, self.name, state.call, key)
+            self.run.call_log.note(self.owner, self.name, state.call, key, ask)
 
     @property
     def _looks_back(self) -> bool:

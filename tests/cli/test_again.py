@@ -25,6 +25,13 @@ ask("Hello."), ask("You are given " + what + ", which is to be read."), ask("Bye
 WARM = ASK + MAP
 """Asks otherwise once its cache is warm."""
 NOISE = ASK + "import os; ask('Hello.'); ask(f'The tests took {os.getpid()} ms.')"
+SCOPED_NOISE = NOISE.replace('"content-type"', '"x-cortex-replay-scope": "a", "content-type"')
+SOMETIMES = """
+import pathlib
+cache = pathlib.Path("cache")
+ask(f"The tests took {12 if cache.exists() else 7} ms.")
+cache.touch()
+"""
 MORE = ASK + MAP.replace('ask("Bye.")', 'ask("Bye.") if cache.read_text() else cache.write_text("x")')
 """Makes a call more once its cache is warm."""
 SCOPED = WARM.replace('"content-type"', '"x-cortex-replay-scope": "a", "content-type"')
@@ -86,11 +93,37 @@ def test_programs_get_it_as_json_and_the_report_prunes_neither_road(tmp_path: Pa
     assert [one["recorded"] for one in document["runs"]] == [3, 1]
     (varying,) = document["varying"]
     assert (varying["call"], varying["call_in_first_run"], varying["runs"]) == (2, 2, [2])
+    assert varying["is_noise"] is False
     assert varying["differences"][0]["part"] == "message 1 (user)"
     assert "{+the+} map" in varying["differences"][0]["difference"]
     assert json.loads((tmp_path / "used.json").read_text()) == document
     assert run("prune", "--store", "llm", "--unused-from", "used.json").exit_code == 0
     assert len(Store.open("llm")) == 4
+
+
+@pytest.mark.parametrize("program", [NOISE, SCOPED_NOISE], ids=["shared", "in a scope"])
+def test_noise_is_told_from_another_road_and_learn_binds_it(program: str, server: FakeProvider) -> None:
+    """It is not kept: no run asks it again, and with a rule it would be the first one once more."""
+    done = record(program, "--again", "3", "--json")
+    said = done.stderr.splitlines()
+    assert said.count("  That is noise, which cortex-replay learn would bind. It is not kept.") == 2
+    assert said[-2].startswith("To bind what is noise: cortex-replay learn --store llm -- ")
+    assert said[-1] == "cortex-replay: 1 call varies between 3 runs; replay follows what matches"
+    assert [one["is_noise"] for one in json.loads(done.stdout)["varying"]] == [True, True]
+    assert len(Store.open("llm").list(scoped=True)) == 2
+
+    assert "1 miss" in replay(program).stderr
+    assert run("learn", "--store", "llm", "--", sys.executable, "-c", program).exit_code == 0
+    assert replay(program).exit_code == 0
+    assert len(server.received) == 4
+
+
+def test_what_was_recorded_before_stays_whatever_it_is() -> None:
+    record(ASK + "ask('The tests took 12 ms.')")
+    record(ASK + SOMETIMES, "--again", "2")
+
+    questions = [one["question"] for one in json.loads(run("list", "--store", "llm", "--json").stdout)]
+    assert sorted(questions) == ["The tests took 12 ms.", "The tests took 7 ms."]
 
 
 def test_a_call_that_only_one_run_makes_is_named() -> None:
