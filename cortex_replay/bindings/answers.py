@@ -16,6 +16,8 @@ __all__ = ["AnswerFinder", "Place"]
 _SHORTEST: Final = 4
 """Of a numbered value that is looked for in an answer: a shorter one stands there by chance."""
 
+_LETTER: Final = re.compile("[0-9A-Za-z]")
+
 
 class Place(NamedTuple):
     """Where a bound value stands in a text, and what stands for it."""
@@ -39,9 +41,10 @@ class AnswerFinder:
             is_new = not text.startswith(OPEN)  # a placeholder of a stored request is none in its answer
             if is_new and shape is not None and not shape.is_measured and len(text) >= _SHORTEST:
                 self._numbered.setdefault(text, token)
-        texts = sorted(self._numbered, key=len, reverse=True)
-        pattern = rf"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, texts))})(?![0-9A-Za-z])"
-        self._pattern = re.compile(pattern) if texts else None
+        # Not one pattern of all: a request may have many thousands.
+        firsts = re.escape("".join(sorted({text[0] for text in self._numbered})))
+        self._start = re.compile(rf"(?<![0-9A-Za-z])[{firsts}]") if firsts else None
+        self._lengths = sorted(set(map(len, self._numbered)), reverse=True)
 
     def look_for_literals(self, texts: Iterable[str]) -> None:
         """See whether text looks like a placeholder by itself: then all such text is escaped."""
@@ -58,16 +61,23 @@ class AnswerFinder:
         places = [
             Place(one.start, one.end, token(one, text[one.start : one.end])) for one in self._known(text)
         ]
-        if self._pattern is not None:
-            places += [
-                Place(*match.span(), self._numbered[match[0]]) for match in self._pattern.finditer(text)
-            ]
+        if self._start is not None:
+            places += self._find_numbered(text, self._start)
             places.sort(key=lambda place: (place.start, -place.end))
         kept: list[Place] = []
         for place in places:
             if not kept or place.start >= kept[-1].end:
                 kept.append(place)
         return kept
+
+    def _find_numbered(self, text: str, start: re.Pattern[str]) -> Iterator[Place]:
+        for first in start.finditer(text):
+            at = first.start()
+            for length in self._lengths:
+                token = self._numbered.get(text[at : at + length])
+                if token is not None and not _LETTER.match(text, at + length):
+                    yield Place(at, at + length, token)
+                    break
 
     def _known(self, text: str) -> Iterator[Found]:
         """What is known; also within what has a shape, such as a path below the working directory."""

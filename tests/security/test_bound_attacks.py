@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import pytest
@@ -17,12 +18,14 @@ from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.bindings.rules import ValueRule
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli.main import main
+from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.misses.explanation import MISS_STATUS
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
 from tests.builder import ask as request_for
 from tests.engine.http.harness import PATHS, Got, ask, run_over
+from tests.growth import costs_at_most, grows_linearly
 from tests.property.places import Place
 from tests.property.strategies import IS_TORTURE
 from tests.security.test_bound_residue import ALL, HERE, THERE, call, decoded, server, told_at
@@ -307,3 +310,50 @@ def test_a_time_far_away_is_no_error() -> None:
         "0000-00-00",
     ):
         binder.bind(request_for(text))
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "{cwd} ",
+        "{cwd}",
+        "{home}/.a/",
+        "{user} ",
+        "{iso} ",
+        "{iso}",
+        "{id1} ",
+        "-1111-4111-8111-",
+        "01",
+        "⟦",
+        "⟦=",
+        "⟦cwd⟧",
+        "⟦cwd|0-1⟧⟦cwd|1-⟧",
+        "/",
+        "\\",
+    ],
+)
+def test_no_text_makes_binding_slow(unit: str) -> None:
+    """Twice the text costs twice as much, in a request and in its answer."""
+    surroundings = HERE.surroundings()
+    text = unit.format(**HERE.marks())
+    short, long = (text * (size // len(text)) for size in (10_000, 20_000))
+
+    def bind(text: str) -> None:
+        bound = Binder(BindingRules(), surroundings).bind(request_for(text))  # it remembers long texts
+        bind_answer(Answer(text, finish_reason="stop"), bound.binding, "m")
+
+    assert grows_linearly(lambda: bind(short), lambda: bind(long))
+
+
+def test_no_number_of_ids_makes_an_answer_slow() -> None:
+    """Each of them is looked for; that costs about as much as it took to find them."""
+    random, surroundings = Random("ids"), HERE.surroundings()
+    text = " ".join(Place.random(random).ids[0] for _ in range(2000))
+    request, answer = request_for(text), Answer(text, finish_reason="stop")
+    binding = Binder(BindingRules(), surroundings).bind(request).binding
+
+    assert costs_at_most(
+        5,
+        lambda: bind_answer(answer, binding, "m"),
+        lambda: Binder(BindingRules(), surroundings).bind(request),
+    )
