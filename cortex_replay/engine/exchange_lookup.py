@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from cortex_replay.bindings import Binder, Filling
 from cortex_replay.bindings.binder import Binding
@@ -18,7 +17,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
-from cortex_replay.engine.lookup import binder_of_known, fill_exchange, headers_in, names_in_request
+from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
 from cortex_replay.engine.second_look import other_binders
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
@@ -60,12 +59,7 @@ class ExchangeLookUp:
         if self.binder is None:
             return replace(exchange, key=self.key, request=self.asked)
         _, names, binding = _bind(self.binder, self.asked)
-        wires = []
-        for wire in exchange.wires:
-            # A redirect may name the machine.
-            headers, in_headers = binder_of_known(self.binder).bind_value(headers_in(wire))
-            wires.append(bind_wire(wire, binding) | cast("Call", headers))
-            names |= {*in_headers.names}
+        wires = [bind_wire(wire, binding) for wire in exchange.wires]
         bound = sorted({*names, *binding.names})
         meta: dict[str, JsonValue] | None = {"bindings": [*bound]} if bound else None
         return Exchange(wires[0], key=self.key, request=self.request, then=tuple(wires[1:]), meta=meta)

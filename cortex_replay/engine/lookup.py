@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Bound, Filling
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.placeholders import name_of, tokens_in
 from cortex_replay.bindings.programs import PROGRAMS
-from cortex_replay.bindings.requests import rewrite_request, rewrite_value
+from cortex_replay.bindings.requests import rewrite_request
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import fill_answer, fill_wire
 from cortex_replay.engine.outcomes import Outcome
@@ -26,13 +26,11 @@ __all__ = [
     "binder_of_nowhere",
     "bindings_in",
     "fill_exchange",
-    "headers_in",
     "look_up",
     "names_in_request",
 ]
 
 Change = Callable[[str], str]
-Wire = dict[str, JsonValue]
 _KNOWN: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
 """What :func:`binder_of_known` has made."""
 
@@ -112,17 +110,8 @@ def fill_exchange(exchange: Exchange, filling: Filling) -> Exchange:
     names = bindings_in(exchange.meta)
     if not names:
         return exchange
-    fill = filling.filler(names)
-    wire, *then = (
-        fill_wire(wire, filling, names) | cast("Wire", rewrite_value(headers_in(wire), fill))
-        for wire in exchange.wires
-    )
+    wire, *then = (fill_wire(wire, filling, names) for wire in exchange.wires)
     return replace(exchange, wire=wire, then=tuple(then))
-
-
-def headers_in(wire: Wire) -> Wire:
-    """The headers of an answer, if it has any, as a part of its wire."""
-    return {"headers": wire["headers"]} if "headers" in wire else {}
 
 
 def look_up(store: Store, binder: Binder, request: LlmRequest, change: Change | None = None) -> LookUp:
