@@ -1,19 +1,22 @@
 """What a request may have been recorded under, where nothing is recorded under its own key.
 
-A program may live on another day than we do. And what is today's date may be so by chance: it was a word of
-the question all along, or it was that of the recording. Nothing is guessed: each of these is another reading
-of the whole request, and it counts only where exactly that was recorded.
+A program may live on another day than we do. What is today's date may be so by chance: it was a word of the
+question all along, or it was that of the recording. And what was bound there may be too common here. Nothing
+is guessed: each of these is another reading of the whole request, and it counts only where exactly that was
+recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final, NamedTuple
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
 from cortex_replay.bindings.dates import days_in, forms_of_days
 from cortex_replay.canonical import compact
+from cortex_replay.engine.common_values import key_elsewhere
 from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
 from cortex_replay.store import Fixture, Store
 from cortex_replay.types import LlmRequest
@@ -43,15 +46,28 @@ def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> L
     if look.binder is None:
         return None
     for other, day in _readings(store, look, look.binder, request):
-        if other.key != look.key and store.has_any(other.key, owner) and _is_meant(store, owner, other, day):
+        if other.key != look.key and store.has_any(other.key, owner):
+            found: LookUp | None = other
+        else:
+            found = _recorded_elsewhere(store, owner, other)
+        if found is not None and _is_meant(store, owner, found, day):
             # What is known of the run stands in answers, even where it is not bound in what was asked.
-            other.fill_with(Filling({**look.filling.values, **other.filling.values}))
-            return other
+            found.fill_with(Filling({**look.filling.values, **found.filling.values}))
+            return found
     return None
+
+
+def _recorded_elsewhere(store: Store, owner: str, look: LookUp) -> LookUp | None:
+    """What finds a recording from where a value is bound that is too common here."""
+    if look.binder is None or look.is_plain:
+        return None
+    key = key_elsewhere(store, owner, look.binder, look.key)
+    return None if key is None else replace(look, key=key)
 
 
 def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -> Iterator[_Reading]:
     yield _Reading(LookUp(store.key(request), binder, look.binding, is_plain=True))
+    yield _Reading(look)
     document = compact(request.to_dict())
     for other in other_binders(binder, document):
         yield _Reading(look_up(store, other, request))
@@ -110,8 +126,10 @@ def _is_meant(store: Store, owner: str, look: LookUp, day: date | None) -> bool:
     if day is not None and not _is_of_day(fixture, day):
         return False
     stored = None if fixture.request is None else fixture.request.to_dict()
-    known = () if look.is_plain or look.binding is None else look.binding.names
-    return names_in_request(stored, fixture.meta) <= {*known}
+    if look.is_plain or look.binder is None or look.binding is None:
+        return not names_in_request(stored, fixture.meta)
+    known = {*look.binding.names, *look.binder.surroundings.left_out}
+    return names_in_request(stored, fixture.meta) <= known
 
 
 def _is_of_day(fixture: Fixture, day: date) -> bool:

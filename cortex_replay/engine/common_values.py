@@ -1,0 +1,63 @@
+"""Recordings of which some values are too common here to be bound.
+
+A recording may come from a machine where the user has a telling name, and hold a placeholder for it. Where
+the user is ``root``, that word is not looked for: it stands in too many texts. But the placeholder shows
+where it must stand. So each such recording is read as it would be bound here, and found by its key then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from cortex_replay.bindings import Binder
+from cortex_replay.bindings.placeholders import OPEN
+from cortex_replay.errors import LlmError
+from cortex_replay.store import FixtureKey, Store
+from cortex_replay.store.fixture import bindings_in
+
+__all__ = ["key_elsewhere"]
+
+_Keys = dict[FixtureKey, FixtureKey]
+_KEPT: Final[WeakKeyDictionary[Store, dict[tuple[object, ...], _Keys]]] = WeakKeyDictionary()
+"""What this run records is bound here, so that what was read once stays true."""
+
+
+def key_elsewhere(store: Store, owner: str, binder: Binder, key: FixtureKey) -> FixtureKey | None:
+    """The key of a recording that would have another key if it were made here; ``None`` if there is none.
+
+    Args:
+        store: What is recorded.
+        owner: Whose recordings count before the shared ones.
+        binder: What binds values here.
+        key: What a request has here.
+    """
+    common = tuple(sorted(binder.surroundings.left_out))
+    if not common:
+        return None
+    kept = _KEPT.setdefault(store, {})
+    place = (owner, key.model, common, tuple(binder.surroundings.tokens().get(name) for name in common))
+    if place not in kept:
+        kept[place] = _keys_here(store, owner, binder, key.model)
+    return kept[place].get(key)
+
+
+def _keys_here(store: Store, owner: str, binder: Binder, model: str) -> _Keys:
+    """The keys that recordings of one model would have here, and those that they have."""
+    marks = [f"{OPEN}{name}".encode() for name in binder.surroundings.left_out]
+    found: _Keys = {}
+    for stored in store.list(scoped=True):
+        if stored.model != model or stored.scope not in ("", owner):
+            continue
+        key = FixtureKey(stored.model, stored.prompt_hash)
+        try:
+            data = store.content(*key, owner)
+            fixture = store.get(*key, owner) if any(mark in data for mark in marks) else None
+        except LlmError:  # what is wrong with it is told when it is asked for
+            continue
+        if fixture is None or fixture.request is None or fixture.is_request_redacted:
+            continue
+        here = binder.unbind_common(fixture.request, bindings_in(fixture.meta))
+        if here is not fixture.request:
+            found[FixtureKey(model, here.prompt_hash())] = key
+    return found

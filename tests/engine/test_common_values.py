@@ -1,0 +1,65 @@
+"""A recording from a machine with telling names is found where the names are common ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import LlmRequest, NoFixture, Store
+from cortex_replay.bindings import Surroundings
+from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.core import RunCore
+from cortex_replay.modes import AnyMode
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.testing import EchoAdapter
+from tests.builder import ask
+
+LAPTOP = {"USER": "annabel", "TZ": "Europe/Berlin", "TMPDIR": "/var/folders/x1"}
+CI = {"USER": "root", "TZ": "UTC", "TMPDIR": "/tmp"}
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_replay.bindings.machine._account", lambda: None)
+
+
+def run_in(store: Store, mode: AnyMode, environment: Mapping[str, str], cwd: str) -> RunCore:
+    return RunCore(store, mode, lambda: Redactor(()), surroundings=Surroundings.of(environment, cwd))
+
+
+def question(environment: Mapping[str, str], cwd: str) -> LlmRequest:
+    return ask(
+        f"I am {environment['USER']} in {cwd}, zone {environment['TZ']}, with {environment['TMPDIR']}/a.txt; "
+        "the root of it all is in UTC"
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.create(tmp_path)
+    run = run_in(store, "once", LAPTOP, "/Users/annabel/shop")
+    ScopeAdapter(run.open_scope(), EchoAdapter()).sync.complete(question(LAPTOP, "/Users/annabel/shop"))
+    run.commit()
+    return store
+
+
+def test_it_is_found_and_filled_with_the_common_values(store: Store) -> None:
+    adapter = ScopeAdapter(run_in(store, "replay", CI, "/builds/shop").open_scope())
+
+    answer = adapter.sync.complete(question(CI, "/builds/shop")).text
+
+    assert "I am root in /builds/shop, zone UTC, with /tmp/a.txt; the root of it all" in answer
+    assert "annabel" not in answer
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("I am root", "I am user"), ("zone UTC", "zone GMT"), ("the root", "the user")]
+)
+def test_any_other_word_in_its_place_misses(store: Store, old: str, new: str) -> None:
+    adapter = ScopeAdapter(run_in(store, "replay", CI, "/builds/shop").open_scope())
+    text = question(CI, "/builds/shop").messages[0].content.replace(old, new)
+
+    with pytest.raises(NoFixture):
+        adapter.sync.complete(ask(text))
