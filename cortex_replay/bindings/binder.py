@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cortex_replay.bindings.binding import Binding
-from cortex_replay.bindings.echoes import EchoFinder, find_echoes
+from cortex_replay.bindings.echoes import EchoFinder, echoes_of
 from cortex_replay.bindings.finder import Finder
 from cortex_replay.bindings.placeholders import Filling
 from cortex_replay.bindings.requests import Change, rewrite_request, rewrite_value
@@ -93,12 +93,15 @@ class Binder:
     def _bind(
         self, given: _T, rewrite: Callable[[_T, Change], _T], names: Collection[str] | None = None
     ) -> tuple[_T, Binding]:
-        finder = self._finder
-        echoing = find_echoes(finder, lambda look: rewrite(given, look)) if self.rules.rules else finder
-        binding = self._binding(echoing, names)
+        finder: Finder | EchoFinder = self._finder
+        binding = self._binding(finder, names)
         made = rewrite(given, binding.text)
+        if values := echoes_of(binding.numbering.values):
+            finder = EchoFinder(self._finder, values)
+            binding = self._binding(finder, names)
+            made = rewrite(given, binding.text)
         if binding.has_literals and not binding.is_escaping:
-            binding = self._binding(echoing, names, is_escaping=True)
+            binding = self._binding(finder, names, is_escaping=True)
             made = rewrite(given, binding.text)
         binding.numbering.is_closed = True
         return made, binding

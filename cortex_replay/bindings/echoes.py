@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from cortex_replay.bindings.finder import Finder, Found
-from cortex_replay.bindings.shapes import SHAPES
+from cortex_replay.bindings.placeholders import OPEN, name_of
+from cortex_replay.bindings.shapes import ALWAYS, SHAPES
 
-__all__ = ["EchoFinder", "find_echoes"]
+__all__ = ["EchoFinder", "echoes_of"]
 
 _SHORTEST: Final = 4
 """Of a value that is looked for: a shorter one stands elsewhere by chance."""
@@ -28,7 +29,7 @@ class EchoFinder:
         values: What it found in this conversation, each with its shape.
     """
 
-    def __init__(self, finder: Finder, values: dict[str, str]) -> None:
+    def __init__(self, finder: Finder, values: Mapping[str, str]) -> None:
         self.names = finder.names
         self._finder = finder
         self._values = values
@@ -52,28 +53,20 @@ class EchoFinder:
         return sorted([*found, *(Found(*match.span(), self._values[match[0]]) for match in matches)])
 
 
-def find_echoes(finder: Finder, visit: Callable[[Callable[[str], str]], object]) -> Finder | EchoFinder:
-    """What finds the values of one conversation, wherever they come again.
+def echoes_of(values: Mapping[str, str]) -> dict[str, str]:
+    """What is looked for elsewhere, of what was found in a conversation; each with its shape.
+
+    A measurement is not, since two of them are equal by chance; nor is what is found anywhere by itself.
 
     Args:
-        finder: What finds them at their places.
-        visit: Calls a function with each text of the conversation.
+        values: What was found, by token.
     """
-    values: dict[str, str] = {}
-
-    def look(text: str) -> str:
-        values.update(_values_in(text, finder.find(text)))
-        return text
-
-    visit(look)
-    return EchoFinder(finder, values) if values else finder
-
-
-def _values_in(text: str, found: Iterable[Found]) -> dict[str, str]:
-    """What is looked for elsewhere. A measurement is not: two of them are equal by chance."""
-    values = {text[one.start : one.end]: one.name for one in found if one.name in SHAPES}
     return {
         value: name
-        for value, name in values.items()
-        if len(value) >= _SHORTEST and not SHAPES[name].is_numbered_alone(value)
+        for token, value in values.items()
+        if (name := name_of(token)) in SHAPES
+        and name not in ALWAYS
+        and len(value) >= _SHORTEST
+        and not value.startswith(OPEN)  # what was bound before stays as it is
+        and not SHAPES[name].is_numbered_alone(value)
     }

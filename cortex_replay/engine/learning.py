@@ -188,6 +188,8 @@ class Learner:
                 continue
             names = bindings_in(one.fixture.meta)
             lesson = compare(one.fixture.request, asked, here if names else nowhere, names)
+            if lesson.changes and not names:  # perhaps nothing in it was known, or all was too common
+                lesson = compare(one.fixture.request, asked, here)
             lesson = _without_secrets(lesson, asked.to_dict(), asker.redactor)
             if not lesson.changes:
                 self._take(one.key, lesson.rules)

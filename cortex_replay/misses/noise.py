@@ -43,11 +43,18 @@ class Place:
     def after(self) -> str:
         return self.line[self.end : self.end + _NEAR]
 
-    def widen(self, name: str) -> Place | None:
-        """The value of a shape that this is a part of, or the placeholder of one."""
+    def placeholder(self) -> tuple[str, Place] | None:
+        """The placeholder that this is a part of, and the name of its binding."""
         for match in _PLACEHOLDER.finditer(self.line):
             if match.start() <= self.start and self.end <= match.end() and self.end > match.start():
-                return Place(self.line, *match.span()) if name_of(match[1]) == name else None
+                return name_of(match[1]), Place(self.line, *match.span())
+        return None
+
+    def widen(self, name: str) -> Place | None:
+        """The value of a shape that this is a part of, or the placeholder of one."""
+        there = self.placeholder()
+        if there is not None:
+            return there[1] if there[0] == name else None
         for match in _PATTERNS[name].finditer(self.line):
             if match.end() >= self.end:
                 return Place(self.line, *match.span()) if match.start() <= self.start else None

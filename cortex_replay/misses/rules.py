@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from cortex_replay.bindings import NOWHERE, Binder, Filling, PlaceRule
+from cortex_replay.bindings import NOWHERE, Binder, Filling, PlaceRule, Surroundings
 from cortex_replay.bindings.placeholders import CLOSE, OPEN
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.misses.differences import (
@@ -22,6 +22,7 @@ from cortex_replay.misses.differences import (
     hunks,
     plain_form,
 )
+from cortex_replay.misses.known_noise import known_noise_of
 from cortex_replay.misses.noise import Noise, Place, noise_of
 from cortex_replay.types import LlmRequest
 
@@ -129,7 +130,7 @@ def _learn(binder: Binder, bind: Callable[[Binder], _Trial]) -> Lesson:
             return Lesson(fewest(rules))
         new: list[PlaceRule] = []
         changes: list[Change] = []
-        for found in _findings(trial.recorded, trial.asked, trial.filling):
+        for found in _findings(trial, binder.surroundings):
             if isinstance(found, Change):
                 changes.append(found)
                 if len(changes) >= _MOST_CHANGES:
@@ -168,13 +169,11 @@ def fewest(rules: Sequence[PlaceRule]) -> tuple[PlaceRule, ...]:
     return tuple(kept)
 
 
-def _findings(
-    recorded: Mapping[str, object], asked: Mapping[str, object], filling: Filling
-) -> Iterator[PlaceRule | Change]:
-    for difference in differences(recorded, asked):
+def _findings(trial: _Trial, known: Surroundings) -> Iterator[PlaceRule | Change]:
+    for difference in differences(trial.recorded, trial.asked):
         before, after = difference.recorded, difference.asked
         if isinstance(before, str) and isinstance(after, str):
-            yield from _in_text(difference, before, after, filling)
+            yield from _in_text(difference, before, after, trial.filling, known)
         else:
             yield Change(difference, _why_no_text(before, after))
 
@@ -187,7 +186,7 @@ def _why_no_text(before: object, after: object) -> str:
 
 
 def _in_text(
-    difference: Difference, before: str, after: str, filling: Filling
+    difference: Difference, before: str, after: str, filling: Filling, known: Surroundings
 ) -> Iterator[PlaceRule | Change]:
     moved = 0
     covered = 0
@@ -197,7 +196,7 @@ def _in_text(
         if hunk.end <= covered and covered > hunk.start:
             continue  # a part of the value before
         for one, place, counterpart in _pieces(before, after, hunk, start, filling):
-            found = noise_of(place, counterpart)
+            found = known_noise_of(place, counterpart, known) or noise_of(place, counterpart)
             line = one.start - place.start
             yield _judge(difference, one, found, covered - line)
             if found is not None:

@@ -17,6 +17,7 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.exchange import Exchange
 
 THERE = Surroundings({"cwd": {"": "/builds/checkout"}})
+MIRABEL = Surroundings({"user": {"": "mirabel"}})
 TODAY = date(2026, 11, 16)
 
 
@@ -37,7 +38,11 @@ class Rerun:
     """A run over recordings, with a learner."""
 
     def __init__(
-        self, root: Path, *recordings: tuple[LlmRequest, str, dict[str, Any]], scope: str = ""
+        self,
+        root: Path,
+        *recordings: tuple[LlmRequest, str, dict[str, Any]],
+        scope: str = "",
+        where: Surroundings = THERE,
     ) -> None:
         store = Store.create(root)
         for request, text, meta in recordings:
@@ -47,7 +52,7 @@ class Rerun:
         self.steps: list[Step] = []
         self.stops = 0
         redactor = Redactor(["horse-staple"])
-        run = RunCore(self.store, "replay", lambda: redactor, surroundings=THERE)
+        run = RunCore(self.store, "replay", lambda: redactor, surroundings=where)
         run.learner = self.learner = Learner(self.steps.append, self.stop, TODAY)
         self.adapter = ScopeAdapter(run.open_scope(scope or None))
 
@@ -145,6 +150,13 @@ def test_a_recording_without_bindings_is_learned_from_where_it_was_made(tmp_path
 
     assert rerun.ask("In /builds/checkout: PGID: 7720 and ⟦cwd⟧") == "Kill 7720 in ⟦cwd⟧."
     assert rerun.rules() == [("pid", "PGID: ")]
+
+
+def test_a_user_who_was_too_common_to_be_bound_is_learned(tmp_path: Path) -> None:
+    rerun = Rerun(tmp_path, (asked("You work as user root."), "Hello root", {"call": 1}), where=MIRABEL)
+
+    assert rerun.ask("You work as user mirabel.") == "Hello root"
+    assert rerun.rules() == [("user", "You work as user ")]
 
 
 def test_a_rule_does_not_quote_a_secret(tmp_path: Path) -> None:

@@ -145,3 +145,32 @@ def test_another_number_of_messages_is_a_change() -> None:
 
 def test_the_same_request_teaches_nothing() -> None:
     assert compare(asked("in ⟦cwd⟧"), asked("in /home/mia/work"), HERE, ["cwd"]) == Lesson()
+
+
+ROOT = Surroundings({"cwd": {"": "/home/mia/work"}}, unsafe={"user": {"": "root"}, "host": {"": "vm"}})
+MIRABEL = Surroundings({"user": {"": "mirabel"}, "host": {"": "mirabels-laptop"}})
+
+
+@pytest.mark.parametrize(
+    ("recorded", "names", "now", "where", "rule"),
+    [
+        ("as user ⟦user⟧ in", ["user"], "as user root in", ROOT, ("user", "as user ", "")),
+        ("on host: ⟦host⟧", ["host"], "on host: vm", ROOT, ("host", "on host: ", "")),
+        ("as user root in", [], "as user mirabel in", MIRABEL, ("user", "as user ", "")),
+        ("on host: vm", [], "on host: mirabels-laptop", MIRABEL, ("host", "on host: ", "")),
+    ],
+)
+def test_a_known_value_that_is_too_common_on_one_side_makes_a_rule(
+    recorded: str, names: list[str], now: str, where: Surroundings, rule: tuple[str, str, str]
+) -> None:
+    lesson = compare(asked(recorded), asked(now), Binder(BindingRules(), where), names)
+
+    assert rules_of(lesson) == [rule]
+
+
+@pytest.mark.parametrize("recorded", ["as user staging in", "as user ⟦host⟧ in", "as user rooted in"])
+def test_a_word_in_the_place_of_a_known_value_is_a_change(recorded: str) -> None:
+    lesson = compare(asked(recorded), asked("as user mirabel in"), Binder(BindingRules(), MIRABEL), ["host"])
+
+    assert lesson.rules == ()
+    assert lesson.changes
