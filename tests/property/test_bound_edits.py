@@ -61,6 +61,14 @@ def change_digit(text: str, random: Random) -> str:
     return _change(r"[0-9]", text, random, lambda digit: str((int(digit) + random.randint(1, 9)) % 10))
 
 
+def change_path(text: str, random: Random) -> str:
+    return _change(r"(?<=/)[a-z][\w.]+", text, random, lambda name: random.choice([f"{name}2", "elsewhere"]))
+
+
+def change_date(text: str, random: Random) -> str:
+    return _change(r"(?:19|20)[0-9]{2}\b", text, random, lambda year: str(int(year) + random.randint(1, 9)))
+
+
 def change_case(text: str, random: Random) -> str:
     return _change(r"[a-z]", text, random, str.upper)
 
@@ -90,8 +98,10 @@ def _change(pattern: str, text: str, random: Random, change: Callable[[str], str
     return text[: match.start()] + change(match[0]) + text[match.end() :]
 
 
-TEXT_EDITS: Final = (change_word, change_digit, change_case, drop_word, add_word, change_space)
-ARGUMENT_EDITS: Final = (change_word, change_case, add_word)
+TEXT_EDITS: Final = (
+    *(change_word, change_digit, change_path, change_date, change_case, drop_word, add_word, change_space),
+)
+ARGUMENT_EDITS: Final = frozenset([change_word, change_path, change_case, add_word])
 """White space between the parts of a JSON text says nothing; and it must stay one."""
 
 
@@ -99,16 +109,17 @@ def edit(body: Any, random: Random) -> Any:
     """The body with one thing changed that a model reads and that is of no place."""
     texts = list(leaves(body, lambda value: isinstance(value, str)))
     numbers = list(leaves(body, lambda value: type(value) in (int, float)))
+    if numbers and random.random() < 0.05:
+        at = random.choice(numbers)
+        return write(body, at, read(body, at) + 1)
     while True:
-        if numbers and random.random() < 0.05:
-            at = random.choice(numbers)
-            return write(body, at, read(body, at) + 1)
-        at = random.choice(texts)
-        text = read(body, at)
-        change = random.choice(ARGUMENT_EDITS if at[-1] == "arguments" else TEXT_EDITS)
-        changed = change(text, random)
-        if changed != text:
-            return write(body, at, changed)
+        change = random.choice(TEXT_EDITS)
+        for at in random.sample(texts, len(texts)):
+            text = read(body, at)
+            if at[-1] != "arguments" or change in ARGUMENT_EDITS:
+                changed = change(text, random)
+                if changed != text:
+                    return write(body, at, changed)
 
 
 @wires
