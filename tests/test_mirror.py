@@ -21,6 +21,7 @@ ELSEWHERE = {
 }
 """Areas whose tests are attacks."""
 WHOLE_PROJECT = {
+    "agents_page",
     "benchmarks",
     "clients_page",
     "layers",

@@ -31,6 +31,9 @@ _COST_OF_ENTRY: Final = 200
 _FILE: Final = "file://"
 _OWN_FILES: Final = re.compile(r"""/\.[^\s"'`<>|*?:;,()\[\]{}\\]*""")
 
+_SECOND: Final = re.compile(r"-[1-9][0-9]{0,3}\Z")
+"""What a program puts behind the name of a folder when it knows another one of that name."""
+
 
 class Found(NamedTuple):
     """A bound value in a text."""
@@ -164,7 +167,8 @@ class Finder:
         end = path.end() if path else at
         while path and end > at:
             start = text.rfind("/", at, end) + 1
-            form = self._folder_names.get(text[start:end])
+            name = text[start:end]
+            form = self._folder_names.get(name) or self._folder_names.get(_SECOND.sub("", name))
             if form is not None:
                 yield Found(start, end, "cwd", form)
                 return

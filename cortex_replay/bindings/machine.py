@@ -97,10 +97,9 @@ def kernels() -> list[str]:
 
 
 def zones(environment: Mapping[str, str]) -> list[str]:
-    """The names of the time zone: the one that is given, or those that the system has."""
+    """The names of the time zone: the given one, and the system's, which some programs tell anyway."""
     given = environment.get("TZ", "").removeprefix(":")
-    names = [given] * 2 if given else list(_zones_of_system())
-    names = [name for name in names if len(name) <= _LONGEST_ZONE and _ZONE.fullmatch(name)]
+    names = [name for name in (given, *_zones_of_system()) if _is_zone(name)]
     return names[:1] + names[-1:]
 
 
@@ -109,6 +108,10 @@ def _zones_of_system() -> Iterator[str]:
         yield Path("/etc/timezone").read_text(encoding="ascii")[: _LONGEST_ZONE + 1].strip()
     with suppress(OSError):
         yield os.path.realpath("/etc/localtime").rpartition(_ZONES)[2]
+
+
+def _is_zone(name: str) -> bool:
+    return len(name) <= _LONGEST_ZONE and _ZONE.fullmatch(name) is not None
 
 
 def zone_of(environment: Mapping[str, str]) -> tzinfo | None:

@@ -21,6 +21,7 @@ def plain(known: Surroundings) -> dict[str, str]:
 def test_the_values_of_a_command_are_known(tmp_path: Path) -> None:
     root = make(tmp_path.resolve())
     (root / "src").mkdir()
+    (root / ".git/config").write_text("[user]\nname = Ann Example\nemail = ann@corp.example\n")
     found = plain(surroundings(str(root / "src")).current())
 
     assert found["cwd"] == str(root / "src")
@@ -29,6 +30,7 @@ def test_the_values_of_a_command_are_known(tmp_path: Path) -> None:
     assert found["tmp"] == "/var/folders/q7/T"
     assert found["user"] == "annabel"
     assert found["host"] == "buildbox-77.corp.example"
+    assert (found["author"], found["email"]) == ("Ann Example", "ann@corp.example")
     assert found["branch"] == "fix/login-7"
     assert found["commit"] == ONE
     assert found["tz"] == "Europe/Berlin"
@@ -53,6 +55,7 @@ def test_a_value_that_is_too_short_or_too_common_is_left_out(
     variable: str, value: str, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cortex_replay.bindings.machine._account", lambda: None)
+    monkeypatch.setattr("cortex_replay.bindings.machine._zones_of_system", lambda: ())
     known = surroundings("/srv/ann/shop", NOW, **{variable: value})
 
     assert known.left_out == {name: reason}

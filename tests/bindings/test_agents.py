@@ -1,0 +1,56 @@
+"""What agents say of where they run, beyond what every program says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cortex_replay.bindings import Binder, BindingRules, Surroundings, machine
+from cortex_replay.types import LlmRequest
+
+
+def bound(text: str, known: Surroundings) -> str:
+    return Binder(BindingRules(), known).bind(LlmRequest("m", system=text)).request.system
+
+
+@pytest.mark.parametrize(
+    ("folder", "bindings"),
+    [
+        ("shop", "⟦home⟧/.gemini/tmp/⟦cwd:name⟧/memory"),
+        ("shop-1", "⟦home⟧/.gemini/tmp/⟦cwd:name⟧/memory"),
+        ("shop-12", "⟦home⟧/.gemini/tmp/⟦cwd:name⟧/memory"),
+        ("shop-0", "⟦home⟧/.gemini/tmp/shop-0/memory"),
+        ("shop-a", "⟦home⟧/.gemini/tmp/shop-a/memory"),
+        ("shopping", "⟦home⟧/.gemini/tmp/shopping/memory"),
+    ],
+)
+def test_a_folder_that_a_program_names_after_the_project(folder: str, bindings: str) -> None:
+    """Gemini CLI counts on where it knows another project of that name."""
+    known = Surroundings.of({"HOME": "/srv/ann"}, "/srv/work/shop")
+    assert bound(f"/srv/ann/.gemini/tmp/{folder}/memory", known) == bindings
+
+
+def test_a_counted_name_is_filled_as_it_is_today() -> None:
+    recorded = Surroundings.of({"HOME": "/srv/ann"}, "/srv/work/shop")
+    request = LlmRequest("m", system="/srv/ann/.gemini/tmp/shop-3/memory")
+    again = Binder(BindingRules(), recorded).bind(request)
+    assert again.filling.text("⟦cwd:name⟧", again.names) == "shop-3"
+
+
+def test_the_zone_of_the_system_counts_beside_that_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codex reads no ``TZ``."""
+    (tmp_path / "zoneinfo/Europe").mkdir(parents=True)
+    (tmp_path / "zoneinfo/Europe/Vienna").touch()
+    real = os.path.realpath
+    vienna = os.fspath(tmp_path / "zoneinfo/Europe/Vienna")
+    monkeypatch.setattr(
+        machine.os.path, "realpath", lambda path: vienna if path == "/etc/localtime" else real(path)
+    )
+    known = Surroundings.of({"TZ": "Asia/Tokyo"}, tmp_path)
+
+    assert bound("<timezone>Europe/Vienna</timezone>", known) == "<timezone>⟦tz⟧</timezone>"
+    assert bound("<timezone>Asia/Tokyo</timezone>", known) == "<timezone>⟦tz⟧</timezone>"
