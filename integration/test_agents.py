@@ -14,8 +14,8 @@ import pytest
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.journey import Journey, set_out
 from integration.agents.machine import can_be_made
-
-REPOSITORY = Path(__file__).resolve().parents[1]
+from integration.agents.recipe import follow
+from integration.agents.upstream import agent_upstream
 
 
 @pytest.fixture(scope="module", params=AGENTS, ids=str)
@@ -33,15 +33,26 @@ def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return made
 
 
-@pytest.mark.parametrize("place", ["same place", "all of it"])
-def test_all_calls_hit(journey: Journey, place: str) -> None:
+def test_all_calls_hit_on_another_machine(journey: Journey) -> None:
     """In another directory, with another HOME, user name, host name, time zone and kernel, 40 days later."""
-    machine, replayed = journey.replay(place)
+    machine, replayed = journey.replay("all of it")
 
     assert replayed.status == 0, replayed
     ledger = replayed.ledger
     assert (replayed.hits, ledger["missed"], ledger["live"]) == (journey.calls, 0, 0), replayed
     assert journey.has_written(machine), replayed
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=str)
+def test_a_newcomer_follows_the_recipe(agent: Agent, tmp_path: Path) -> None:
+    with agent_upstream() as upstream:
+        done = follow(agent, tmp_path, upstream.url)
+
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("cortex-replay: ")]
+    calls = len(upstream.asked)
+    assert f"0 misses, {calls} recorded, {calls} live" in told[0]
+    assert told[-1].startswith(f"cortex-replay: {calls} hits, 0 misses, 0 recorded, 0 live")
 
 
 def test_the_store_does_not_tell_of_the_machine_that_recorded(journey: Journey) -> None:

@@ -9,7 +9,8 @@ import pytest
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.install import VERSIONS
 from integration.agents.journey import PLACES
-from integration.agents.measure import PAGE, rows_in
+from integration.agents.measure import rows_in
+from integration.agents.recipe import PAGE, recipe_of
 
 TEXT = PAGE.read_text("utf-8")
 
@@ -25,13 +26,11 @@ def test_all_calls_of_an_agent_hit_everywhere(agent: Agent) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
 def test_a_recipe_is_what_was_run(agent: Agent) -> None:
-    recipe = TEXT.partition(f"\n## {agent.title}\n")[2].partition("\n## ")[0]
+    recipe = recipe_of(agent)
     command = f"-- {shlex.join(agent.command)}\n"
 
     assert f'cortex-replay record --store "$STORE" {command}' in recipe
     assert f'cortex-replay replay --store "$STORE" --fail-on miss {command}' in recipe
     assert ("cortex-replay learn --elsewhere" in recipe) == bool(agent.learns)
     assert [name for name in (*agent.variables, *agent.home) if name not in recipe] == []
-    assert [
-        place for place in agent.learns if place.rstrip(": ").split()[-1].lower() not in recipe.lower()
-    ] == []
+    assert [place for place in agent.learns if f"`{place.rstrip(': ')}`" not in recipe] == []

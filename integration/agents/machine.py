@@ -20,7 +20,7 @@ from integration.agents.agents import Agent
 from integration.agents.upstream import KEY
 from integration.install import completed, needed
 
-__all__ = ["Machine", "Ran", "can_be_made"]
+__all__ = ["Machine", "Ran", "can_be_made", "leading_to", "write_file"]
 
 _SECONDS: Final = 180
 _NAMESPACES: Final = ("unshare", "--map-root-user", "--mount", "--uts")
@@ -78,9 +78,9 @@ class Machine:
             folder.mkdir(parents=True, exist_ok=True)
         person = f"[user]\nname = {self.user.title()} Example\nemail = {self.user}@example.com\n"
         for name, text in {".gitconfig": person, **agent.home}.items():
-            _write(self.home / name, text)
+            write_file(self.home / name, text)
         for name, text in {"README.md": "# A project\n", **agent.project}.items():
-            _write(self.cwd / name, text)
+            write_file(self.cwd / name, text)
         author = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_AUTHOR_DATE": _DAY}
         made = author | {name.replace("AUTHOR", "COMMITTER"): value for name, value in author.items()}
         for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "Start"]):
@@ -97,7 +97,7 @@ class Machine:
         done = subprocess.run(
             self._inside([sys.executable, "-m", "cortex_replay", verb, *chosen, "--", *agent.command]),
             cwd=self.cwd,
-            env=self._environment(agent) | (_leading_to(upstream) if upstream else {}),
+            env=self._environment(agent) | (leading_to(upstream) if upstream else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -128,12 +128,13 @@ class Machine:
         return [*settled, os.fspath(install.elsewhere()), str(self.days), self.release, *command]
 
 
-def _leading_to(url: str) -> dict[str, str]:
+def leading_to(url: str) -> dict[str, str]:
+    """The variables that lead clients to a server, and the keys for it."""
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
     places = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "GOOGLE_GEMINI_BASE_URL": url}
     return keys | places
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -14,10 +14,10 @@ from typing import Final
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.install import VERSIONS
 from integration.agents.journey import PLACES, Journey, set_out
+from integration.agents.recipe import PAGE
 
-__all__ = ["PAGE", "rows_in"]
+__all__ = ["rows_in"]
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
 _START: Final = "<!-- measured: make agents writes this -->\n"
 _END: Final = "<!-- end of what is measured -->\n"
 
