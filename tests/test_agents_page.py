@@ -17,11 +17,10 @@ TEXT = PAGE.read_text("utf-8")
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
 def test_all_calls_of_an_agent_hit_everywhere(agent: Agent) -> None:
-    _, version, calls, rules, *cells = rows_in(TEXT)[agent.title].removesuffix(" |").split(" | ")
+    _, version, calls, *cells = rows_in(TEXT)[agent.title].removesuffix(" |").split(" | ")
 
     assert VERSIONS[agent.program].replace("==", "@").endswith(f"@{version}"), "run: make agents"
     assert cells == [f"{calls} of {calls}"] * len(PLACES)
-    assert rules == (str(len(agent.learns)) if agent.learns else "–")
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
@@ -31,6 +30,5 @@ def test_a_recipe_is_what_was_run(agent: Agent) -> None:
 
     assert f'cortex-replay record --store "$STORE" {command}' in recipe
     assert f'cortex-replay replay --store "$STORE" --fail-on miss {command}' in recipe
-    assert ("cortex-replay learn --elsewhere" in recipe) == bool(agent.learns)
     assert [name for name in (*agent.variables, *agent.home) if name not in recipe] == []
-    assert [place for place in agent.learns if f"`{place.rstrip(': ')}`" not in recipe] == []
+    assert [label for label in agent.labels if f"`{label.rstrip(': ')}`" not in recipe] == []

@@ -37,8 +37,8 @@ class Agent:
     """Files that it finds in the home directory."""
     project: Mapping[str, str] = field(default_factory=dict)
     """Files of the project that it works on, beside its README."""
-    learns: tuple[str, ...] = ()
-    """What it shows the model, before a value that is new in each run: ``learn`` makes a rule for each."""
+    labels: tuple[str, ...] = ()
+    """What it prints before values of no known shape that are new in each run."""
     written: str = TEXT
     """What is in the note at the end."""
 
@@ -58,7 +58,7 @@ AGENTS: Final = (
         program="codex",
         title="Codex",
         command=("sh", "-c", _CODEX),
-        learns=("Chunk ID: ", "Wall time: ", "Original token count: "),
+        labels=("Chunk ID: ", "Wall time: ", "Original token count: "),
     ),
     Agent(
         program="opencode",
@@ -72,7 +72,7 @@ AGENTS: Final = (
         command=("gemini", "-m", "gemini-2.5-flash", "--yolo", "-p", "Write a note"),
         variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         home={".gemini/settings.json": json.dumps(_GEMINI)},
-        learns=("Process Group PGID: ",),
+        labels=("Process Group PGID: ",),
     ),
     Agent(
         program="aider",

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from integration.agents.agents import Agent
-from integration.agents.machine import Machine, Ran
+from integration.agents.machine import Machine, Ran, write_file
 from integration.agents.script import FILE
 from integration.agents.upstream import KEY, agent_upstream
 
@@ -50,9 +50,8 @@ class Journey:
 
     def rules(self) -> list[str]:
         """The places that were learned, by the text before them."""
-        files = self.store.glob("cortex-replay.toml")
-        found = [rule for file in files for rule in tomllib.loads(file.read_text())["bindings"]["rules"]]
-        return sorted(rule["before"] for rule in found)
+        configuration = tomllib.loads((self.store / "cortex-replay.toml").read_text())
+        return [rule["before"] for rule in configuration["bindings"]["rules"]]
 
     def replay(self, place: str) -> tuple[Machine, Ran]:
         """Replay it at one of :data:`PLACES`. What is not there does not exist."""
@@ -107,8 +106,9 @@ class Journey:
         )
 
 
-def set_out(agent: Agent, base: Path) -> Journey:
-    """Record an agent; then its server is gone."""
+def set_out(agent: Agent, base: Path, configuration: str = "") -> Journey:
+    """Record an agent into a store that is configured so; then its server is gone."""
+    write_file(base / "store" / "cortex-replay.toml", configuration)
     home = base / "here" / "home" / "mirabel"
     origin = Machine(
         cwd=home / "src" / "notes-project",

@@ -44,17 +44,9 @@ def rows_in(page: str) -> dict[str, str]:
 def _row(agent: Agent) -> str:
     with tempfile.TemporaryDirectory(prefix="agents-") as folder:
         journey = set_out(agent, Path(folder))
-        rules = _learned(journey) if agent.learns else 0
         cells = [_cell(journey, place) for place in PLACES]
     version = VERSIONS[agent.program].replace("==", "@").rpartition("@")[2]
-    return f"| {agent.title} | {version} | {journey.calls} | {rules or '–'} | {' | '.join(cells)} |"
-
-
-def _learned(journey: Journey) -> int:
-    ran = journey.learn()
-    if ran.status:
-        raise SystemExit(f"{journey.agent} was not learned\n{ran}")
-    return len(journey.rules())
+    return f"| {agent.title} | {version} | {journey.calls} | {' | '.join(cells)} |"
 
 
 def _cell(journey: Journey, place: str) -> str:
@@ -64,7 +56,7 @@ def _cell(journey: Journey, place: str) -> str:
 
 
 def _table(rows: dict[str, str]) -> str:
-    names = ["agent", "version", "calls", "rules learned", *PLACES]
+    names = ["agent", "version", "calls", *PLACES]
     today = dt.datetime.now(dt.UTC).date()
     head = f"Measured on {today}, with the agents as npm and PyPI have them:\n\n"
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
@@ -72,7 +64,7 @@ def _table(rows: dict[str, str]) -> str:
 
 
 def _is_whole(row: str) -> bool:
-    calls, cells = row.split(" | ")[2], row.removesuffix(" |").split(" | ")[4:]
+    calls, cells = row.split(" | ")[2], row.removesuffix(" |").split(" | ")[3:]
     return all(cell == f"{calls} of {calls}" for cell in cells)
 
 
