@@ -74,9 +74,10 @@ class AnswerFinder:
         for first in start.finditer(text):
             at = first.start()
             for length in self._lengths:
-                token = self._numbered.get(text[at : at + length])
-                if token is not None and not _LETTER.match(text, at + length):
-                    yield Place(at, at + length, token)
+                end = at + length
+                token = self._numbered.get(text[at:end]) if end <= len(text) else None
+                if token is not None and not _LETTER.match(text, end):
+                    yield Place(at, end, token)
                     break
 
     def _known(self, text: str) -> Iterator[Found]:

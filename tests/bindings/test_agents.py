@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay.bindings import Binder, BindingRules, Surroundings, machine
+from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.types import LlmRequest
 
 
@@ -47,9 +47,7 @@ def test_the_zone_of_the_system_counts_beside_that_of_the_command(
     (tmp_path / "zoneinfo/Europe/Vienna").touch()
     real = os.path.realpath
     vienna = os.fspath(tmp_path / "zoneinfo/Europe/Vienna")
-    monkeypatch.setattr(
-        machine.os.path, "realpath", lambda path: vienna if path == "/etc/localtime" else real(path)
-    )
+    monkeypatch.setattr(os.path, "realpath", lambda path: vienna if path == "/etc/localtime" else real(path))
     known = Surroundings.of({"TZ": "Asia/Tokyo"}, tmp_path)
 
     assert bound("<timezone>Europe/Vienna</timezone>", known) == "<timezone>⟦tz⟧</timezone>"
