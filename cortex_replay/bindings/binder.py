@@ -9,7 +9,7 @@ from typing import TypeVar
 from cortex_replay.bindings.binding import Binding
 from cortex_replay.bindings.echoes import EchoFinder, echoes_of
 from cortex_replay.bindings.finder import Finder
-from cortex_replay.bindings.placeholders import Filling
+from cortex_replay.bindings.placeholders import Filling, name_of
 from cortex_replay.bindings.requests import Change, rewrite_request, rewrite_value
 from cortex_replay.bindings.rules import BindingRules
 from cortex_replay.bindings.stored import StoredBinding
@@ -82,8 +82,9 @@ class Binder:
             request: As it is stored.
             names: The bindings that its recording says were applied to it.
         """
-        common = {name for name in names if name in self.surroundings.left_out}
-        filling = Filling(self._known)
+        unsafe = self.surroundings.unsafe_tokens()
+        common = {name for name in map(name_of, unsafe) if name in names}
+        filling = Filling({**self._known, **unsafe})
         return rewrite_request(request, lambda text: filling.text(text, common)) if common else request
 
     def bind_stored_value(self, value: JsonValue, names: Collection[str]) -> tuple[JsonValue, Binding]:

@@ -175,15 +175,18 @@ class Surroundings:
 
     def tokens(self) -> dict[str, str]:
         """Every value in every form, by its token; those that are left out too."""
-        return {
-            token_of(name, form): text
-            for known in (self.unsafe, self.values)
-            for name, forms in known.items()
-            for form, text in forms.items()
-        }
+        return self.unsafe_tokens() | _tokens(self.values)
+
+    def unsafe_tokens(self) -> dict[str, str]:
+        """What is not safe to bind, by the token that a recording from elsewhere may have for it."""
+        return _tokens(self.unsafe)
 
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.zone)
+
+
+def _tokens(values: Values) -> dict[str, str]:
+    return {token_of(name, form): text for name, forms in values.items() for form, text in forms.items()}
 
 
 NOWHERE: Final = Surroundings()

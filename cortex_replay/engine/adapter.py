@@ -11,8 +11,9 @@ from cortex_replay.adapters.wrapper import WrapperAdapter, closing_stream
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.outcomes import chunks_of, failure_of
-from cortex_replay.engine.scope import Scope, Turn
+from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.tape import Tape, answer_from
+from cortex_replay.engine.turn import Turn
 from cortex_replay.errors import NoFixture
 from cortex_replay.store import Answer, Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk

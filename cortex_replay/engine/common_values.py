@@ -32,11 +32,11 @@ def key_elsewhere(store: Store, owner: str, binder: Binder, key: FixtureKey) -> 
         binder: What binds values here.
         key: What a request has here.
     """
-    common = tuple(sorted(binder.surroundings.left_out))
-    if not common:
+    unsafe = binder.surroundings.unsafe_tokens()
+    if not unsafe:
         return None
     kept = _KEPT.setdefault(store, {})
-    place = (owner, key.model, common, tuple(binder.surroundings.tokens().get(name) for name in common))
+    place = (owner, key.model, tuple(unsafe.items()))
     if place not in kept:
         kept[place] = _keys_here(store, owner, binder, key.model)
     return kept[place].get(key)
@@ -44,7 +44,7 @@ def key_elsewhere(store: Store, owner: str, binder: Binder, key: FixtureKey) -> 
 
 def _keys_here(store: Store, owner: str, binder: Binder, model: str) -> _Keys:
     """The keys that recordings of one model would have here, and those that they have."""
-    marks = [f"{OPEN}{name}".encode() for name in binder.surroundings.left_out]
+    marks = [f"{OPEN}{name}".encode() for name in binder.surroundings.unsafe]
     found: _Keys = {}
     for stored in store.list(scoped=True):
         if stored.model != model or stored.scope not in ("", owner):

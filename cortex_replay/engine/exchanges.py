@@ -13,9 +13,10 @@ from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp, look_again_for_exchange, look_up_exchange
 from cortex_replay.engine.fixtures import is_first_for_all
 from cortex_replay.engine.lookup import bindings_in
-from cortex_replay.engine.scope import KeyState, Scope
+from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.engine.state import RunState
+from cortex_replay.engine.turns import KeyState
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey

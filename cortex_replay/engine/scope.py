@@ -8,46 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, Generic, TypeVar
+from typing import Any
 
-from cortex_replay.canonical import JsonValue, compact
-from cortex_replay.engine.budget import Bill
-from cortex_replay.engine.claims import Claim
-from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all, is_same_answer
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all
 from cortex_replay.engine.learner import Asker
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.second_look import look_again
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
-from cortex_replay.engine.turns import Turns
+from cortex_replay.engine.turn import NOTHING, Ask, Turn
+from cortex_replay.engine.turns import KeyState
 from cortex_replay.errors import (
-    FixtureIntegrityFailed,
-    InvalidRequest,
-    LlmError,
     NoFixture,
-    RecordingRefused,
-    Upstream,
 )
 from cortex_replay.modes import Mode
 from cortex_replay.printable import defuse_commands, escape_controls
-from cortex_replay.redact.clearance import STORE_GATE
-from cortex_replay.redact.sensitivity import refuse_above
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.index import ScopedRow
-from cortex_replay.types import LlmRequest, TokenUsage
+from cortex_replay.types import LlmRequest
 
-__all__ = ["Ask", "Attempt", "KeyState", "Observer", "Scope", "Turn"]
+__all__ = ["Observer", "Scope"]
 
-_NOTHING: Final = TokenUsage(0, 0)
-"""What an error of a provider costs."""
-Ask = Callable[[], LlmRequest]
-"""The request of a call; a client's body is read when somebody wants to know, and then once."""
 Observer = Callable[[Callable[[], LlmRequest | None], Outcome | None], None]
 """Is told what was asked, if it is a request, and what it got, if there is an answer."""
 
@@ -118,7 +106,7 @@ class Scope:
 
     def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
         """Count an answer that a caller gets without anybody being asked."""
-        usage = outcome.usage if isinstance(outcome, Answer) else _NOTHING
+        usage = outcome.usage if isinstance(outcome, Answer) else NOTHING
         is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
         self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
         if self.run.learner is not None:
@@ -293,243 +281,3 @@ class Scope:
     def clean(self, text: str) -> str:
         """An explanation as a client may print it."""
         return defuse_commands(escape_controls(shorten(self.run.redactor.text(text)[0])))
-
-
-_T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class KeyState(Generic[_T]):
-    """What a scope has asked of one key, and what was committed when it first did."""
-
-    committed: tuple[_T, ...]
-    turns: Turns = field(default_factory=Turns)
-    successes: list[_T] = field(default_factory=list)
-    is_count_tried: bool = False
-    """Whether a repeat was asked to be counted; once is enough, whatever came of it."""
-    is_pinned: bool = False
-    """Whether what was given is known to be the scope's own."""
-    calls: Iterator[int] = field(default_factory=lambda: count(1))
-    """Numbers the calls of the scope of this kind, whatever they ask."""
-    call: int = 0
-    """The number of the call whose turn it is."""
-    _numbered: int = -1
-
-    def number_call(self) -> None:
-        """Give the call whose turn it is the next number of the scope.
-
-        Who asks again, because nothing came of it, keeps the number: in replay, that call is made once.
-        """
-        if self._numbered != self.turns.given:
-            self._numbered = self.turns.given
-            self.call = next(self.calls)
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """One call: either with what is recorded for it, or about to be asked."""
-
-    scope: Scope
-    request: Ask
-    look: LookUp
-    origin: Mapping[str, JsonValue]
-    state: KeyState[Answer] | None = None
-    """None where nothing is recorded, and no turns are taken."""
-    stored: Outcome | None = None
-    """What is recorded; ``None`` if it is to be asked."""
-    meta: Mapping[str, JsonValue] | None = None
-    """What the recording says of itself, where its outcome does not."""
-    claim: Claim | None = None
-    is_shared: bool = False
-    """Whether another scope asked, and this one is to stage it too."""
-    is_repeat: bool = False
-    """Whether it would be asked once more, and gets the first answer of this run instead."""
-    is_pinned: bool = False
-    """Whether what others recorded is to be this scope's own from now on."""
-    is_counted: bool = False
-    """Of a repeat that was asked all the same, to be counted: whether the answer was the first one again."""
-
-    _outcome: Outcome | None = None
-
-    @property
-    def key(self) -> FixtureKey:
-        return self.look.key
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """What is recorded, with the values of today: what the caller gets."""
-        if self._outcome is None and self.stored is not None:
-            self._outcome = self.look.fill(self.stored, self.meta)
-        return self._outcome
-
-    def serve(self) -> None:
-        """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
-        assert self.outcome is not None  # noqa: S101 - asked for only then
-        if self.is_repeat:
-            self.scope.run.ledger.repeat()
-        self.scope.serve(self.request, self.key, self.outcome)
-
-    def tries_count(self) -> bool:
-        """Whether to ask a repeat all the same, once: its first answer was a stream that nobody counted."""
-        first = self.outcome
-        if not self.is_repeat or self.state is None or not isinstance(first, Answer):
-            return False
-        is_stream = first.wire is not None and first.wire.get("stream") is True
-        if not is_stream or first.usage is not None or self.state.is_count_tried:
-            return False
-        self.state.is_count_tried = True
-        return True
-
-    def end(self) -> None:
-        """The caller has had what is recorded."""
-        assert self.stored is not None  # noqa: S101 - asked for only then
-        if self.is_shared and self.outcome is not None:
-            self.is_shared = False
-            self._stage(self.outcome)
-        elif self.is_pinned and self.state is not None:
-            self.scope.pin(self.key, self.state)
-        self._advance(self.stored)
-
-    @asynccontextmanager
-    async def ask(self) -> AsyncIterator[Attempt]:
-        """Ask: what is done here is a live call, which counts and costs.
-
-        Raises:
-            InvalidRequest: It holds text that the store must not. Nothing was asked.
-            BudgetSpent: It might cost more than is left. Nothing was asked.
-        """
-        request = self.request()
-        if self.state is not None:  # it is to be recorded
-            refuse_above(request, self.scope.store.clearance, STORE_GATE)
-        async with self.scope.run.budget.call(request) as bill:
-            self.scope.run.ledger.ask()
-            attempt = Attempt(self, bill)
-            problem, is_sent = "", True
-            try:
-                yield attempt
-            except LlmError as error:
-                problem, is_sent = str(error), not isinstance(error, InvalidRequest)
-                if isinstance(error, Upstream) and not attempt.is_good:
-                    attempt.fail(_wire_of(error))
-                raise
-            finally:
-                if not attempt.is_good:
-                    self.scope.observe(self.request, None)
-                    reason = attempt.problem or problem
-                    said = f"{self.key.short}: {reason}" if reason else ""
-                    self.scope.run.ledger.fail(said, is_recorded=attempt.is_recorded, is_sent=is_sent)
-
-    def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
-        """An answer has come, whole: stage it, and let the others have it.
-
-        Raises:
-            RecordingRefused: A secret could not be cut out of it.
-        """
-        ledger, model = self.scope.run.ledger, self.key.model
-        self.scope.observe(self.request, answer)
-        is_other = self.is_repeat and not is_same_answer(answer, self.outcome)
-        if self.state is None or is_other:
-            ledger.spend(usage, model)
-            return
-        try:
-            overwrite = self.scope.mode is Mode.RECORD
-            if overwrite:
-                n, is_only = self.state.turns.given + 1, self.scope.keeps_first
-                self.scope.fixtures.drop_failures(self.key, n, and_later=is_only)
-            kept = self._stage(answer)
-        except (RecordingRefused, FixtureIntegrityFailed) as error:
-            ledger.refuse(f"{self.key.short}: {error}")
-            ledger.spend(usage, model)
-            raise
-        if self.claim is not None:
-            self.claim.settle(kept)
-        if self.is_repeat:
-            self.is_counted = True
-            self.state.successes[0] = kept if isinstance(kept, Answer) else self.state.successes[0]
-        self._advance(kept)
-        ledger.keep(self.key, usage, model, self.scope.owner)
-
-    def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
-        """Record what is no good answer as the answer of this turn, if that is wanted; whether it is.
-
-        An answer with status 200 that is no completion always is: it says that it is no error, and would not
-        go away by itself.
-        """
-        is_wanted = self.scope.run.record_failures or wire.get("status") == 200
-        if self.state is None or self.is_repeat or not is_wanted:
-            return False
-        failure = Exchange.failure(self.key, self.state.turns.given + 1, wire)
-        try:
-            overwrite = self.scope.mode is Mode.RECORD
-            failure = self.scope.fixtures.stage_failure(
-                failure, self.request(), self.look, overwrite=overwrite
-            )
-        except (RecordingRefused, FixtureIntegrityFailed) as error:
-            self.scope.run.ledger.refuse(f"{self.key.short}: {error}")
-            return False
-        if self.claim is not None:
-            self.claim.settle(failure)
-        self._advance(failure)
-        self.scope.run.ledger.keep(self.key, owner=self.scope.owner)
-        return True
-
-    def _stage(self, outcome: Outcome) -> Outcome:
-        assert self.state is not None  # noqa: S101 - of a mode that records
-        fixtures, overwrite = self.scope.fixtures, self.scope.mode is Mode.RECORD
-        if isinstance(outcome, Exchange):
-            return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
-        origin = {**self.origin, **self.scope.meta}
-        before, committed = self.state.successes, self.state.committed
-        if not before:
-            origin["call"] = self.state.call
-        return fixtures.stage(
-            self.request(),
-            self.look,
-            before,
-            outcome,
-            committed,
-            origin,
-            overwrite=overwrite,
-        )
-
-    def _advance(self, outcome: Outcome) -> None:
-        assert self.state is not None  # noqa: S101 - whoever has no state has no turns
-        if isinstance(outcome, Answer):
-            self.state.successes.append(outcome)
-        self.state.turns.advance()
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One live call, until it has ended well or not."""
-
-    turn: Turn
-    bill: Bill
-    is_good: bool = False
-    problem: str = ""
-    """Why it brought no good answer."""
-    is_recorded: bool = False
-    """Whether that is recorded, as an answer."""
-
-    def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
-        """It ended well; see :meth:`Turn.keep`."""
-        self.is_good = True
-        self.bill.pay(usage)
-        self.turn.keep(answer, usage)
-
-    def fail(self, wire: dict[str, JsonValue]) -> None:
-        """The provider answered with an error, or with no completion, which costs nothing."""
-        self.bill.pay(TokenUsage(0, 0))
-        self.is_recorded = self.turn.keep_failure(wire)
-
-
-def _wire_of(error: Upstream) -> dict[str, JsonValue]:
-    """An error as it is recorded: what the caller could see of it."""
-    body: dict[str, JsonValue] = {"message": error.message}
-    if error.error_type is not None:
-        body["type"] = error.error_type
-    return {
-        "status": error.status,
-        "headers": {"content-type": "application/json"},
-        "body": compact({"error": body}),
-    }

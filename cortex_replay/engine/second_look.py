@@ -62,7 +62,11 @@ def _recorded_elsewhere(store: Store, owner: str, look: LookUp) -> LookUp | None
     if look.binder is None or look.is_plain:
         return None
     key = key_elsewhere(store, owner, look.binder, look.key)
-    return None if key is None else replace(look, key=key)
+    if key is None:
+        return None
+    found = replace(look, key=key)
+    found.fill_with(Filling({**look.filling.values, **look.binder.surroundings.unsafe_tokens()}))
+    return found
 
 
 def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -> Iterator[_Reading]:
@@ -128,7 +132,7 @@ def _is_meant(store: Store, owner: str, look: LookUp, day: date | None) -> bool:
     stored = None if fixture.request is None else fixture.request.to_dict()
     if look.is_plain or look.binder is None or look.binding is None:
         return not names_in_request(stored, fixture.meta)
-    known = {*look.binding.names, *look.binder.surroundings.left_out}
+    known = {*look.binding.names, *look.binder.surroundings.unsafe}
     return names_in_request(stored, fixture.meta) <= known
 
 

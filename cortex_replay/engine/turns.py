@@ -1,18 +1,22 @@
-"""Whose call it is."""
+"""Whose call it is, and what was given to the calls of one key before."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Self
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Generic, Self, TypeVar
 
 from cortex_replay.errors import Timeout
 
-__all__ = ["Turns"]
+__all__ = ["KeyState", "Turns"]
+
+_T = TypeVar("_T")
 
 
 class Turns:
@@ -75,3 +79,30 @@ class Turns:
                     turn.set_result(None)
                     return
             self._is_taken = False
+
+
+@dataclass(slots=True)
+class KeyState(Generic[_T]):
+    """What a scope has asked of one key, and what was committed when it first did."""
+
+    committed: tuple[_T, ...]
+    turns: Turns = field(default_factory=Turns)
+    successes: list[_T] = field(default_factory=list)
+    is_count_tried: bool = False
+    """Whether a repeat was asked to be counted; once is enough, whatever came of it."""
+    is_pinned: bool = False
+    """Whether what was given is known to be the scope's own."""
+    calls: Iterator[int] = field(default_factory=lambda: count(1))
+    """Numbers the calls of the scope of this kind, whatever they ask."""
+    call: int = 0
+    """The number of the call whose turn it is."""
+    _numbered: int = -1
+
+    def number_call(self) -> None:
+        """Give the call whose turn it is the next number of the scope.
+
+        Who asks again, because nothing came of it, keeps the number: in replay, that call is made once.
+        """
+        if self._numbered != self.turns.given:
+            self._numbered = self.turns.given
+            self.call = next(self.calls)

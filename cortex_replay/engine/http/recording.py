@@ -18,7 +18,7 @@ from cortex_replay.engine.http.question import Question
 from cortex_replay.engine.http.relay import client_headers, recordable_headers
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape, answer_of_body
-from cortex_replay.engine.scope import Attempt, Turn
+from cortex_replay.engine.turn import Attempt, Turn
 from cortex_replay.errors import FixtureIntegrityFailed, LlmError, RecordingRefused, Transport
 from cortex_replay.modes import Mode
 from cortex_replay.redact.clearance import STORE_GATE
