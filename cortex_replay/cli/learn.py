@@ -88,6 +88,13 @@ Exit status:
     help="With --elsewhere: a day such as 2027-01-31, far away; it takes the program faketime.",
 )
 @click.option("--keep", "keeps", is_flag=True, help="With --elsewhere: leave the copy where it is.")
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A provider that was recorded with this option. It is not asked. Repeatable.",
+)
 @options.proxy_options
 @options.pass_env_option
 @options.json_option
@@ -136,7 +143,8 @@ def _run(
 ) -> tuple[Learner, int]:
     how = record_command_for(root, command)
     there = None if place is None else _surroundings(place, flags["day"])
-    run = open_run(root, {"mode": "replay"}, default="replay", how_to_record=how, surroundings=there)
+    named = {"mode": "replay", "upstreams": flags["upstreams"]}
+    run = open_run(root, named, default="replay", how_to_record=how, surroundings=there)
     stopper = _Stopper()
     learner = run.learner = Learner(_tell_step, stopper.stop, datetime.now(UTC).date())
     handover = Handover.plan(os.environ, flags["pass_env"])

@@ -1,4 +1,4 @@
-"""``cortex-replay learn -- COMMAND``; ``integration/test_learn.py`` learns from a real agent."""
+"""``cortex-replay learn -- COMMAND``; ``integration/test_agents.py`` learns from real agents."""
 
 from __future__ import annotations
 
