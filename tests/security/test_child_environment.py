@@ -30,6 +30,7 @@ WAYS = {
     "record": ("record", "--store", "llm"),
     "replay": ("replay", "--store", "llm"),
     "sweep": ("sweep", "--store", "llm", "--show-output"),
+    "learn": ("learn", "--store", "llm"),
 }
 NAMED = {name: value_for(name) for name in SECRETS}
 WITHIN = {name: value for name, value, _ in INSIDE}
@@ -115,7 +116,7 @@ def test_a_key_of_an_sdk_is_handed_over_too(folder: Path) -> None:
     assert leaked(seen, given) == ["OPENAI_API_KEY"]
 
 
-@pytest.mark.parametrize("way", ["record", "sweep"])
+@pytest.mark.parametrize("way", ["record", "sweep", "learn"])
 def test_a_command_that_fails_is_told_what_it_lacked(folder: Path, way: str) -> None:
     """One line with the names, in order, and how to hand one over."""
     given = {

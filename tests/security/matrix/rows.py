@@ -188,6 +188,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("replay -- CMD", "replay", "--report", REPORT, *asking(ASK_RECORDED), changes=(REPORT,)),
     _of("replay --json -- CMD (miss)", "replay", "--json", "--fail-on", "miss", *asking(ASK_NEW)),
     _of("sweep -- CMD", "sweep", "--fault", "429", *asking(ASK_RECORDED)),
+    _of("learn -- CMD", "learn", *asking(ASK_RECORDED)),
+    _of("learn --elsewhere -- CMD", "learn", "--elsewhere", *asking(ASK_RECORDED)),
     _of("serve", "serve", "--url-file", "url.txt", changes=("url.txt",), serves=True, takes_mode=True),
     _of("serve --mode once", "serve", "--mode", "once", changes=STORES, calls=True, serves=True),
     _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC, takes_mode=True),
