@@ -42,7 +42,7 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security tests/store/test_bitflips.py
 
-integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, other mocks, broken connections (needs cargo, go, npm)
+integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, agents, other mocks, broken connections (needs cargo, cc, go, npm)
 	$(BIN)/pytest integration --ignore=integration/suites
 
 agents: $(VENV)/.dev ## Replay five coding agents elsewhere, and write the table of docs/agents.md (needs cc, npm; 5 minutes)

@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import pytest
 
-from integration import install
+from integration.agents.install import program
 from integration.clients.install import node_client
 from integration.gateway_clients import KEY
 from tests.servers.websockets import SocketUpstream, socket_upstream
 
-CODEX: Final = "0.166.0"
 _KEPT: Final = ("PATH", "SYSTEMROOT", "TMPDIR", "LANG")
 _PYTHON: Final = """
 import json, warnings
@@ -97,12 +96,7 @@ def test_sdks_are_replayed_to_the_byte(client: str, tmp_path: Path, upstream: So
 
 @pytest.fixture(scope="session")
 def codex() -> str:
-    npm = install.needed("npm", "install Codex")
-    folder = install.once(
-        install.BENCH / f"codex-{CODEX}",
-        lambda folder: install.completed([npm, "install", "--prefix", folder, f"@openai/codex@{CODEX}"]),
-    )
-    return os.fspath(folder / "node_modules" / ".bin" / "codex")
+    return os.fspath(program("codex"))
 
 
 def test_codex_speaks_over_a_web_socket(codex: str, tmp_path: Path, upstream: SocketUpstream) -> None:

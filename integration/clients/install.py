@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from integration import install
+from integration.agents.install import program
 
 __all__ = [
     "GO_APIS",
@@ -54,7 +55,6 @@ _GEMINI_PACKAGES: Final = (
     "anthropic[vertex]==2.8.0",
     "pytest==9.2.0",
 )
-_GEMINI_CLI: Final = "@google/gemini-cli@0.61.0"
 
 
 def python_client(name: str) -> list[str]:
@@ -80,23 +80,15 @@ def gemini_client() -> list[str]:
 def gemini_cli(directory: Path) -> list[str]:
     """The command of Gemini CLI, at work in a folder."""
     node = install.needed("node", "run Gemini CLI")
-    npm = install.needed("npm", "install Gemini CLI")
-
-    def fill(folder: Path) -> None:
-        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
-        install.completed([npm, "install", "--prefix", folder, *options, _GEMINI_CLI])
-
-    folder = install.once(install.BENCH / "clients" / _GEMINI_CLI.rpartition("/")[2], fill)
-    program = folder / "node_modules" / ".bin" / "gemini"
-    return ["env", "--chdir", os.fspath(directory), node, os.fspath(program)]
+    return ["env", "--chdir", os.fspath(directory), node, os.fspath(program("gemini"))]
 
 
 def node_client(name: str) -> list[str]:
     """The command of one of :data:`NODE_CLIENTS`."""
     node = install.needed("node", "run clients")
     folder = _installed("node", [(_HERE / "node" / "package.json").read_text("utf-8")])
-    for program in (_HERE / "node").glob("*.mjs"):  # which find their packages only beside themselves
-        shutil.copy(program, folder)
+    for source in (_HERE / "node").glob("*.mjs"):  # which find their packages only beside themselves
+        shutil.copy(source, folder)
     return [node, os.fspath(folder / f"{name}.mjs")]
 
 
