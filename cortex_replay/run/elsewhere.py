@@ -118,11 +118,24 @@ def _paths(top: Path, here: Path, also: Iterable[str]) -> Iterator[str]:
     if not os.path.lexists(entry):
         yield from _walk(top, "")
         return
+    _refuse_pipes(top)
     yield from Repository(top).files()
     if entry.is_dir() and not entry.is_symlink():
         yield from _walk(top, ".git")
     for path in _below(here, also, "--copy"):
         yield str(here.relative_to(top) / path)
+
+
+def _refuse_pipes(top: Path) -> None:
+    """Git reads every list of what it ignores, and would wait for a pipe in the place of one."""
+    lists = [top / ".git/info/exclude"]
+    for place, folders, files in os.walk(top):
+        if ".git" in folders:
+            folders.remove(".git")
+        lists += [Path(place, name) for name in files if name == ".gitignore"]
+    for path in lists:
+        if path.exists() and not path.is_file():
+            raise InvalidRequest("--elsewhere", f"{path} is no plain file, so git cannot say what to copy")
 
 
 def _below(folder: Path, named: Iterable[str], option: str) -> Iterator[str]:

@@ -109,6 +109,14 @@ def test_what_is_too_large_is_refused_with_a_way_out(project: Path, monkeypatch:
         pass
 
 
+@pytest.mark.parametrize("path", [".gitignore", "src/.gitignore", ".git/info/exclude"])
+def test_git_does_not_wait_for_a_pipe(project: Path, path: str) -> None:
+    (project / path).unlink(missing_ok=True)
+    os.mkfifo(project / path)
+    with pytest.raises(InvalidRequest, match="no plain file"), elsewhere(project, {}):
+        pass
+
+
 def test_a_link_in_the_way_is_not_followed(project: Path, tmp_path: Path) -> None:
     """Git may list what lies behind a link; nothing is read there, and nothing is written there."""
     (project / "folder").symlink_to(tmp_path)
