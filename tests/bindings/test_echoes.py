@@ -6,6 +6,7 @@ import pytest
 
 from cortex_replay import LlmMessage, LlmRequest
 from cortex_replay.bindings import NOWHERE, Binder, BindingRules, PlaceRule
+from cortex_replay.bindings.answers import AnswerFinder
 
 RULES = (PlaceRule(bind="pid", before="pid "), PlaceRule(bind="duration", before="took "))
 BINDER = Binder(BindingRules(rules=RULES), NOWHERE)
@@ -43,3 +44,11 @@ def test_many_values_take_time_that_grows_with_the_text() -> None:
         " ".join(f"pid ⟦pid#{number}⟧" for number in range(1, 2001)),
         "kill ⟦pid#2000⟧",
     ]
+
+
+def test_a_value_at_the_end_of_an_answer_is_not_taken_for_a_longer_one() -> None:
+    request = LlmRequest("m", "", [LlmMessage("user", "pid 48113 and pid 123456")])
+    finder = AnswerFinder(BINDER.bind(request).binding)
+
+    assert finder.find("kill 48113") == [(5, 10, "pid#1")]
+    assert finder.find("kill 123456") == [(5, 11, "pid#2")]
