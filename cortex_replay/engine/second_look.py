@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
 from cortex_replay.bindings.dates import days_in, forms_of_days
-from cortex_replay.canonical import compact
 from cortex_replay.engine.common_values import key_elsewhere
 from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
 from cortex_replay.store import Fixture, Store
@@ -72,7 +71,7 @@ def _recorded_elsewhere(store: Store, owner: str, look: LookUp) -> LookUp | None
 def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -> Iterator[_Reading]:
     yield _Reading(LookUp(store.key(request), binder, look.binding, is_plain=True))
     yield _Reading(look)
-    document = compact(request.to_dict())
+    document = request.canonical_bytes().decode()
     for other in other_binders(binder, document):
         yield _Reading(look_up(store, other, request))
     today = _days_now(binder.surroundings)
