@@ -30,5 +30,9 @@ def test_a_recipe_is_what_was_run(agent: Agent) -> None:
 
     assert f'cortex-replay record --store "$STORE" {command}' in recipe
     assert f'cortex-replay replay --store "$STORE" --fail-on miss {command}' in recipe
+    assert (
+        f"install -g {VERSIONS[agent.program]}\n" in recipe
+        or f"pip install {VERSIONS[agent.program]}\n" in recipe
+    )
     assert [name for name in (*agent.variables, *agent.home) if name not in recipe] == []
     assert [label for label in agent.labels if f"`{label.rstrip(': ')}`" not in recipe] == []
