@@ -124,7 +124,7 @@ def test_the_python_in_a_guide_runs(monkeypatch: pytest.MonkeyPatch, guide: str)
     exec(compile(block, guide, "exec"), {})
 
 
-_MODELS = re.compile(r"\b(?:claude|gpt)-[a-z0-9.-]*[a-z0-9](?![*a-z0-9])")
+_MODELS = re.compile(r"\b(?!claude-code\b)(?:claude|gpt)-[a-z0-9.-]*[a-z0-9](?![*a-z0-9])")
 _LEAVING = re.compile(r"gpt-(?:3|4|5(?:\.1)?(?:-|$))")
 """Models that OpenAI has shut down or announced to shut down, as of November 2026."""
 

@@ -195,8 +195,7 @@ def _literals_of(name: str, forms: Mapping[str, str]) -> Iterator[_Literal]:
     """Each text once: with the first form that is written so."""
     met: set[str] = set()
     for form, text in forms.items():
-        is_number = name == "commit" and text.isdigit()
-        if text and text not in met and main_form(form) != NAME_FORM and not is_number:
+        if text and text not in met and main_form(form) != NAME_FORM:
             met.add(text)
             yield _Literal(text, name, form, BOUNDARIES[_kind(name, form, text)], forms.get("url") == text)
 

@@ -63,13 +63,13 @@ AGENTS: Final = (
     Agent(
         program="opencode",
         title="opencode",
-        command=("opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "Write a note"),
+        command=("opencode", "run", "-m", "anthropic/claude-sonnet-5", "Write a note"),
         variables={"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
     ),
     Agent(
         program="gemini",
         title="Gemini CLI",
-        command=("gemini", "-m", "gemini-2.5-flash", "--yolo", "-p", "Write a note"),
+        command=("gemini", "-m", "gemini-3.5-flash", "--yolo", "-p", "Write a note"),
         variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         home={".gemini/settings.json": json.dumps(_GEMINI)},
         labels=("Process Group PGID: ",),
@@ -78,7 +78,15 @@ AGENTS: Final = (
         program="aider",
         title="aider",
         command=(
-            *("aider", "--model", "openai/gpt-4o", "--yes-always", "--analytics-disable"),
+            *(
+                "aider",
+                "--model",
+                "openai/gpt-5.2",
+                "--edit-format",
+                "diff",
+                "--yes-always",
+                "--analytics-disable",
+            ),
             *("--no-check-update", "--no-show-release-notes", "--no-gitignore"),
             *("--auto-test", "--test-cmd", "sh check.sh", "--message", "Write a note"),
         ),

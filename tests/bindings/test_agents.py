@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.types import LlmRequest
+from tests.bindings.test_repository import make
 
 
 def bound(text: str, known: Surroundings) -> str:
@@ -34,6 +37,15 @@ def test_a_counted_name_is_filled_as_it_is_today() -> None:
     request = LlmRequest("m", system="/srv/ann/.gemini/tmp/shop-3/memory")
     again = Binder(BindingRules(), recorded).bind(request)
     assert again.filling.text("⟦cwd:name⟧", again.names) == "shop-3"
+
+
+def test_a_short_commit_that_is_a_number_is_a_commit(tmp_path: Path) -> None:
+    """One in twenty-seven has no letter in it; aider tells its model each that it makes."""
+    root = make(tmp_path.resolve(), head=f"8393743{33 * 'a'}\n")
+    known = Surroundings.of({"HOME": "/srv/ann"}, root)
+
+    assert bound("with git hash 8393743 & more", known) == "with git hash ⟦commit:7⟧ & more"
+    assert bound("18393743 83937431 x8393743", known) == "18393743 83937431 x8393743"
 
 
 def test_the_zone_of_the_system_counts_beside_that_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
