@@ -284,12 +284,12 @@ def _summary(learner: Learner) -> str:
 
 
 def _print_rules(keeping: RuleKeeping, *, dry_run: bool) -> None:
-    verb = "would be" if dry_run else "were"
-    keys = output.count(keeping.plan.moving, "recording")
+    added, got = ("would be", "would get") if dry_run else ("were", "got")
+    moving = output.count(keeping.plan.moving, "recording")
     with output.tolerate_broken_pipe():
         for rule in keeping.rules:
             output.echo("\n".join(map(output.escape, rule_lines(rule, keeping.prefix))) + "\n")
-    output.talk(f"these {verb} added to {output.escape(keeping.shown)}; {keys} {verb} given new keys")
+    output.talk(f"these {added} added to {output.escape(keeping.shown)}; {moving} {got} another key")
 
 
 def _tell_departure(departure: Departure) -> None:
