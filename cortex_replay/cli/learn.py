@@ -88,13 +88,7 @@ Exit status:
     help="With --elsewhere: a day such as 2027-01-31, far away; it takes the program faketime.",
 )
 @click.option("--keep", "keeps", is_flag=True, help="With --elsewhere: leave the copy where it is.")
-@click.option(
-    "--upstream",
-    "upstreams",
-    multiple=True,
-    metavar="NAME=URL",
-    help="A provider that was recorded with this option. It is not asked. Repeatable.",
-)
+@options.recorded_upstream_option
 @options.proxy_options
 @options.pass_env_option
 @options.json_option

@@ -34,6 +34,7 @@ __all__ = [
     "proxy_options",
     "raw_option",
     "record_failures_option",
+    "recorded_upstream_option",
     "report_option",
     "settle",
     "split_command",
@@ -221,6 +222,13 @@ def _check_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) 
     return names
 
 
+recorded_upstream_option = click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A provider that was recorded with this option. It is not asked. Repeatable.",
+)
 pass_env_option = click.option(
     "--pass-env",
     multiple=True,

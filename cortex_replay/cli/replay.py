@@ -35,13 +35,7 @@ Exit status:
 )
 @options.store_option
 @options.pace_option
-@click.option(
-    "--upstream",
-    "upstreams",
-    multiple=True,
-    metavar="NAME=URL",
-    help="A provider that was recorded with this option. It is not asked. Repeatable.",
-)
+@options.recorded_upstream_option
 @options.proxy_options
 @click.option("--no-guard", is_flag=True, help="Let the command reach other hosts, as it could without us.")
 @click.option(
