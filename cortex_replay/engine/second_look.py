@@ -88,12 +88,8 @@ def other_binders(binder: Binder, document: str) -> Iterator[Binder]:
         document: All that is asked.
     """
     yield Binder(binder.rules, NOWHERE)
-    known = binder.surroundings
-    today = _days_now(known)
     for day in days_in(document, _MOST_DAYS):
-        yield Binder(binder.rules, known.on(day))
-        if today and day not in today:
-            yield Binder(binder.rules, known.on(day, *today))
+        yield Binder(binder.rules, binder.surroundings.on(day))
 
 
 def _days_now(surroundings: Surroundings) -> list[date]:
