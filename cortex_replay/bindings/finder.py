@@ -15,7 +15,7 @@ from cortex_replay.bindings.programs import PROGRAM_RULES, PROGRAMS
 from cortex_replay.bindings.rules import BindingRules
 from cortex_replay.bindings.safety import PATHS
 from cortex_replay.bindings.shapes import SHAPES, ULID_START, find_ulids, find_uuids
-from cortex_replay.bindings.surroundings import Surroundings
+from cortex_replay.bindings.surroundings import KNOWN, Surroundings
 from cortex_replay.bindings.times import RunTimes
 
 __all__ = ["Finder", "Found"]
@@ -96,8 +96,9 @@ class Finder:
         self._folder_names = {
             text: form for form, text in known.get("cwd", {}).items() if main_form(form) == NAME_FORM
         }
-        self.names = frozenset([*known, *shapes, *(rule.bind for rule in places)])
-        """All that may be bound."""
+        named = {*KNOWN, *rules.values, *known}.difference(rules.off)
+        self.names = frozenset([*named, *shapes, *(rule.bind for rule in places)])
+        """All that may be bound, here or on another machine: what is too common here may be bound there."""
         self._kept: dict[str, list[Found]] = {}
         self._kept_length = 0
 

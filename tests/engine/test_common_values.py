@@ -63,3 +63,23 @@ def test_any_other_word_in_its_place_misses(store: Store, old: str, new: str) ->
 
     with pytest.raises(NoFixture):
         adapter.sync.complete(ask(text))
+
+
+@pytest.mark.parametrize("text", ["I am ⟦user⟧", "with ⟦tmp⟧/a.txt", "with ⟦tmp|0-3⟧/a.txt"])
+def test_text_that_looks_like_what_is_too_common_here_is_text(tmp_path: Path, text: str) -> None:
+    """It says something else than the value that stood there, and comes back as it is."""
+    store = Store.create(tmp_path)
+    for environment, asked in ((LAPTOP, "I am annabel"), (LAPTOP, "with /var/folders/x1/a.txt")):
+        run = run_in(store, "once", environment, "/Users/annabel/shop")
+        ScopeAdapter(run.open_scope(), EchoAdapter()).sync.complete(ask(asked))
+        run.commit()
+    with pytest.raises(NoFixture):
+        ScopeAdapter(run_in(store, "replay", CI, "/builds/shop").open_scope()).sync.complete(ask(text))
+
+    run = run_in(store, "once", CI, "/builds/shop")
+    ScopeAdapter(run.open_scope(), EchoAdapter()).sync.complete(ask(text))
+    run.commit()
+
+    for environment in (LAPTOP, CI):
+        adapter = ScopeAdapter(run_in(store, "replay", environment, "/builds/2").open_scope())
+        assert adapter.sync.complete(ask(text)).text == text
