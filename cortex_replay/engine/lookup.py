@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Bound, Filling
 from cortex_replay.bindings.binder import Binding
-from cortex_replay.bindings.placeholders import name_of, tokens_in
+from cortex_replay.bindings.placeholders import ESCAPE, marks_in, name_of
 from cortex_replay.bindings.programs import PROGRAMS
 from cortex_replay.bindings.requests import rewrite_request
 from cortex_replay.canonical import JsonValue, compact
@@ -147,4 +147,5 @@ def binder_of_known(binder: Binder) -> Binder:
 def names_in_request(request: JsonValue, meta: Mapping[str, JsonValue] | None) -> set[str]:
     """The bindings that stand in a stored request, by what its recording says of itself."""
     names = bindings_in(meta)
-    return {name for name in map(name_of, tokens_in(compact(request))) if name in names} if names else set()
+    marks = (mark for _, _, mark in marks_in(compact(request))) if names else ()
+    return {name for mark in marks if (name := ESCAPE if mark.is_escaped else name_of(mark.token)) in names}

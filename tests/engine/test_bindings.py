@@ -261,6 +261,16 @@ def test_a_date_that_was_a_word_of_the_question_may_be_today(tmp_path: Path) -> 
         replay(store, ask("What happened on 2027-03-05?"))
 
 
+def test_text_as_it_is_stored_is_another_text(tmp_path: Path) -> None:
+    """What is escaped in a recording is not what somebody asks who writes it so."""
+    now = datetime(2026, 11, 15, 9, tzinfo=UTC)
+    store = recorded(tmp_path, "What does ⟦cwd⟧ mean?", now)
+
+    assert replay(store, ask("What does ⟦cwd⟧ mean?")) == "What does ⟦cwd⟧ mean?"
+    with pytest.raises(NoFixture):
+        replay(store, ask("What does ⟦=cwd⟧ mean?"))
+
+
 def test_a_recording_without_bindings_goes_on_without(tmp_path: Path) -> None:
     """What follows in its sequence is stored as the first was, and found in the same way."""
     store = Store.create(tmp_path)
