@@ -141,7 +141,12 @@ class Surroundings:
         return made
 
     def on(self, *days: date) -> Surroundings:
-        """The same, on other days: for a program whose clock is not ours."""
+        """The same, on other days: for a program whose clock is not ours.
+
+        On a day of ours, the times of the run stay those of our clock.
+        """
+        if self.window is not None and {*days} <= {*self.days}:
+            return replace(self, values={**self.values, "date": forms_of_days(days)}, days=days)
         return replace(self, days=days, window=None)
 
     def current(self) -> Surroundings:

@@ -240,6 +240,18 @@ def test_a_program_may_live_on_another_day(tmp_path: Path) -> None:
             replay(store, ask(text))
 
 
+def test_a_time_of_today_that_is_not_near_the_clock_says_something(tmp_path: Path) -> None:
+    """Also where the call names the day, which is ours."""
+    store = recorded(
+        tmp_path, "It is 2026-11-15 09:05, or 1794733500.", datetime(2026, 11, 15, 9, tzinfo=UTC)
+    )
+
+    assert replay(store, ask("It is 2027-03-04 12:01, or 1804161660.")).startswith("It is 2027-03-04 12:01,")
+    for text in ("It is 2027-03-04 15:01, or 1804161660.", "It is 2027-03-04 12:01, or 1804172400."):
+        with pytest.raises(NoFixture):
+            replay(store, ask(text))
+
+
 def test_a_date_may_have_been_today_by_chance(tmp_path: Path) -> None:
     """A release that came out on the day of the recording keeps its date; no other date will do."""
     store = recorded(
