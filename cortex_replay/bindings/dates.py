@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from cortex_replay.bindings.forms import spell
 
-__all__ = ["MONTHS", "WEEKDAYS", "days_in", "forms_of_days"]
+__all__ = ["MONTHS", "WEEKDAYS", "days_in", "forms_of_days", "months_in", "present_days_in"]
 
 MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
@@ -53,6 +54,8 @@ _LEAST_DAYS: Final = 4
 """That a run may be on: its first and its last, here and in UTC. Less of them have as many names."""
 
 _NAMES: Final = "|".join(f"{month[:3]}(?:{month[3:]})?" if month[3:] else month for month in MONTHS)
+_WORD: Final = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))"
+"""Where a word may start, also in JSON."""
 _DAYS: Final = (
     re.compile(
         r"(?<![0-9])(?P<y>[12][0-9]{3})(?P<s>[-/.]?)(?P<m>[0-9]{1,2})(?P=s)(?P<d>[0-9]{1,2})(?![0-9])"
@@ -60,12 +63,16 @@ _DAYS: Final = (
     re.compile(r"(?<![0-9])(?P<m>[0-9]{1,2})(?P<s>[/.-])(?P<d>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"),
     re.compile(r"(?<![0-9])(?P<d>[0-9]{1,2})(?P<s>[/.-])(?P<m>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"),
     re.compile(
-        rf"(?<![0-9A-Za-z])(?:(?P<d>[0-9]{{1,2}})[a-z]{{0,2}}[ -])?(?P<name>{_NAMES})(?![a-z])[ ,-]{{1,2}}"
+        rf"{_WORD}(?:(?P<d>[0-9]{{1,2}})[a-z]{{0,2}}[ -])?(?P<name>{_NAMES})(?![a-z])[ ,-]{{1,2}}"
         r"(?:(?P<e>[0-9]{1,2})(?:[a-z]{2})?[, ]{1,2}(?:[0-9:]{4,8} (?:[A-Z]{2,5} )?)?)?"
         r"(?P<y>[12][0-9]{3})(?![0-9])"
     ),
+    re.compile(r"(?<![0-9])(?<![0-9][-/.])(?P<y>[12][0-9]{3})-(?P<m>[0-9]{2})(?![0-9]|-[0-9])"),
 )
 """The forms above, told apart by the order of their parts."""
+_PRESENT: Final = re.compile(rf"{_WORD}(?:today|current|now(?![a-z]))[^0-9]{{0,40}}\Z", re.IGNORECASE)
+"""What says of a day behind it that it is today."""
+_LONGEST_PRESENT: Final = 50
 
 
 def forms_of_days(days: Sequence[date]) -> Mapping[str, str]:
@@ -113,21 +120,42 @@ def _ordinal(number: int) -> str:
 def days_in(text: str, most: int) -> list[date]:
     """The days that a text names, in order; the first of a month where it names no more than that."""
     found: dict[date, int] = {}
-    for pattern in _DAYS:
-        for match in pattern.finditer(text):
-            day = _day_of(match.groupdict())
-            if day is not None and match.start() < found.get(day, len(text)):
-                found[day] = match.start()
+    for named in _named_in(text):
+        found[named.day] = min(named.start, found.get(named.day, len(text)))
     return sorted(found, key=lambda day: found[day])[:most]
 
 
-def _day_of(parts: Mapping[str, str | None]) -> date | None:
-    name = parts.get("name")
-    month = int(parts.get("m") or 0) if name is None else _MONTH_NUMBERS[name[:3]]
-    try:
-        return date(int(parts["y"] or 0), month, int(parts["d"] or parts.get("e") or 1))
-    except ValueError:
-        return None
+def present_days_in(text: str) -> set[date]:
+    """The days that a text says are today."""
+    return {
+        named.day
+        for named in _named_in(text)
+        if _PRESENT.search(text[max(0, named.start - _LONGEST_PRESENT) : named.start])
+    }
+
+
+def months_in(text: str) -> set[date]:
+    """The first days of the months that a text names, where it does not name that day."""
+    named = [*_named_in(text)]
+    return {one.day for one in named if one.is_month} - {one.day for one in named if not one.is_month}
+
+
+class _Named(NamedTuple):
+    day: date
+    start: int
+    is_month: bool
+
+
+def _named_in(text: str) -> Iterator[_Named]:
+    for pattern in _DAYS:
+        for match in pattern.finditer(text):
+            parts = match.groupdict()
+            number = parts.get("d") or parts.get("e")
+            name = parts.get("name")
+            month = int(parts["m"] or 0) if name is None else _MONTH_NUMBERS[name[:3]]
+            with suppress(ValueError):
+                day = date(int(parts["y"] or 0), month, int(number or 1))
+                yield _Named(day, match.start(), number is None)
 
 
 _MONTH_NUMBERS: Final = {month[:3]: number for number, month in enumerate(MONTHS, 1)}

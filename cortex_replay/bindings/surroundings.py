@@ -141,13 +141,12 @@ class Surroundings:
         return made
 
     def on(self, *days: date) -> Surroundings:
-        """The same, on other days: for a program whose clock is not ours.
-
-        On a day of ours, the times of the run stay those of our clock.
-        """
-        if self.window is not None and {*days} <= {*self.days}:
-            return replace(self, values={**self.values, "date": forms_of_days(days)}, days=days)
+        """The same, on other days: for a program whose clock is not ours."""
         return replace(self, days=days, window=None)
+
+    def only_on(self, day: date) -> Surroundings:
+        """The same, on one of the days that are today somewhere, with the times of our clock."""
+        return replace(self, values={**self.values, "date": forms_of_days([day])}, days=(day,))
 
     def current(self) -> Surroundings:
         """What holds now: the date is asked for here, and a commit may have been made since."""

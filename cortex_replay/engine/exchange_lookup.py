@@ -95,7 +95,7 @@ def look_again_for_exchange(store: Store, owner: str, look: ExchangeLookUp) -> E
 def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
     yield ExchangeLookUp(opaque_key(look.asked), look.asked, request=look.asked)
     if look.binder is not None:
-        for binder in other_binders(look.binder, compact(look.asked)):
+        for binder, _ in other_binders(look.binder, compact(look.asked)):
             yield look_up_exchange(binder, look.asked)
 
 

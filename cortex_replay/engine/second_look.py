@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
-from cortex_replay.bindings.dates import days_in, forms_of_days
+from cortex_replay.bindings.dates import days_in, forms_of_days, months_in, present_days_in
 from cortex_replay.engine.common_values import key_elsewhere
 from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
 from cortex_replay.store import Fixture, Store
@@ -23,6 +23,7 @@ from cortex_replay.types import LlmRequest
 __all__ = ["look_again", "other_binders"]
 
 _MOST_DAYS: Final = 5
+_FURTHEST_ZONES: Final = (timedelta(hours=-12), timedelta(hours=14))
 
 
 class _Reading(NamedTuple):
@@ -31,6 +32,8 @@ class _Reading(NamedTuple):
     look: LookUp
     day: date | None = None
     """The day on which it must have been recorded."""
+    is_month: bool = False
+    """Whether the month of it will do, since the request names no more."""
 
 
 def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> LookUp | None:
@@ -44,12 +47,13 @@ def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> L
     """
     if look.binder is None:
         return None
-    for other, day in _readings(store, look, look.binder, request):
+    for reading in _readings(store, look, look.binder, request):
+        other = reading.look
         if other.key != look.key and store.has_any(other.key, owner):
             found: LookUp | None = other
         else:
             found = _recorded_elsewhere(store, owner, other)
-        if found is not None and _is_meant(store, owner, found, day):
+        if found is not None and _is_meant(store, owner, reading._replace(look=found)):
             # What is known of the run stands in answers, even where it is not bound in what was asked.
             found.fill_with(Filling({**look.filling.values, **found.filling.values}))
             return found
@@ -72,24 +76,32 @@ def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -
     yield _Reading(LookUp(store.key(request), binder, look.binding, is_plain=True))
     yield _Reading(look)
     document = request.canonical_bytes().decode()
-    for other in other_binders(binder, document):
-        yield _Reading(look_up(store, other, request))
-    today = _days_now(binder.surroundings)
+    today, months = _days_now(binder.surroundings), months_in(document)
+    present = present_days_in(document).difference(today)
+    for other, day in other_binders(binder, document):
+        look = look_up(store, other, request)
+        yield _Reading(look) if day in present else _Reading(look, day, is_month=day in months)
     for day in days_in(document, _MOST_DAYS) if today else ():
         if day not in today:
             yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
 
 
-def other_binders(binder: Binder, document: str) -> Iterator[Binder]:
+def other_binders(binder: Binder, document: str) -> Iterator[tuple[Binder, date | None]]:
     """What binds values where nothing is known, and on the days that a document names.
+
+    Each comes with the day, and all of its times, that it takes for those of the program.
 
     Args:
         binder: What binds them here and now.
         document: All that is asked.
     """
-    yield Binder(binder.rules, NOWHERE)
+    yield Binder(binder.rules, NOWHERE), None
+    known = binder.surroundings
+    today = _days_now(known)
     for day in days_in(document, _MOST_DAYS):
-        yield Binder(binder.rules, binder.surroundings.on(day))
+        if day in today:
+            yield Binder(binder.rules, known.only_on(day)), None
+        yield Binder(binder.rules, known.on(day)), day
 
 
 def _days_now(surroundings: Surroundings) -> list[date]:
@@ -117,12 +129,13 @@ def _change_day(old: date, new: date) -> Callable[[str], str]:
     return change
 
 
-def _is_meant(store: Store, owner: str, look: LookUp, day: date | None) -> bool:
+def _is_meant(store: Store, owner: str, reading: _Reading) -> bool:
     """Whether what stands in a stored request for a value was a value here, and not text that looks so."""
+    look = reading.look
     if not store.has_fixture(*look.key, owner):
-        return day is None
+        return look.change is None  # a failure does not say when it was recorded
     fixture = store.get(*look.key, owner)
-    if day is not None and not _is_of_day(fixture, day):
+    if reading.day is not None and not _is_of_day(fixture, reading.day, is_month=reading.is_month):
         return False
     stored = None if fixture.request is None else fixture.request.to_dict()
     if look.is_plain or look.binder is None or look.binding is None:
@@ -131,10 +144,13 @@ def _is_meant(store: Store, owner: str, look: LookUp, day: date | None) -> bool:
     return names_in_request(stored, fixture.meta) <= known
 
 
-def _is_of_day(fixture: Fixture, day: date) -> bool:
-    """Whether it was that day, somewhere, when a recording was made."""
+def _is_of_day(fixture: Fixture, day: date, *, is_month: bool) -> bool:
+    """Whether it was that day, or a day of its month, somewhere when a recording was made."""
     try:
-        recorded = datetime.fromisoformat(str((fixture.meta or {}).get("recorded_at")))
-    except ValueError:
+        recorded = datetime.fromisoformat(str((fixture.meta or {}).get("recorded_at"))).astimezone(UTC)
+        days = [(recorded + zone).date() for zone in _FURTHEST_ZONES]
+    except (OverflowError, ValueError):
         return False
-    return abs((recorded.date() - day).days) <= 1
+    if is_month:
+        return day in [one.replace(day=1) for one in days]
+    return day in days

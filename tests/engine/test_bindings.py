@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -217,7 +217,7 @@ def recorded(tmp_path: Path, text: str, now: datetime) -> Store:
 
 
 def test_a_program_may_live_on_another_day(tmp_path: Path) -> None:
-    """The day that it names itself is its today, if all else is as recorded."""
+    """The day that it calls today is its today, if all else is as recorded."""
     store = recorded(
         tmp_path, "Today is 2026-11-15, in short Nov 15, 2026.", datetime(2026, 11, 15, 9, tzinfo=UTC)
     )
@@ -252,6 +252,52 @@ def test_a_time_of_today_that_is_not_near_the_clock_says_something(tmp_path: Pat
             replay(store, ask(text))
 
 
+def test_another_day_is_another_question(tmp_path: Path) -> None:
+    """A day that nobody calls today is text, but for the day of the recording."""
+    store = recorded(tmp_path, "What happened on 2026-11-15?", datetime(2026, 11, 15, 9, tzinfo=UTC))
+
+    assert replay(store, ask("What happened on 2026-11-15?")) == "What happened on 2026-11-15?"
+    for day in ("2026-11-13", "2026-11-16", "2026-11-01", "2019-01-02"):
+        with pytest.raises(NoFixture):
+            replay(store, ask(f"What happened on {day}?"))
+
+
+@pytest.mark.parametrize("month", ["November 2026", "Nov 2026", "2026-11"])
+def test_the_month_of_a_recording_keeps_its_name(tmp_path: Path, month: str) -> None:
+    """Another month is another question."""
+    store = recorded(tmp_path, f"Today: 2026-11-15. Sum up {month}.", datetime(2026, 11, 15, 9, tzinfo=UTC))
+    text = "Today: 2027-03-04. Sum up {}."
+
+    assert replay(store, ask(text.format(month))).startswith("Today: 2027-03-04.")
+    for other in (month.replace("Nov", "Dec").replace("11", "12"), month.replace("2026", "2025")):
+        with pytest.raises(NoFixture):
+            replay(store, ask(text.format(other)))
+
+
+def test_a_time_of_the_recording_keeps_its_text_on_that_day(tmp_path: Path) -> None:
+    """What was near the clock in the morning is not in the afternoon."""
+    morning = datetime(2026, 11, 15, 9, tzinfo=UTC)
+    store = recorded(tmp_path, "The log says 2026-11-15 09:05.", morning)
+
+    for hours in (5, 30):
+        said = replay(store, ask("The log says 2026-11-15 09:05."), morning + timedelta(hours=hours))
+        assert said == "The log says 2026-11-15 09:05."
+
+
+def test_a_failure_is_found_on_another_day(tmp_path: Path) -> None:
+    """It does not say when it was recorded."""
+    text, morning = "What happened on 2026-11-15?", datetime(2026, 11, 15, 9, tzinfo=UTC)
+    store = Store.create(tmp_path)
+    surroundings = Surroundings.of({"TZ": "UTC"}, "/home/ann", now=morning)
+    run = RunCore(store, "once", lambda: Redactor(()), record_failures=True, surroundings=surroundings)
+    with pytest.raises(Upstream):
+        ScopeAdapter(run.open_scope(), Echo(fails=True)).sync.complete(ask(text))
+    run.commit()
+
+    with pytest.raises(Upstream, match="cannot: What happened on 2026-11-15"):
+        replay(store, ask(text))
+
+
 def test_a_date_may_have_been_today_by_chance(tmp_path: Path) -> None:
     """A release that came out on the day of the recording keeps its date; no other date will do."""
     store = recorded(
@@ -259,7 +305,7 @@ def test_a_date_may_have_been_today_by_chance(tmp_path: Path) -> None:
     )
 
     assert replay(store, ask("Today: 2027-03-04. Release: 2026-11-15.")).startswith("Today: 2027-03-04.")
-    for text in ("Today: 2027-03-04. Release: 2026-11-13.", "Today: 2027-03-04. Release: 2027-03-05."):
+    for text in ("Today: 2027-03-04. Release: 2026-11-16.", "Today: 2027-03-04. Release: 2027-03-05."):
         with pytest.raises(NoFixture):
             replay(store, ask(text))
 
