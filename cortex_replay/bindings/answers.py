@@ -16,6 +16,8 @@ __all__ = ["AnswerFinder", "Place"]
 _SHORTEST: Final = 4
 """Of a numbered value that is looked for in an answer: a shorter one stands there by chance."""
 
+_OF_CLOCK: Final = frozenset(["date", "time", "epoch"])
+"""What tells a model which day it is."""
 _LETTER: Final = re.compile("[0-9A-Za-z]")
 
 
@@ -31,10 +33,16 @@ class AnswerFinder:
     """Finds what is bound in an answer: what is known anywhere, and of what is numbered what the request has.
 
     An id that the server made up is no value of the surroundings: there is nothing to fill it with.
+
+    Args:
+        binding: What is bound in the request.
+        is_told: Whether who answers knows the day from the request only, as a model does. Where that has
+            none of today, a date in the answer is the result of something, and today's by chance.
     """
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Binding, *, is_told: bool = False) -> None:
         self._binding = binding
+        self._has_day = not is_told or not _OF_CLOCK.isdisjoint(binding.names)
         self._numbered: dict[str, str] = {}
         for token, text in binding.numbering.values.items():
             shape = SHAPES.get(token.partition("#")[0])
@@ -84,10 +92,11 @@ class AnswerFinder:
         """What is known; also within what has a shape, such as a path below the working directory."""
         for found in self._binding.finder.find(text):
             if found.name not in SHAPES:
-                yield found
+                if found.name != "date" or self._has_day:
+                    yield found
                 continue
             for inner in self._binding.finder.find(text[found.start : found.end]):
-                if inner.name not in SHAPES:
+                if inner.name not in SHAPES and (inner.name != "date" or self._has_day):
                     yield inner._replace(start=found.start + inner.start, end=found.start + inner.end)
 
     def write(self, text: str, places: Iterable[Place]) -> str:

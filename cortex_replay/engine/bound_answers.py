@@ -32,7 +32,7 @@ def bind_answer(answer: Answer, binding: Binding, asked_model: str) -> Answer:
 
     What a person reads of it is what its wire says.
     """
-    finder = AnswerFinder(binding)
+    finder = AnswerFinder(binding, is_told=True)
     if answer.wire is None:
         return _change_answer(answer, _binder(finder), join_pieces)
     wire = _change_wire(answer.wire, _binder(finder))

@@ -33,6 +33,7 @@ from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.sequences import SequenceStager
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer
+from cortex_replay.testing import EchoAdapter
 from tests.builder import ask
 
 UUIDS = "3f2b8c1e-9a54-4d6f-8e21-5b7c0d9e4a11", "0b9d3f61-27c4-4e0a-9c3d-71f2a8b6e5d0"
@@ -308,6 +309,25 @@ def test_a_date_may_have_been_today_by_chance(tmp_path: Path) -> None:
     for text in ("Today: 2027-03-04. Release: 2026-11-16.", "Today: 2027-03-04. Release: 2027-03-05."):
         with pytest.raises(NoFixture):
             replay(store, ask(text))
+
+
+@pytest.mark.parametrize(
+    ("asked", "later", "said"),
+    [
+        ("Which day follows 2026-11-14?", "Which day follows 2026-11-14?", "2026-11-15: "),
+        ("It is 2026-11-15. Which day?", "It is 2027-03-04. Which day?", "2027-03-04: "),
+        ("It is 2026-11-15 09:01. Which day?", "It is 2027-03-04 12:02. Which day?", "2027-03-04: "),
+    ],
+)
+def test_a_model_knows_today_from_its_request_only(tmp_path: Path, asked: str, later: str, said: str) -> None:
+    """Else a date in its answer was worked out, and is the same on every day."""
+    surroundings = Surroundings.of({"TZ": "UTC"}, "/home/ann", now=datetime(2026, 11, 15, 9, tzinfo=UTC))
+    store = Store.create(tmp_path)
+    run = RunCore(store, "once", lambda: Redactor(()), surroundings=surroundings)
+    ScopeAdapter(run.open_scope(), EchoAdapter("2026-11-15: ")).sync.complete(ask(asked))
+    run.commit()
+
+    assert replay(store, ask(later)).startswith(said)
 
 
 def test_a_date_that_was_a_word_of_the_question_may_be_today(tmp_path: Path) -> None:
