@@ -67,9 +67,13 @@ _DAYS: Final = (
         r"(?:(?P<e>[0-9]{1,2})(?:[a-z]{2})?[, ]{1,2}(?:[0-9:]{4,8} (?:[A-Z]{2,5} )?)?)?"
         r"(?P<y>[12][0-9]{3})(?![0-9])"
     ),
+    re.compile(r"(?<![0-9/])(?P<m>[0-9]{1,2})/(?P<d>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
+    re.compile(r"(?<![0-9/])(?P<d>[0-9]{1,2})/(?P<m>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
     re.compile(r"(?<![0-9])(?<![0-9][-/.])(?P<y>[12][0-9]{3})-(?P<m>[0-9]{2})(?![0-9]|-[0-9])"),
 )
 """The forms above, told apart by the order of their parts."""
+_CENTURY: Final = 100
+_THIS_CENTURY: Final = 2000
 _PRESENT: Final = re.compile(rf"{_WORD}(?:today|current|now(?![a-z]))[^0-9]{{0,40}}\Z", re.IGNORECASE)
 """What says of a day behind it that it is today."""
 _LONGEST_PRESENT: Final = 50
@@ -154,7 +158,8 @@ def _named_in(text: str) -> Iterator[_Named]:
             name = parts.get("name")
             month = int(parts["m"] or 0) if name is None else _MONTH_NUMBERS[name[:3]]
             with suppress(ValueError):
-                day = date(int(parts["y"] or 0), month, int(number or 1))
+                year = int(parts["y"] or 0)
+                day = date(year if year >= _CENTURY else year + _THIS_CENTURY, month, int(number or 1))
                 yield _Named(day, match.start(), number is None)
 
 

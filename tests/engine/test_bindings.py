@@ -275,6 +275,32 @@ def test_the_month_of_a_recording_keeps_its_name(tmp_path: Path, month: str) -> 
             replay(store, ask(text.format(other)))
 
 
+@pytest.mark.parametrize(
+    "day",
+    [
+        *(
+            "2026-11-15",
+            "2026/11/15",
+            "15.11.2026",
+            "20261115",
+            "11/15/2026",
+            "15/11/2026",
+            "11/15/26",
+            "15/11/26",
+        ),
+        *("November 15, 2026", "15 Nov 2026", "Sun Nov 15 2026", "Sunday, 15 November 2026", "15th Nov 2026"),
+        *("2026-11", "Nov 2026", "November, 2026"),
+    ],
+)
+@pytest.mark.parametrize("before", ["on ", "\n"])
+def test_the_day_of_a_recording_keeps_its_text(tmp_path: Path, day: str, before: str) -> None:
+    """A sample with the date of the day on which a test was written is the same sample for ever."""
+    text = f"What happened:{before}{day}?"
+    store = recorded(tmp_path, text, datetime(2026, 11, 15, 9, tzinfo=UTC))
+
+    assert replay(store, ask(text)) == text
+
+
 def test_a_time_of_the_recording_keeps_its_text_on_that_day(tmp_path: Path) -> None:
     """What was near the clock in the morning is not in the afternoon."""
     morning = datetime(2026, 11, 15, 9, tzinfo=UTC)
