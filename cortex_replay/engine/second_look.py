@@ -22,7 +22,9 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["look_again", "other_binders"]
 
+_MOST_NAMED: Final = 1000
 _MOST_DAYS: Final = 5
+"""That are tried, of those that are named."""
 _FURTHEST_ZONES: Final = (timedelta(hours=-12), timedelta(hours=14))
 
 
@@ -81,7 +83,7 @@ def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -
     for other, day in other_binders(binder, document):
         look = look_up(store, other, request)
         yield _Reading(look) if day in present else _Reading(look, day, is_month=day in months)
-    for day in days_in(document, _MOST_DAYS) if today else ():
+    for day in _days_to_try(document, today) if today else ():
         if day not in today:
             yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
 
@@ -98,7 +100,7 @@ def other_binders(binder: Binder, document: str) -> Iterator[tuple[Binder, date 
     yield Binder(binder.rules, NOWHERE), None
     known = binder.surroundings
     today = _days_now(known)
-    for day in days_in(document, _MOST_DAYS):
+    for day in _days_to_try(document, today):
         if day in today:
             yield Binder(binder.rules, known.only_on(day)), None
         yield Binder(binder.rules, known.on(day)), day
@@ -110,6 +112,19 @@ def _days_now(surroundings: Surroundings) -> list[date]:
         return list(surroundings.days)
     now = surroundings.clock()
     return list(dict.fromkeys([now.astimezone(surroundings.zone).date(), now.astimezone(UTC).date()]))
+
+
+def _days_to_try(document: str, today: list[date]) -> list[date]:
+    """The days that a document names: what it calls today, and then what is nearest to today.
+
+    A recording is younger than most of what its request tells of, such as the log of a repository.
+    """
+    present = present_days_in(document)
+
+    def rank(day: date) -> tuple[bool, int]:
+        return day not in present, min((abs(day - one).days for one in today), default=0)
+
+    return sorted(days_in(document, _MOST_NAMED), key=rank)[:_MOST_DAYS]
 
 
 def _change_day(old: date, new: date) -> Callable[[str], str]:

@@ -301,6 +301,18 @@ def test_the_day_of_a_recording_keeps_its_text(tmp_path: Path, day: str, before:
     assert replay(store, ask(text)) == text
 
 
+def test_older_days_do_not_hide_the_day_of_a_recording(tmp_path: Path) -> None:
+    """A log of a repository has many, and its last commit may be of the day of the recording."""
+    log = "".join(f"2026-10-{day:02} a fix; " for day in range(1, 20))
+    store = recorded(
+        tmp_path, f"Log: {log}2026-11-15 more. Today is 2026-11-15.", datetime(2026, 11, 15, 9, tzinfo=UTC)
+    )
+
+    for day in ("2026-11-15", "2027-03-04"):
+        assert f"Today is {day}." in replay(store, ask(f"Log: {log}2026-11-15 more. Today is {day}."))
+    assert "2019-01-02 more" in replay(store, ask(f"Log: {log}2019-01-02 more. Today is 2019-01-02."))
+
+
 def test_a_time_of_the_recording_keeps_its_text_on_that_day(tmp_path: Path) -> None:
     """What was near the clock in the morning is not in the afternoon."""
     morning = datetime(2026, 11, 15, 9, tzinfo=UTC)
