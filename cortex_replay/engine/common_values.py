@@ -18,7 +18,7 @@ from cortex_replay.store.fixture import bindings_in
 
 __all__ = ["key_elsewhere"]
 
-_Keys = dict[FixtureKey, FixtureKey]
+_Keys = dict[FixtureKey, FixtureKey | None]
 _KEPT: Final[WeakKeyDictionary[Store, dict[tuple[object, ...], _Keys]]] = WeakKeyDictionary()
 """What this run records is bound here, so that what was read once stays true."""
 
@@ -43,7 +43,11 @@ def key_elsewhere(store: Store, owner: str, binder: Binder, key: FixtureKey) -> 
 
 
 def _keys_here(store: Store, owner: str, binder: Binder, model: str) -> _Keys:
-    """The keys that recordings of one model would have here, and those that they have."""
+    """The keys that recordings of one model would have here, and those that they have.
+
+    Two recordings may have one key here, as what was the user there and what was ``root`` is one word. Nobody
+    can tell which of them is meant, so it is none.
+    """
     marks = [f"{OPEN}{name}".encode() for name in binder.surroundings.unsafe]
     found: _Keys = {}
     for stored in store.list(scoped=True):
@@ -59,5 +63,6 @@ def _keys_here(store: Store, owner: str, binder: Binder, model: str) -> _Keys:
             continue
         here = binder.unbind_common(fixture.request, bindings_in(fixture.meta))
         if here is not fixture.request:
-            found[FixtureKey(model, here.prompt_hash())] = key
+            known = FixtureKey(model, here.prompt_hash())
+            found[known] = key if found.get(known, key) == key else None
     return found

@@ -83,3 +83,18 @@ def test_text_that_looks_like_what_is_too_common_here_is_text(tmp_path: Path, te
     for environment in (LAPTOP, CI):
         adapter = ScopeAdapter(run_in(store, "replay", environment, "/builds/2").open_scope())
         assert adapter.sync.complete(ask(text)).text == text
+
+
+def test_two_recordings_that_are_one_here_are_none(tmp_path: Path) -> None:
+    """Where the user is called as somebody else in the text, nobody can tell which of two was meant."""
+    store = Store.create(tmp_path)
+    run = run_in(store, "once", LAPTOP, "/Users/annabel/shop")
+    adapter = ScopeAdapter(run.open_scope(), EchoAdapter())
+    for text in ("From annabel to root.", "From root to annabel.", "To annabel."):
+        adapter.sync.complete(ask(text))
+    run.commit()
+    here = ScopeAdapter(run_in(store, "replay", CI, "/builds/shop").open_scope())
+
+    assert here.sync.complete(ask("To root.")).text == "To root."
+    with pytest.raises(NoFixture):
+        here.sync.complete(ask("From root to root."))
