@@ -140,7 +140,7 @@ def present_days_in(text: str) -> set[date]:
 
 def months_in(text: str) -> set[date]:
     """The first days of the months that a text names, where it does not name that day."""
-    named = [*_named_in(text)]
+    named = _named_in(text)
     return {one.day for one in named if one.is_month} - {one.day for one in named if not one.is_month}
 
 
@@ -150,7 +150,13 @@ class _Named(NamedTuple):
     is_month: bool
 
 
-def _named_in(text: str) -> Iterator[_Named]:
+@lru_cache(maxsize=1)
+def _named_in(text: str) -> tuple[_Named, ...]:
+    """Read once: one look at a call asks for all that it names several times."""
+    return tuple(_find_named(text))
+
+
+def _find_named(text: str) -> Iterator[_Named]:
     for pattern in _DAYS:
         for match in pattern.finditer(text):
             parts = match.groupdict()
