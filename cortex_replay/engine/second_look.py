@@ -86,6 +86,9 @@ def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -
     for day in _days_to_try(document, today) if today else ():
         if day not in today:
             yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
+            # What was today when it was recorded stands beside what is today now.
+            both = Binder(binder.rules, binder.surroundings.on(day, *today))
+            yield _Reading(look_up(store, both, request), day, is_month=day in months)
 
 
 def other_binders(binder: Binder, document: str) -> Iterator[tuple[Binder, date | None]]:
