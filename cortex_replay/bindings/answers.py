@@ -9,12 +9,9 @@ from typing import Final, NamedTuple
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.finder import Found
 from cortex_replay.bindings.placeholders import OPEN, placeholder
-from cortex_replay.bindings.shapes import SHAPES
+from cortex_replay.bindings.shapes import SHAPES, SHORTEST_ECHO
 
 __all__ = ["AnswerFinder", "Place"]
-
-_SHORTEST: Final = 4
-"""Of a numbered value that is looked for in an answer: a shorter one stands there by chance."""
 
 _OF_CLOCK: Final = frozenset(["date", "time", "epoch"])
 """What tells a model which day it is."""
@@ -47,7 +44,7 @@ class AnswerFinder:
         for token, text in binding.numbering.values.items():
             shape = SHAPES.get(token.partition("#")[0])
             is_new = not text.startswith(OPEN)  # a placeholder of a stored request is none in its answer
-            if is_new and shape is not None and not shape.is_measured and len(text) >= _SHORTEST:
+            if is_new and shape is not None and not shape.is_measured and len(text) >= SHORTEST_ECHO:
                 self._numbered.setdefault(text, token)
         # Not one pattern of all: a request may have many thousands.
         firsts = re.escape("".join(sorted({text[0] for text in self._numbered})))

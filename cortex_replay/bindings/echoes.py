@@ -9,16 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Final
 
 from cortex_replay.bindings.finder import Finder, Found
 from cortex_replay.bindings.placeholders import OPEN, name_of
-from cortex_replay.bindings.shapes import ALWAYS, SHAPES
+from cortex_replay.bindings.shapes import ALWAYS, SHAPES, SHORTEST_ECHO
 
 __all__ = ["EchoFinder", "echoes_of"]
-
-_SHORTEST: Final = 4
-"""Of a value that is looked for: a shorter one stands elsewhere by chance."""
 
 
 class EchoFinder:
@@ -66,7 +62,7 @@ def echoes_of(values: Mapping[str, str]) -> dict[str, str]:
         for token, value in values.items()
         if (name := name_of(token)) in SHAPES
         and name not in ALWAYS
-        and len(value) >= _SHORTEST
+        and len(value) >= SHORTEST_ECHO
         and not value.startswith(OPEN)  # what was bound before stays as it is
         and not SHAPES[name].is_numbered_alone(value)
     }

@@ -10,7 +10,7 @@ from typing import Final
 from cortex_replay.bindings.boundaries import is_free
 from cortex_replay.bindings.dates import MONTHS, WEEKDAYS
 
-__all__ = ["ALWAYS", "SHAPES", "ULID_START", "Shape", "find_ulids", "find_uuids"]
+__all__ = ["ALWAYS", "SHAPES", "SHORTEST_ECHO", "ULID_START", "Shape", "find_ulids", "find_uuids"]
 
 _START: Final = r"(?<![0-9A-Za-z])"
 _END: Final = r"(?![0-9A-Za-z])"
@@ -109,6 +109,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
 }
 ALWAYS: Final = ("uuid", "ulid", "time", "epoch")
 """The shapes that need no rule; the last two only for times of the run."""
+SHORTEST_ECHO: Final = 4
+"""Of a value that is looked for where it comes again: a shorter one stands there by chance."""
 
 _UUID_END: Final = re.compile(rf"-{_HEX}{{4}}-[1-8]{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}{_END}")
 _HEAD: Final = re.compile(rf"{_HEX}{{8}}")

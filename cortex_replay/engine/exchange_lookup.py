@@ -18,7 +18,7 @@ from cortex_replay.engine.bound_answers import bind_wire
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
-from cortex_replay.engine.second_look import other_binders
+from cortex_replay.engine.second_look import days_to_try, other_binders
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
@@ -95,7 +95,7 @@ def look_again_for_exchange(store: Store, owner: str, look: ExchangeLookUp) -> E
 def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
     yield ExchangeLookUp(opaque_key(look.asked), look.asked, request=look.asked)
     if look.binder is not None:
-        for binder, _ in other_binders(look.binder, compact(look.asked)):
+        for binder, _ in other_binders(look.binder, days_to_try(look.binder, compact(look.asked))):
             yield look_up_exchange(binder, look.asked)
 
 

@@ -12,7 +12,6 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp, look_again_for_exchange, look_up_exchange
 from cortex_replay.engine.fixtures import is_first_for_all
-from cortex_replay.engine.lookup import bindings_in
 from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.engine.state import RunState
@@ -22,6 +21,7 @@ from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey
 from cortex_replay.store.changes import essence_of_exchange
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import TokenUsage
 
 __all__ = [

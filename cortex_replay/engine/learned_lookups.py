@@ -9,10 +9,11 @@ from cortex_replay.bindings import Bound
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import fill_answer
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
-from cortex_replay.engine.lookup import LookUp, bindings_in, fill_exchange
+from cortex_replay.engine.lookup import LookUp, fill_exchange
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 
 __all__ = ["LearnedExchangeLookUp", "LearnedLookUp"]
 

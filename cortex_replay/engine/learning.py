@@ -19,7 +19,7 @@ from cortex_replay.engine.exchange_lookup import ExchangeLookUp, is_bound_by_rul
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.learned_lookups import LearnedExchangeLookUp, LearnedLookUp
 from cortex_replay.engine.learner import Asker
-from cortex_replay.engine.lookup import LookUp, bindings_in
+from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import LlmError
 from cortex_replay.misses.nearest import nearest_fixture
@@ -27,6 +27,7 @@ from cortex_replay.misses.rules import Change, Lesson, compare, compare_calls, f
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import LlmRequest
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ __all__ = [
     "LookUp",
     "binder_of_known",
     "binder_of_nowhere",
-    "bindings_in",
     "fill_exchange",
     "look_up",
     "names_in_request",

@@ -15,9 +15,9 @@ from cortex_replay.config import KeyRules
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
 from cortex_replay.engine.exchange_lookup import is_bound_by_rules
 from cortex_replay.engine.http.opaque import opaque_key
-from cortex_replay.engine.lookup import bindings_in
 from cortex_replay.store import Answer, Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import LlmRequest
 
 __all__ = ["RuleRenewal"]

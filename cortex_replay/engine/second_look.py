@@ -8,7 +8,7 @@ recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
 from cortex_replay.store import Fixture, Store
 from cortex_replay.types import LlmRequest
 
-__all__ = ["look_again", "other_binders"]
+__all__ = ["days_to_try", "look_again", "other_binders"]
 
 _MOST_NAMED: Final = 1000
 _MOST_DAYS: Final = 5
@@ -80,10 +80,11 @@ def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -
     document = request.canonical_bytes().decode()
     today, months = _days_now(binder.surroundings), months_in(document)
     present = present_days_in(document).difference(today)
-    for other, day in other_binders(binder, document):
+    days = days_to_try(binder, document)
+    for other, day in other_binders(binder, days):
         look = look_up(store, other, request)
         yield _Reading(look) if day in present else _Reading(look, day, is_month=day in months)
-    for day in _days_to_try(document, today) if today else ():
+    for day in days if today else ():
         if day not in today:
             yield _Reading(look_up(store, binder, request, _change_day(day, today[0])), day)
             # What was today when it was recorded stands beside what is today now.
@@ -91,19 +92,19 @@ def _readings(store: Store, look: LookUp, binder: Binder, request: LlmRequest) -
             yield _Reading(look_up(store, both, request), day, is_month=day in months)
 
 
-def other_binders(binder: Binder, document: str) -> Iterator[tuple[Binder, date | None]]:
-    """What binds values where nothing is known, and on the days that a document names.
+def other_binders(binder: Binder, days: Iterable[date]) -> Iterator[tuple[Binder, date | None]]:
+    """What binds values where nothing is known, and on other days.
 
     Each comes with the day, and all of its times, that it takes for those of the program.
 
     Args:
         binder: What binds them here and now.
-        document: All that is asked.
+        days: Those that :func:`days_to_try` finds in what is asked.
     """
     yield Binder(binder.rules, NOWHERE), None
     known = binder.surroundings
     today = _days_now(known)
-    for day in _days_to_try(document, today):
+    for day in days:
         if day in today:
             yield Binder(binder.rules, known.only_on(day)), None
         yield Binder(binder.rules, known.on(day)), day
@@ -117,12 +118,16 @@ def _days_now(surroundings: Surroundings) -> list[date]:
     return list(dict.fromkeys([now.astimezone(surroundings.zone).date(), now.astimezone(UTC).date()]))
 
 
-def _days_to_try(document: str, today: list[date]) -> list[date]:
+def days_to_try(binder: Binder, document: str) -> list[date]:
     """The days that a document names: what it calls today, and then what is nearest to today.
 
     A recording is younger than most of what its request tells of, such as the log of a repository.
+
+    Args:
+        binder: What binds values here and now.
+        document: All that is asked.
     """
-    present = present_days_in(document)
+    today, present = _days_now(binder.surroundings), present_days_in(document)
 
     def rank(day: date) -> tuple[bool, int]:
         return day not in present, min((abs(day - one).days for one in today), default=0)

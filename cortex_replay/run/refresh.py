@@ -18,7 +18,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.http.wire_client import WireClient
-from cortex_replay.engine.lookup import LookUp, bindings_in
+from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
@@ -30,6 +30,7 @@ from cortex_replay.run.run import Run
 from cortex_replay.run.targets import Target, Targets
 from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.store import StoredFixture
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire import WIRES

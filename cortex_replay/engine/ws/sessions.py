@@ -14,11 +14,12 @@ from cortex_replay.engine.bound_answers import fill_wire
 from cortex_replay.engine.exchange_lookup import look_up_exchange
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.opaque import opaque_key, opaque_request
-from cortex_replay.engine.lookup import binder_of_known, bindings_in
+from cortex_replay.engine.lookup import binder_of_known
 from cortex_replay.engine.ws.messages import ClientMessages
 from cortex_replay.misses.differences import MISSING, Difference, differences, escape_text
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.frames import WEBSOCKET, Close, Frame, close_in, frames_in, wire_of_frames
 
 __all__ = ["Playback", "Recorded", "SessionMiss", "SessionTape", "opening_request", "recorded_sessions"]
