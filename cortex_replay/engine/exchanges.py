@@ -134,15 +134,19 @@ class ExchangeTurn:
         """What is recorded, with the values of today: what the caller gets."""
         return None if self.stored is None else self.look.fill(self.stored).wire
 
-    def end(self) -> None:
-        """The caller has had what is recorded."""
+    def serve(self) -> None:
+        """The caller gets what is recorded: let the scope have it before the caller may end that."""
         if self.state is None or self.stored is None:
             return
         if self.is_shared:
             self._stage(self.look.fill(self.stored), self.state)
         elif self.is_pinned:
             self.scope.pin_exchange(self.look.key, self.state)
-        self._advance(self.stored, self.state)
+
+    def end(self) -> None:
+        """The caller has had what is recorded."""
+        if self.state is not None and self.stored is not None:
+            self._advance(self.stored, self.state)
 
     def keep(self, wire: Wire, what: str, query: str) -> None:
         """Stage an answer, unless there is a secret in it that cannot be cut out."""

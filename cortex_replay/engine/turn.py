@@ -92,8 +92,14 @@ class Turn:
         return self._outcome
 
     def serve(self) -> None:
-        """The caller gets what is recorded: count it. The turn goes on until :meth:`end`."""
+        """The caller gets what is recorded: count it, and let the scope have it before the caller may end
+        that. The turn goes on until :meth:`end`."""
         assert self.outcome is not None  # noqa: S101 - asked for only then
+        if self.is_shared:
+            self.is_shared = False
+            self._stage(self.outcome)
+        elif self.is_pinned and self.state is not None:
+            self.scope.pin(self.key, self.state)
         if self.is_repeat:
             self.scope.run.ledger.repeat()
         self.scope.serve(self.request, self.key, self.outcome)
@@ -112,11 +118,6 @@ class Turn:
     def end(self) -> None:
         """The caller has had what is recorded."""
         assert self.stored is not None  # noqa: S101 - asked for only then
-        if self.is_shared and self.outcome is not None:
-            self.is_shared = False
-            self._stage(self.outcome)
-        elif self.is_pinned and self.state is not None:
-            self.scope.pin(self.key, self.state)
         self._advance(self.stored)
 
     @asynccontextmanager

@@ -26,14 +26,18 @@ _LOOP: Final = BackgroundLoop("cortex-replay")
 
 
 async def _pump(engine: Engine, scope: Scope, call: Call, question: Question | None, put: Any) -> None:
-    """Put the head of an answer, its pieces and its end, or what went wrong."""
+    """Put the head of an answer, its pieces and its end, or what went wrong.
+
+    An answer that is there whole is put when its turn has ended: a caller that has it may end its scope, and
+    what the turn stages would come too late.
+    """
     try:
         async with engine.answer(scope, call, question) as reply:
-            put(reply)
             if reply.live is not None:
+                put(reply)
                 async for data in reply.live:
                     put(data)
-        put(_END)
+        put(reply if reply.live is None else _END)
     except LlmError as error:
         put(error)
     except BaseException as error:

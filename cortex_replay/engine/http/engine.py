@@ -169,6 +169,7 @@ class Engine:
         request, key = look.asked, look.key
         async with take_turn(scope, look) as turn:
             if (wire := turn.wire) is not None:
+                turn.serve()
                 yield _serve_exchange(scope, look, wire)
                 turn.end()
                 return

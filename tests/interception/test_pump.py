@@ -1,0 +1,45 @@
+"""Answers for clients that are not in the engine's loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import Event
+from typing import Any, cast
+
+from cortex_replay.engine.http.call import HttpReply
+from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
+
+REPLY = HttpReply(200, [], b"Hello")
+
+
+class SlowToEnd:
+    """An engine whose turn takes a moment to end after its answer is there."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._never = Event()
+
+    @asynccontextmanager
+    async def answer(self, *_: object) -> AsyncIterator[HttpReply]:
+        yield REPLY
+        self._never.wait(0.05)
+        self.has_ended = True
+
+
+def test_a_caller_gets_a_whole_answer_when_its_turn_has_ended() -> None:
+    """It may end its scope at once, and what the turn staged has to be there by then."""
+    engine: Any = SlowToEnd()
+    assert SyncAnswer(engine, cast(Any, None), cast(Any, None), None).reply is REPLY
+    assert engine.has_ended
+
+
+def test_a_caller_in_a_loop_does_too() -> None:
+    engine: Any = SlowToEnd()
+
+    async def ask() -> HttpReply:
+        return await AsyncAnswer(engine, cast(Any, None), cast(Any, None), None).head()
+
+    assert asyncio.run(ask()) is REPLY
+    assert engine.has_ended
