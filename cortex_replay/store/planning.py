@@ -200,6 +200,15 @@ class _Planner:
             self._list_all(owner, shared)
         self._unlist("", subject)
         self._list_all("", sequence)
+        self._join(subject, sequence)
+
+    def _join(self, subject: _Subject, shared: _Sequence) -> None:
+        """Let the scopes that say what is shared now name its files, where they had files of their own."""
+        own = {scope: dict(rows) for scope, rows in self._members.get(subject, {}).items() if scope}
+        for scope, rows in own.items():
+            if shared and self._is_same(rows, shared, is_exact=True):
+                self._unlist(scope, subject)
+                self._list_all(scope, shared)
 
     def _place_apart(self, scope: str, subject: _Subject, sequence: _Sequence, is_exact: bool) -> None:
         """Give a scope rows of its own, to files that are there where one says the same."""

@@ -321,6 +321,15 @@ class TestSequences:
             store.remove(*KEY, B)
 
 
+def test_an_owner_that_comes_to_say_what_another_does_shares_its_file(store: Store) -> None:
+    record(store, A, "at first")
+    record(store, B, "the same")
+    record(store, A, "the same", again=True)
+
+    assert (texts(store), texts(store, A), texts(store, B)) == (["the same"],) * 3
+    assert len(files(store)) == 1
+
+
 def test_many_writers_each_for_a_scope(store: Store) -> None:
     """All answer one question, some alike; none loses its own, and no file is there twice."""
     scopes = {f"test {i}": f"answer {i % 3}" for i in range(8)}

@@ -42,8 +42,9 @@ class Sink:
         self._listener = socket.create_server((host, 0))
         self.host, self.port = host, int(self._listener.getsockname()[1])
         self.url = f"http://{host}:{self.port}"
-        self._received: list[bytearray] = []
-        self._lock = threading.Lock()
+        self._received: list[tuple[bytearray, threading.Thread]] = []
+        self._accepted: set[tuple[str, int]] = set()
+        self._lock = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -53,21 +54,34 @@ class Sink:
         self._listener.close()
 
     def drain(self) -> list[bytes]:
-        """What each connection since the last time has sent; one that was silent counts."""
-        with self._lock:
-            taken, self._received = [bytes(one) for one in self._received], []
-        return taken
+        """What each connection since the last time has sent; one that was silent counts.
+
+        Connections are accepted in their order, so those before one of our own are all there with it; and
+        each is read to its end, which comes with that of the program that made it.
+        """
+        with socket.create_connection((self.host, self.port)) as own:
+            address = own.getsockname()[:2]
+            with self._lock:
+                self._lock.wait_for(lambda: address in self._accepted, timeout=30)
+                self._accepted.clear()
+                taken, self._received = self._received[:-1], []
+        for _, reader in taken:
+            reader.join()
+        return [bytes(kept) for kept, _ in taken]
 
     def _accept(self) -> None:
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection, address = self._listener.accept()
             except OSError:
                 return
             kept = bytearray()
+            reader = threading.Thread(target=self._serve, args=(connection, kept), daemon=True)
+            reader.start()
             with self._lock:
-                self._received.append(kept)
-            threading.Thread(target=self._serve, args=(connection, kept), daemon=True).start()
+                self._received.append((kept, reader))
+                self._accepted.add(address[:2])
+                self._lock.notify_all()
 
     @staticmethod
     def _serve(connection: socket.socket, kept: bytearray) -> None:
