@@ -7,12 +7,13 @@ everything else with :class:`~cortex_replay.errors.InvalidRequest`, which names 
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.types.message import LlmMessage, LlmRole
-from cortex_replay.types.request import REQUEST_FIELDS, CacheTime, LlmRequest, PromptCachePlan
+from cortex_replay.types.request import REQUEST_FIELDS, CacheMark, CacheTime, LlmRequest, PromptCachePlan
 from cortex_replay.types.response import LlmResponse, StreamChunk, TokenUsage
 from cortex_replay.types.tools import ToolCall, ToolCallDelta
 
 __all__ = [
     "REQUEST_FIELDS",
+    "CacheMark",
     "CacheTime",
     "JsonValue",
     "LlmMessage",

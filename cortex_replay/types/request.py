@@ -14,10 +14,31 @@ from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.message import LlmMessage, LlmRole, canonical_message
 from cortex_replay.types.parts import CallNumbers
 
-__all__ = ["CacheTime", "LlmRequest", "PromptCachePlan"]
+__all__ = ["CacheMark", "CacheTime", "LlmRequest", "PromptCachePlan"]
 
 
 CacheTime = Literal["none", "5m", "1h"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMark:
+    """A marker on one block of a prompt, as a client sent it."""
+
+    place: Literal["tool", "system", "message", "prompt"]
+    """``prompt``: the provider is to find the place itself, at the end."""
+    index: int = 0
+    """Which tool, block of the system text or message, from 0."""
+    ttl: Literal["5m", "1h"] = "5m"
+    part: int | None = None
+    """Which block of a message's content, from 0; the last one if it is not said."""
+
+    def __post_init__(self) -> None:
+        if self.place not in ("tool", "system", "message", "prompt"):
+            raise InvalidRequest("place", f"expected a place, not {check.short_repr(self.place)}")
+        if self.ttl not in ("5m", "1h"):
+            raise InvalidRequest("ttl", f'expected "5m" or "1h", not {check.short_repr(self.ttl)}')
+        check.whole_number(self.index, "index", check.MAX_U32)
+        check.optional_whole_number(self.part, "part", check.MAX_U32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +54,14 @@ class PromptCachePlan:
     system_cuts: tuple[tuple[int, CacheTime], ...] = field(default=(), kw_only=True)
     """Where each block of :attr:`LlmRequest.system` ends, and the marker behind it. Between two blocks
     there is a blank line, and the last one ends with the text."""
+    marks: tuple[CacheMark, ...] = field(default=(), kw_only=True)
+    """Markers wherever a client put them, each with its own time; beside those of the other fields."""
+    labels: tuple[str, ...] = field(default=(), kw_only=True)
+    """What people call the blocks of :attr:`system_cuts`, or an empty text for each without. Never sent."""
+    key: str | None = field(default=None, kw_only=True)
+    """OpenAI's ``prompt_cache_key``."""
+    retention: str | None = field(default=None, kw_only=True)
+    """OpenAI's ``prompt_cache_retention``."""
 
     def __post_init__(self) -> None:
         check.flag(self.cache_tools, "cache_tools")
@@ -43,6 +72,10 @@ class PromptCachePlan:
         if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
             raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.short_repr(self.ttl)}')
         check.keep(self, "system_cuts", tuple(map(_cut, check.items(self.system_cuts, "system_cuts"))))
+        check.keep(self, "marks", check.values(CacheMark, self.marks, "marks"))
+        check.keep(self, "labels", check.texts(self.labels, "labels"))
+        check.keep(self, "key", check.optional_text(self.key, "key"))
+        check.keep(self, "retention", check.optional_text(self.retention, "retention"))
 
 
 def _cut(value: object) -> tuple[int, CacheTime]:
