@@ -9,9 +9,13 @@ from typing import Literal
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.policy import CachePolicy
 
-__all__ = ["CacheBlock", "CacheCall", "CacheOutcome", "Provider", "Reason", "Why"]
+__all__ = ["BlockKind", "CacheBlock", "CacheCall", "CacheOutcome", "Provider", "Reason", "Why"]
 
 Provider = Literal["anthropic", "openai", "gemini", "llamacpp"]
+
+BlockKind = Literal["", "tool_use", "tool_result", "thinking"]
+"""What a provider treats differently: a row of calls or results counts as one when Anthropic looks back, and
+thinking carries no marker."""
 
 Why = Literal[
     "first",  # nothing was cached before
@@ -24,6 +28,7 @@ Why = Literal[
     "not ready",  # the call that writes it had not begun to answer
     "other model",
     "other key",
+    "refused",  # the provider takes no such request
 ]
 
 
@@ -39,6 +44,7 @@ class CacheBlock:
     tokens: int
     marker: CachePolicy = CachePolicy.NONE
     """The marker on it; a provider that caches by itself does not look."""
+    kind: BlockKind = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class CacheCall:
     """When its answer began, and others could read what it wrote; at once where that is not known."""
     settings: Mapping[Place, str] = field(default_factory=dict)
     """What else has to be equal for the blocks from a place on to be found, as one text."""
+    automatic: CachePolicy = CachePolicy.NONE
+    """Anthropic's marker for the whole request, which stands on the last block that can carry one."""
     key: str = ""
     """OpenAI's cache key, which routes a call."""
     retention: str = ""
@@ -89,6 +97,8 @@ class CacheOutcome:
     fresh: int = 0
     """Paid in full, and not cached."""
     reasons: tuple[Reason, ...] = ()
+    is_assumed: bool = False
+    """Whether the provider's documents do not name this model, and the rules of a related one were taken."""
 
     @property
     def tokens(self) -> int:
