@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
 
-from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome
+from cortex_replay.prompt.cache.anthropic import AnthropicCache
+from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 
-__all__ = ["CacheSimulator"]
+__all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulator_for"]
 
 
 class CacheSimulator(Protocol):
@@ -21,3 +22,13 @@ class CacheSimulator(Protocol):
 def simulate(simulator: CacheSimulator, calls: Iterable[CacheCall]) -> list[CacheOutcome]:
     """What a cache does with each of some calls."""
     return [simulator.ask(call) for call in calls]
+
+
+SIMULATORS: Final[Mapping[Provider, Callable[[], CacheSimulator]]] = {
+    "anthropic": AnthropicCache,
+}
+
+
+def simulator_for(provider: Provider) -> CacheSimulator:
+    """The cache of a provider, with nothing in it."""
+    return SIMULATORS[provider]()

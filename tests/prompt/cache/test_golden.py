@@ -21,7 +21,7 @@ RUNS = [
     for path in sorted(FOLDER.glob("*.toml"))
     for run in tomllib.loads(path.read_text(encoding="utf-8"))["run"]
 ]
-KINDS: tuple[BlockKind, ...] = ("tool_use", "tool_result", "thinking")
+KINDS: tuple[BlockKind, ...] = ("", "tool_use", "tool_result", "thinking")
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -42,7 +42,10 @@ def call_of(call: dict[str, Any], model: str) -> CacheCall:
         at=seconds(call["at"]),
         ready=seconds(call["ready"]) if "ready" in call else None,
         blocks=tuple(
-            block for place in Place for text in call.get(place.name.lower(), ()) for block in blocks(text, place)
+            block
+            for place in Place
+            for text in call.get(place.name.lower(), ())
+            for block in blocks(text, place)
         ),
         settings={Place[name.upper()]: value for name, value in call.get("settings", {}).items()},
         automatic=CachePolicy(call.get("automatic", "none")),
@@ -52,7 +55,7 @@ def call_of(call: dict[str, Any], model: str) -> CacheCall:
 def blocks(text: str, place: Place) -> Iterator[CacheBlock]:
     word, size, *rest = text.split()
     marker = next((CachePolicy(time) for time in ("5m", "1h") if time in rest), CachePolicy.NONE)
-    kind = next((kind for kind in KINDS if kind in rest), "")
+    kind = next((kind for kind in KINDS if kind and kind in rest), KINDS[0])
     for name in names(word):
         yield CacheBlock(name.partition("~")[0], place, f"text of {name}", int(size), marker, kind)
 
@@ -69,7 +72,9 @@ def seconds(clock: str) -> float:
 
 
 def describe(outcome: CacheOutcome, call: dict[str, Any]) -> dict[str, Any]:
-    counts: dict[str, Any] = {name: getattr(outcome, name) for name in ("read", "write_5m", "write_1h", "fresh")}
+    counts: dict[str, Any] = {
+        name: getattr(outcome, name) for name in ("read", "write_5m", "write_1h", "fresh")
+    }
     reasons = [f"{reason.why}: {reason.block} {reason.tokens}" for reason in outcome.reasons]
     return counts | ({"why": reasons} if "why" in call else {})
 

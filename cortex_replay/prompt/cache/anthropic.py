@@ -1,0 +1,222 @@
+"""Anthropic's cache: written at markers, found by looking back from them.
+
+The rules are those of ``docs/cache.md``, which also says what the documents leave open and is assumed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final, Literal, NamedTuple
+
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
+from cortex_replay.prompt.cache.facts import fact_of, value_of
+from cortex_replay.prompt.cache.prefixes import PrefixPath, PrefixTree
+from cortex_replay.prompt.policy import CachePolicy
+
+__all__ = ["AnthropicCache"]
+
+_ROWS: Final = ("tool_use", "tool_result")
+"""Blocks of which a row counts as one position."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A prefix in the cache."""
+
+    ttl: float
+    expires: float
+    ready: float
+
+    def is_live(self, at: float) -> bool:
+        return self.ready <= at < self.expires
+
+
+class _Marker(NamedTuple):
+    index: int
+    time: CachePolicy
+
+
+class _Refusal(Exception):
+    """The provider takes no such request because of the block with this index."""
+
+
+class AnthropicCache:
+    """What Anthropic has in its cache after the calls so far."""
+
+    def __init__(self) -> None:
+        self._prefixes = PrefixTree()
+        self._entries: dict[int, _Entry] = {}
+
+    def ask(self, call: CacheCall) -> CacheOutcome:
+        """What it does with the next call; calls come in the order of their times."""
+        minimum, is_assumed = fact_of("anthropic", call.model, "minimum")
+        try:
+            markers = _place_markers(call)
+        except _Refusal as refusal:
+            reason = Reason("refused", call.blocks[refusal.args[0]].name, call.tokens)
+            return CacheOutcome(fresh=call.tokens, reasons=(reason,), is_assumed=is_assumed)
+        prompt = _Prompt(call, self._prefixes.walk(call), markers, minimum)
+        hit = self._find(prompt)
+        reasons = tuple(self._explain(prompt, hit))
+        self._keep(prompt, hit)
+        return _bill(prompt, hit, reasons, is_assumed)
+
+    def _find(self, prompt: _Prompt) -> int:
+        """The index of the last block that is read, or -1: the nearest entry that a marker finds."""
+        at, nodes, positions = prompt.call.at, prompt.path.nodes, prompt.positions
+        lookback = value_of("anthropic", prompt.call.model, "lookback")
+        for marker in reversed(prompt.markers):
+            for i in range(min(marker.index, prompt.path.known - 1), -1, -1):
+                if positions[marker.index] - positions[i] >= lookback:
+                    break
+                entry = self._entries.get(nodes[i])
+                if entry is not None and entry.is_live(at):
+                    return i
+        return -1
+
+    def _keep(self, prompt: _Prompt, hit: int) -> None:
+        """Refresh what was used, and write what was not there."""
+        at, nodes = prompt.call.at, prompt.path.nodes
+        ready = at if prompt.call.ready is None else prompt.call.ready
+        if hit >= 0:
+            used = self._entries[nodes[hit]]
+            used.expires = max(used.expires, at + used.ttl)
+        for marker in prompt.markers:
+            if prompt.ends[marker.index] < prompt.minimum:
+                continue
+            entry = self._entries.get(nodes[marker.index])
+            if entry is not None and entry.is_live(at):
+                entry.expires = max(entry.expires, at + entry.ttl)
+                continue
+            ttl = value_of("anthropic", prompt.call.model, _ttl_of(marker.time))
+            written = _Entry(ttl, at + ttl, ready)
+            if entry is not None and at < entry.expires:  # another call is still writing it
+                written.ready = min(ready, entry.ready)
+                if entry.expires > written.expires:
+                    written.ttl, written.expires = entry.ttl, entry.expires
+            self._entries[nodes[marker.index]] = written
+
+    def _explain(self, prompt: _Prompt, hit: int) -> Iterator[Reason]:
+        """Why what an earlier call had, too, is not read, and why the rest is new."""
+        path, ends, blocks = prompt.path, prompt.ends, prompt.call.blocks
+        if not blocks:
+            return
+        shared = path.known - 1
+        read = ends[hit] if hit >= 0 else 0
+        if not prompt.markers:
+            last = shared if shared >= 0 else len(blocks) - 1
+            yield Reason("no marker", blocks[last].name, ends[last])
+            return
+        last = prompt.markers[-1].index
+        if ends[last] < prompt.minimum:
+            yield Reason("too short", blocks[last].name, ends[last])
+            return
+        if shared > hit:
+            yield self._explain_shared(prompt, hit)
+        if shared >= last:
+            return
+        begin = ends[shared] if shared >= 0 else 0
+        if path.split is not None:
+            yield Reason(path.split, blocks[shared + 1].name, ends[last] - begin)
+        elif shared < 0:
+            elsewhere = [i for i, node in enumerate(path.elsewhere) if self._is_live(node, prompt.call.at)]
+            if elsewhere:
+                yield Reason("other model", blocks[elsewhere[-1]].name, ends[elsewhere[-1]])
+            else:
+                yield Reason("first", blocks[last].name, ends[last] - read)
+
+    def _explain_shared(self, prompt: _Prompt, hit: int) -> Reason:
+        """Why the longest entry of what is shared is not read; without one, why there is none."""
+        path, ends, blocks, at = prompt.path, prompt.ends, prompt.call.blocks, prompt.call.at
+        read = ends[hit] if hit >= 0 else 0
+        for i in range(path.known - 1, hit, -1):
+            entry = self._entries.get(path.nodes[i])
+            if entry is None:
+                continue
+            missed = ends[i] - read
+            if i > prompt.markers[-1].index:
+                return Reason("no marker", blocks[i].name, missed)
+            if at >= entry.expires:
+                return Reason("ttl", blocks[i].name, missed)
+            return Reason("lookback" if entry.is_live(at) else "not ready", blocks[i].name, missed)
+        shared = path.known - 1
+        why = "too short" if ends[shared] < prompt.minimum else "no marker"
+        return Reason(why, blocks[shared].name, ends[shared] - read)
+
+    def _is_live(self, node: int, at: float) -> bool:
+        entry = self._entries.get(node)
+        return entry is not None and entry.is_live(at)
+
+
+class _Prompt:
+    """A call, laid out."""
+
+    __slots__ = ("call", "ends", "markers", "minimum", "path", "positions")
+
+    def __init__(self, call: CacheCall, path: PrefixPath, markers: Sequence[_Marker], minimum: float) -> None:
+        self.call = call
+        self.path = path
+        self.markers = markers
+        self.minimum = minimum
+        self.ends = list(accumulate(block.tokens for block in call.blocks))
+        """The tokens up to the end of each block."""
+        self.positions = list(accumulate(_new_positions(call.blocks)))
+        """As Anthropic counts when it looks back."""
+
+
+def _new_positions(blocks: Sequence[CacheBlock]) -> Iterator[int]:
+    """Whether each block begins a position: within a row of calls or of results only the first does."""
+    if blocks:
+        yield 1
+    for before, block in pairwise(blocks):
+        yield 0 if block.kind == before.kind and block.kind in _ROWS else 1
+
+
+def _place_markers(call: CacheCall) -> list[_Marker]:
+    """The markers of a call with the automatic one, in order.
+
+    Raises:
+        _Refusal: The provider takes no such request.
+    """
+    blocks = call.blocks
+    markers = [_Marker(i, block.marker) for i, block in enumerate(blocks) if block.marker.is_cached]
+    if call.automatic.is_cached:
+        able = (i for i in reversed(range(len(blocks))) if blocks[i].tokens and blocks[i].kind != "thinking")
+        last = next(able, None)
+        if last is not None and markers and markers[-1].index == last:
+            if markers[-1].time is not call.automatic:
+                raise _Refusal(last)
+        elif last is not None:
+            markers = sorted([*markers, _Marker(last, call.automatic)])
+    if len(markers) > value_of("anthropic", call.model, "markers"):
+        raise _Refusal(markers[-1].index)
+    for before, marker in pairwise(markers):
+        if (before.time, marker.time) == (CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H):
+            raise _Refusal(marker.index)
+    return markers
+
+
+def _bill(prompt: _Prompt, hit: int, reasons: tuple[Reason, ...], is_assumed: bool) -> CacheOutcome:
+    """Read up to what was found, written for an hour up to the last marker of one, then for five minutes."""
+    ends = prompt.ends
+    read = ends[hit] if hit >= 0 else 0
+    written = [
+        marker for marker in prompt.markers if marker.index > hit and ends[marker.index] >= prompt.minimum
+    ]
+    hours = [marker for marker in written if marker.time is CachePolicy.EPHEMERAL_1H]
+    hour_end = ends[hours[-1].index] if hours else read
+    end = ends[written[-1].index] if written else read
+    return CacheOutcome(
+        read=read,
+        write_5m=end - hour_end,
+        write_1h=hour_end - read,
+        fresh=(ends[-1] if ends else 0) - end,
+        reasons=reasons,
+        is_assumed=is_assumed,
+    )
+
+
+def _ttl_of(time: CachePolicy) -> Literal["ttl_5m", "ttl_1h"]:
+    return "ttl_1h" if time is CachePolicy.EPHEMERAL_1H else "ttl_5m"

@@ -1,0 +1,106 @@
+"""The prompts that a cache has seen, as a tree of blocks: two prompts share what stands before they part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from cortex_replay.prompt.breakpoints import Place
+from cortex_replay.prompt.cache.calls import CacheCall, Why
+
+__all__ = ["PrefixPath", "PrefixTree"]
+
+_PLACES: Final = tuple(Place)
+_Opening = tuple[str, ...] | None
+"""What has to be equal, beside the block, for the first block of a place to be found."""
+_Step = tuple[str, _Opening]
+
+
+class PrefixPath(NamedTuple):
+    """The way of one call through the tree."""
+
+    nodes: list[int]
+    """The prefix that ends with each of its blocks."""
+    known: int
+    """How many blocks, from the start, an earlier call of this model had, too."""
+    split: Why | None
+    """Why the next one was not there: ``changed``, ``settings``, or nothing if the call only goes on."""
+    elsewhere: list[int]
+    """The prefixes that it would have had in the cache of another model, if this one had none of them."""
+
+
+class PrefixTree:
+    """Gives every prefix a number, which stands for the model, the settings and all blocks up to it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, str, _Opening], int] = {}
+        self._followers: dict[int, str] = {}
+        """The name of the block that came behind a prefix last, where that was new."""
+        self._opened: set[tuple[int, str]] = set()
+        """The first blocks of places, whatever their settings."""
+        self._models: dict[_Step, str] = {}
+        """Which model's calls began with a block."""
+
+    def walk(self, call: CacheCall) -> PrefixPath:
+        """The way of a call; later calls know it, too."""
+        steps = list(_steps(call))
+        root = self._root(call.model)
+        nodes = self._follow(root, steps)
+        known = len(nodes)
+        split: Why | None = None
+        elsewhere: list[int] = []
+        if known < len(steps):
+            node = nodes[-1] if nodes else root
+            split = self._split(node, steps[known], call.blocks[known].name, is_first=not known)
+            if not known:
+                elsewhere = self._elsewhere(steps)
+                self._models[steps[0]] = call.model
+            self._add(node, steps, call, nodes)
+        return PrefixPath(nodes, known, split, elsewhere)
+
+    def _root(self, model: str) -> int:
+        return self._nodes.setdefault((0, model, None), len(self._nodes) + 1)
+
+    def _follow(self, node: int, steps: Sequence[_Step]) -> list[int]:
+        find = self._nodes.get
+        nodes: list[int] = []
+        for digest, opening in steps:
+            following = find((node, digest, opening))
+            if following is None:
+                break
+            nodes.append(node := following)
+        return nodes
+
+    def _add(self, node: int, steps: Sequence[_Step], call: CacheCall, nodes: list[int]) -> None:
+        for i in range(len(nodes), len(steps)):
+            digest, opening = steps[i]
+            self._followers[node] = call.blocks[i].name
+            if opening is not None:
+                self._opened.add((node, digest))
+            following = len(self._nodes) + 1
+            self._nodes[node, digest, opening] = following
+            nodes.append(node := following)
+
+    def _split(self, node: int, step: _Step, name: str, *, is_first: bool) -> Why | None:
+        if step[1] is not None and (node, step[0]) in self._opened:
+            return "settings"
+        follower = self._followers.get(node)
+        # Where nothing is shared, a block of another name begins another prompt and is no change of this one.
+        return None if follower is None or (is_first and follower != name) else "changed"
+
+    def _elsewhere(self, steps: Sequence[_Step]) -> list[int]:
+        model = self._models.get(steps[0])
+        return [] if model is None else self._follow(self._root(model), steps)
+
+
+def _steps(call: CacheCall) -> Iterator[_Step]:
+    """Its blocks as the tree tells them apart."""
+    last = -1
+    for block in call.blocks:
+        place = block.place
+        if place == last:
+            yield block.digest, None
+            continue
+        settings = (call.settings.get(_PLACES[entered], "") for entered in range(last + 1, place + 1))
+        yield block.digest, (place.name, *settings)
+        last = place
