@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.prefixes import PrefixPath, PrefixTree
+from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["AnthropicCache"]
@@ -46,7 +46,7 @@ class AnthropicCache:
     """What Anthropic has in its cache after the calls so far."""
 
     def __init__(self) -> None:
-        self._prefixes = PrefixTree()
+        self._paths = PromptPaths()
         self._entries: dict[int, _Entry] = {}
 
     def ask(self, call: CacheCall) -> CacheOutcome:
@@ -57,7 +57,7 @@ class AnthropicCache:
         except _Refusal as refusal:
             reason = Reason("refused", call.blocks[refusal.args[0]].name, call.tokens)
             return CacheOutcome(fresh=call.tokens, reasons=(reason,), is_assumed=is_assumed)
-        prompt = _Prompt(call, self._prefixes.walk(call), markers, minimum)
+        prompt = _Prompt(call, self._paths.walk(call), markers, minimum)
         hit = self._find(prompt)
         reasons = tuple(self._explain(prompt, hit))
         self._keep(prompt, hit)
@@ -79,24 +79,24 @@ class AnthropicCache:
     def _keep(self, prompt: _Prompt, hit: int) -> None:
         """Refresh what was used, and write what was not there."""
         at, nodes = prompt.call.at, prompt.path.nodes
-        ready = at if prompt.call.ready is None else prompt.call.ready
-        if hit >= 0:
-            used = self._entries[nodes[hit]]
-            used.expires = max(used.expires, at + used.ttl)
-        for marker in prompt.markers:
-            if prompt.ends[marker.index] < prompt.minimum:
-                continue
-            entry = self._entries.get(nodes[marker.index])
+        for node in nodes[: hit + 1]:  # whoever reads a prefix uses all shorter ones
+            entry = self._entries.get(node)
             if entry is not None and entry.is_live(at):
                 entry.expires = max(entry.expires, at + entry.ttl)
-                continue
-            ttl = value_of("anthropic", prompt.call.model, _ttl_of(marker.time))
-            written = _Entry(ttl, at + ttl, ready)
-            if entry is not None and at < entry.expires:  # another call is still writing it
-                written.ready = min(ready, entry.ready)
-                if entry.expires > written.expires:
-                    written.ttl, written.expires = entry.ttl, entry.expires
-            self._entries[nodes[marker.index]] = written
+        for marker in prompt.markers:
+            node = nodes[marker.index]
+            entry = self._entries.get(node)
+            if prompt.ends[marker.index] >= prompt.minimum and (entry is None or not entry.is_live(at)):
+                self._entries[node] = self._write(prompt.call, marker.time, entry)
+
+    def _write(self, call: CacheCall, time: CachePolicy, before: _Entry | None) -> _Entry:
+        ttl = value_of("anthropic", call.model, _ttl_of(time))
+        entry = _Entry(ttl, call.at + ttl, call.at if call.ready is None else call.ready)
+        if before is not None and call.at < before.expires:  # an earlier call is still writing it
+            entry.ready = min(entry.ready, before.ready)
+            if before.expires > entry.expires:
+                entry.ttl, entry.expires = before.ttl, before.expires
+        return entry
 
     def _explain(self, prompt: _Prompt, hit: int) -> Iterator[Reason]:
         """Why what an earlier call had, too, is not read, and why the rest is new."""
@@ -155,7 +155,7 @@ class _Prompt:
 
     __slots__ = ("call", "ends", "markers", "minimum", "path", "positions")
 
-    def __init__(self, call: CacheCall, path: PrefixPath, markers: Sequence[_Marker], minimum: float) -> None:
+    def __init__(self, call: CacheCall, path: PromptPath, markers: Sequence[_Marker], minimum: float) -> None:
         self.call = call
         self.path = path
         self.markers = markers

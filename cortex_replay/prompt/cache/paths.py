@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheCall, Why
 
-__all__ = ["PrefixPath", "PrefixTree"]
+__all__ = ["PromptPath", "PromptPaths"]
 
 _PLACES: Final = tuple(Place)
 _Opening = tuple[str, ...] | None
@@ -16,7 +16,7 @@ _Opening = tuple[str, ...] | None
 _Step = tuple[str, _Opening]
 
 
-class PrefixPath(NamedTuple):
+class PromptPath(NamedTuple):
     """The way of one call through the tree."""
 
     nodes: list[int]
@@ -29,7 +29,7 @@ class PrefixPath(NamedTuple):
     """The prefixes that it would have had in the cache of another model, if this one had none of them."""
 
 
-class PrefixTree:
+class PromptPaths:
     """Gives every prefix a number, which stands for the model, the settings and all blocks up to it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class PrefixTree:
         self._models: dict[_Step, str] = {}
         """Which model's calls began with a block."""
 
-    def walk(self, call: CacheCall) -> PrefixPath:
+    def walk(self, call: CacheCall) -> PromptPath:
         """The way of a call; later calls know it, too."""
         steps = list(_steps(call))
         root = self._root(call.model)
@@ -56,7 +56,7 @@ class PrefixTree:
                 elsewhere = self._elsewhere(steps)
                 self._models[steps[0]] = call.model
             self._add(node, steps, call, nodes)
-        return PrefixPath(nodes, known, split, elsewhere)
+        return PromptPath(nodes, known, split, elsewhere)
 
     def _root(self, model: str) -> int:
         return self._nodes.setdefault((0, model, None), len(self._nodes) + 1)
