@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, Literal, NamedTuple
 
-from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
 from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
@@ -34,7 +34,8 @@ class _Entry:
 
 
 class _Marker(NamedTuple):
-    index: int
+    block: int
+    """The number of the block that it stands on."""
     time: CachePolicy
 
 
@@ -68,8 +69,8 @@ class AnthropicCache:
         at, nodes, positions = prompt.call.at, prompt.path.nodes, prompt.positions
         lookback = value_of("anthropic", prompt.call.model, "lookback")
         for marker in reversed(prompt.markers):
-            for i in range(min(marker.index, prompt.path.known - 1), -1, -1):
-                if positions[marker.index] - positions[i] >= lookback:
+            for i in range(min(marker.block, prompt.path.known - 1), -1, -1):
+                if positions[marker.block] - positions[i] >= lookback:
                     break
                 entry = self._entries.get(nodes[i])
                 if entry is not None and entry.is_live(at):
@@ -84,9 +85,9 @@ class AnthropicCache:
             if entry is not None and entry.is_live(at):
                 entry.expires = max(entry.expires, at + entry.ttl)
         for marker in prompt.markers:
-            node = nodes[marker.index]
+            node = nodes[marker.block]
             entry = self._entries.get(node)
-            if prompt.ends[marker.index] >= prompt.minimum and (entry is None or not entry.is_live(at)):
+            if prompt.ends[marker.block] >= prompt.minimum and (entry is None or not entry.is_live(at)):
                 self._entries[node] = self._write(prompt.call, marker.time, entry)
 
     def _write(self, call: CacheCall, time: CachePolicy, before: _Entry | None) -> _Entry:
@@ -109,7 +110,7 @@ class AnthropicCache:
             last = shared if shared >= 0 else len(blocks) - 1
             yield Reason("no marker", blocks[last].name, ends[last])
             return
-        last = prompt.markers[-1].index
+        last = prompt.markers[-1].block
         if ends[last] < prompt.minimum:
             yield Reason("too short", blocks[last].name, ends[last])
             return
@@ -136,13 +137,13 @@ class AnthropicCache:
             if entry is None:
                 continue
             missed = ends[i] - read
-            if i > prompt.markers[-1].index:
+            if i > prompt.markers[-1].block:
                 return Reason("no marker", blocks[i].name, missed)
             if at >= entry.expires:
                 return Reason("ttl", blocks[i].name, missed)
             return Reason("lookback" if entry.is_live(at) else "not ready", blocks[i].name, missed)
         shared = path.known - 1
-        why = "too short" if ends[shared] < prompt.minimum else "no marker"
+        why: Why = "too short" if ends[shared] < prompt.minimum else "no marker"
         return Reason(why, blocks[shared].name, ends[shared] - read)
 
     def _is_live(self, node: int, at: float) -> bool:
@@ -185,16 +186,16 @@ def _place_markers(call: CacheCall) -> list[_Marker]:
     if call.automatic.is_cached:
         able = (i for i in reversed(range(len(blocks))) if blocks[i].tokens and blocks[i].kind != "thinking")
         last = next(able, None)
-        if last is not None and markers and markers[-1].index == last:
+        if last is not None and markers and markers[-1].block == last:
             if markers[-1].time is not call.automatic:
                 raise _Refusal(last)
         elif last is not None:
             markers = sorted([*markers, _Marker(last, call.automatic)])
     if len(markers) > value_of("anthropic", call.model, "markers"):
-        raise _Refusal(markers[-1].index)
+        raise _Refusal(markers[-1].block)
     for before, marker in pairwise(markers):
         if (before.time, marker.time) == (CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H):
-            raise _Refusal(marker.index)
+            raise _Refusal(marker.block)
     return markers
 
 
@@ -203,11 +204,11 @@ def _bill(prompt: _Prompt, hit: int, reasons: tuple[Reason, ...], is_assumed: bo
     ends = prompt.ends
     read = ends[hit] if hit >= 0 else 0
     written = [
-        marker for marker in prompt.markers if marker.index > hit and ends[marker.index] >= prompt.minimum
+        marker for marker in prompt.markers if marker.block > hit and ends[marker.block] >= prompt.minimum
     ]
     hours = [marker for marker in written if marker.time is CachePolicy.EPHEMERAL_1H]
-    hour_end = ends[hours[-1].index] if hours else read
-    end = ends[written[-1].index] if written else read
+    hour_end = ends[hours[-1].block] if hours else read
+    end = ends[written[-1].block] if written else read
     return CacheOutcome(
         read=read,
         write_5m=end - hour_end,
