@@ -1,84 +1,262 @@
-"""A request as the blocks that a cache sees."""
+"""A request as the blocks that a cache sees: tools, the blocks of the system text, the content of messages.
+
+The calls of a run share most of what they say, so a :class:`Layouts` looks at each text once: it hashes it,
+measures it and remembers it by what it is, and by the value it came in.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.prompt.breakpoints import Place
+from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS, Place
 from cortex_replay.prompt.cache.calls import CacheBlock
 from cortex_replay.prompt.markers import breakpoints_of, system_blocks, turn_name
 from cortex_replay.prompt.parts import MEDIA_TOKENS, estimate_tokens
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.types import LlmMessage, LlmRequest
+from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
-__all__ = ["lay_out"]
+__all__ = ["BlockRow", "Layout", "Layouts", "lay_out", "share"]
+
+
+class BlockRow(NamedTuple):
+    """A block before its size is known."""
+
+    name: str
+    place: Place
+    digest: str
+    estimate: int
+    """Its size by its bytes."""
+    can_carry: bool
+    """Whether a marker could stand on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The blocks of a request, and the markers on them by position."""
+
+    rows: tuple[BlockRow, ...]
+    markers: dict[int, CachePolicy]
+
+    def blocks(self, sizes: Sequence[int]) -> tuple[CacheBlock, ...]:
+        """The blocks with their sizes in tokens."""
+        markers = self.markers
+        return tuple(
+            [
+                CacheBlock(row.name, row.place, row.digest, size, markers.get(i, CachePolicy.NONE))
+                for i, (row, size) in enumerate(zip(self.rows, sizes, strict=True))
+            ]
+        )
+
+    @property
+    def estimates(self) -> list[int]:
+        return [row.estimate for row in self.rows]
 
 
 def lay_out(request: LlmRequest, tokens: int | None = None) -> tuple[CacheBlock, ...]:
-    """The blocks of a request: tools, system text, messages.
+    """The blocks of a request.
 
     Args:
         request: What is asked, with its plan.
         tokens: What the provider counted; the blocks share it in proportion to their estimates.
     """
-    marks = {(mark.place, mark.index): mark.cache for mark in breakpoints_of(request).kept}
-    rows: list[tuple[str, Place, str, int, CachePolicy]] = []
-    for i, tool in enumerate(request.tools):
-        written = _json(tool)
-        name = tool.get("name") if isinstance(tool, dict) else None
-        is_last = i == len(request.tools) - 1
-        marker = marks.get((Place.TOOLS, 0), CachePolicy.NONE) if is_last else CachePolicy.NONE
-        called = f"tool {name!r}" if isinstance(name, str) else f"tool {i + 1}"
-        rows.append((called, Place.TOOLS, written, estimate_tokens(written), marker))
-    blocks = system_blocks(request)
-    for i, (text, _) in enumerate(blocks):
-        called = "system text" if len(blocks) == 1 else f"system block {i + 1}"
-        marker = marks.get((Place.SYSTEM, i), CachePolicy.NONE)
-        rows.append((called, Place.SYSTEM, text, estimate_tokens(text), marker))
-    for i, message in enumerate(request.messages):
-        pieces = list(_pieces(message))
-        for n, (written, size) in enumerate(pieces):
-            is_last = n == len(pieces) - 1
-            marker = marks.get((Place.MESSAGES, i), CachePolicy.NONE) if is_last else CachePolicy.NONE
-            rows.append((turn_name(i, message), Place.MESSAGES, f"{message.role}{written}", size, marker))
-    sizes = _share([row[3] for row in rows], tokens)
-    return tuple(
-        CacheBlock(name, place, blake3_hex(written.encode()), size, marker)
-        for (name, place, written, _, marker), size in zip(rows, sizes, strict=True)
-    )
+    layout = Layouts().lay_out(request)
+    return layout.blocks(layout.estimates if tokens is None else share(layout.estimates, tokens))
 
 
-def _pieces(message: LlmMessage) -> Iterator[tuple[str, int]]:
-    """What a message is made of, each with its estimated size."""
-    plain = message.to_dict()
-    parts: list[Any] = [part for part in message.parts if not _is_fields(part)] or [message.content]
-    calls = plain.get("tool_calls")
-    parts += calls if isinstance(calls, list) else []
-    for part in parts:
-        written = part if isinstance(part, str) else _json(part)
-        is_media = isinstance(part, dict) and ("data" in part or "blake3" in part)
-        yield written, MEDIA_TOKENS if is_media else estimate_tokens(written)
+class Layouts:
+    """Lays out the requests of a run.
+
+    Messages and tools are remembered by identity, too: whoever reads a store gives equal ones as one value.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._measured: dict[str, tuple[str, int]] = {}
+        self._tools: dict[int, tuple[object, tuple[BlockRow, ...]]] = {}
+        self._messages: dict[tuple[int, int], tuple[LlmMessage, tuple[BlockRow, ...]]] = {}
+        self._system: dict[tuple[object, ...], tuple[BlockRow, ...]] = {}
+
+    def lay_out(self, request: LlmRequest) -> Layout:
+        """The blocks of one request, and its markers."""
+        tools = self._tool_rows(request.tools)
+        system = self._system_rows(request)
+        rows = [*tools, *system]
+        starts = []
+        for i, message in enumerate(request.messages):
+            starts.append(len(rows))
+            known = self._messages.get((id(message), i))
+            if known is None:
+                known = self._messages[id(message), i] = message, tuple(self._message_rows(message, i))
+            rows += known[1]
+        starts.append(len(rows))
+        plan = request.cache
+        markers = {} if plan is None else _markers(request, plan, rows, len(tools), starts)
+        return Layout(tuple(rows), markers)
+
+    def text_of(self, digest: str) -> str:
+        """What a block says that was laid out here, for people."""
+        return self._texts.get(digest, "")
+
+    def _tool_rows(self, tools: tuple[JsonValue, ...]) -> tuple[BlockRow, ...]:
+        known = self._tools.get(id(tools))
+        if known is None:
+            rows = []
+            for i, tool in enumerate(tools):
+                name = tool.get("name") if isinstance(tool, dict) else None
+                called = f"tool {name!r}" if isinstance(name, str) else f"tool {i + 1}"
+                # In the order in which its fields are sent: another order is another prefix.
+                rows.append(self._row(called, Place.TOOLS, "tool", _json(tool)))
+            known = self._tools[id(tools)] = tools, tuple(rows)
+        return known[1]
+
+    def _system_rows(self, request: LlmRequest) -> tuple[BlockRow, ...]:
+        plan = request.cache
+        cuts = (plan.system_cuts, plan.labels) if plan is not None else ()
+        key = (request.system, cuts)
+        known = self._system.get(key)
+        if known is None:
+            texts = [text for text, _ in system_blocks(request)]
+            labels = plan.labels if plan is not None and len(plan.labels) == len(texts) else [""] * len(texts)
+            known = self._system[key] = tuple(
+                self._row(_system_name(i, label, len(texts)), Place.SYSTEM, "system", text)
+                for i, (text, label) in enumerate(zip(texts, labels, strict=True))
+            )
+        return known
+
+    def _message_rows(self, message: LlmMessage, index: int) -> Iterator[BlockRow]:
+        name = turn_name(index, message)
+        for piece in _pieces(message):
+            yield self._row(name, Place.MESSAGES, *piece)
+
+    def _row(
+        self, name: str, place: Place, frame: str, text: str, size: int | None = None, can_carry: bool = True
+    ) -> BlockRow:
+        key = f"{frame}\0{text}"
+        known = self._measured.get(key)
+        if known is None:
+            digest = blake3_hex(key.encode())
+            known = self._measured[key] = digest, estimate_tokens(text) if size is None else size
+            self._texts[digest] = text
+        return BlockRow(name, place, *known, can_carry)
 
 
-def _is_fields(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "fields"
+def share(estimates: Sequence[int], tokens: int) -> list[int]:
+    """A count shared out in proportion, so that the shares add up to it.
 
-
-def _share(estimates: list[int], tokens: int | None) -> list[int]:
-    """A count shared out in proportion, so that the shares add up to it."""
+    Where nothing is to be shared by, the last has it all; without any, there is nobody to share.
+    """
     whole = sum(estimates)
-    if tokens is None or not whole:
-        return estimates
+    if not whole:
+        return [0] * (len(estimates) - 1) + [tokens] * bool(estimates)
     shares, so_far, given = [], 0, 0
     for estimate in estimates:
         so_far += estimate
-        end = round(tokens * so_far / whole)
+        end = (2 * tokens * so_far + whole) // (2 * whole)
         shares.append(end - given)
         given = end
     return shares
+
+
+def _system_name(index: int, label: str, count: int) -> str:
+    if label:
+        return f"block {label!r}"
+    return "system text" if count == 1 else f"system block {index + 1}"
+
+
+def _markers(
+    request: LlmRequest, plan: PromptCachePlan, rows: Sequence[BlockRow], tools: int, starts: Sequence[int]
+) -> dict[int, CachePolicy]:
+    """Where the markers of a plan stand, by position: at most as many as a request carries.
+
+    ``starts`` says where each message begins, and where the last one ends.
+    """
+    found: dict[int, CachePolicy] = {}
+    for kept in breakpoints_of(request).kept:
+        if kept.place is Place.TOOLS:
+            found[tools - 1] = kept.cache
+        elif kept.place is Place.SYSTEM:
+            found[tools + kept.index] = kept.cache
+        elif starts[kept.index] < starts[kept.index + 1]:
+            found[starts[kept.index + 1] - 1] = kept.cache
+    for mark in plan.marks:
+        position = _position_of(mark, rows, tools, starts)
+        if position is not None:
+            found[position] = CachePolicy.of_ttl(mark.ttl)
+    # A client that sent more was refused; what a plan asks for beyond that is left out from the start.
+    return dict(sorted(found.items())[-MOST_BREAKPOINTS:])
+
+
+def _position_of(mark: CacheMark, rows: Sequence[BlockRow], tools: int, starts: Sequence[int]) -> int | None:
+    """The block that a marker stands on; ``None`` if there is no such block."""
+    if mark.place == "prompt":
+        return next((i for i in range(len(rows) - 1, -1, -1) if rows[i].can_carry), None)
+    if mark.place == "message":
+        if mark.index >= len(starts) - 1:
+            return None
+        start, end = starts[mark.index], starts[mark.index + 1]
+        if mark.part is not None:
+            end = min(end, start + mark.part + 1)
+        return end - 1 if start < end else None
+    start, end = (0, tools) if mark.place == "tool" else (tools, starts[0])
+    return start + mark.index if start + mark.index < end else None
+
+
+class _Piece(NamedTuple):
+    """A block of a message's content."""
+
+    frame: str
+    """Whose it is, which the provider sees beside the text."""
+    text: str
+    size: int | None = None
+    """Where it is not that of the text."""
+    can_carry: bool = True
+
+
+def _pieces(message: LlmMessage) -> Iterator[_Piece]:
+    """What a message is made of on the wire. A tool's result is one block, whatever it holds."""
+    role = message.role.value
+    if message.role is LlmRole.TOOL:
+        yield _tool_result(message)
+        return
+    has_text = False
+    for part in message.parts:
+        match part:
+            case {"type": "fields"}:
+                pass
+            case {"type": "text", "text": str(text), **others}:
+                has_text = True
+                yield _Piece(role, _json(part) if others else text, can_carry=bool(text))
+            case {"type": "thinking" | "redacted_thinking"}:
+                yield _Piece(role, _json(part), can_carry=False)
+            case _:
+                yield _Piece(role, _json(part), _media_size(part))
+    if message.content and not has_text:
+        yield _Piece(role, message.content)
+    for call in message.tool_calls:
+        yield _Piece(role, _json(call.to_dict()))
+
+
+def _tool_result(message: LlmMessage) -> _Piece:
+    frame = f"{message.role.value} {message.tool_call_id}"
+    if not message.parts and not message.is_error:
+        return _Piece(frame, message.content)
+    written = _json(message.to_dict())
+    sizes = [_media_size(part) for part in message.parts]
+    if not any(sizes):
+        return _Piece(frame, written)
+    media = sum(size for size in sizes if size is not None)
+    texts = [_json(part) for part, size in zip(message.parts, sizes, strict=True) if size is None]
+    return _Piece(frame, written, media + sum(map(estimate_tokens, texts)))
+
+
+def _media_size(part: Any) -> int | None:
+    is_media = isinstance(part, dict) and ("data" in part or "blake3" in part)
+    return MEDIA_TOKENS if is_media else None
 
 
 def _json(value: Any) -> str:

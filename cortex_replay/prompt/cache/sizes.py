@@ -1,0 +1,178 @@
+"""How large the blocks of a run are, by what the provider counted.
+
+A provider counts whole prompts, what it read and what it wrote. Each such count is an anchor: it says how
+much a prompt holds up to some block; another prompt that begins with the same blocks holds as much there.
+Between two anchors the blocks share the difference in proportion to their bytes. What comes behind the last
+anchor of a prompt that was not counted is an estimate.
+
+An anchor that cannot be true of a prompt is not used for it: one that is more than a later one, or than the
+whole. (Providers drop the thinking of earlier turns, so a longer prompt may count less.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cortex_replay.prompt.cache.calls import CacheBlock, Provider
+from cortex_replay.prompt.cache.layout import BlockRow, Layout, share
+from cortex_replay.prompt.policy import CachePolicy
+from cortex_replay.types import TokenUsage
+
+__all__ = ["Prefixes", "SizedPrompt", "TracedPrompt"]
+
+_Anchor = tuple[int, int]
+"""A number of blocks from the start, and what they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPrompt:
+    """A prompt whose prefixes are known: what one calls the same, others do."""
+
+    layout: Layout
+    path: tuple[int, ...]
+    """The prefix that ends with each block."""
+    tokens: int | None
+    """What the provider counted, if it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPrompt:
+    """The blocks of a prompt with their sizes."""
+
+    blocks: tuple[CacheBlock, ...]
+    is_counted: bool
+    """Whether they add up to what the provider counted."""
+    ends: frozenset[int]
+    """Up to where, in tokens, the size is a count and no estimate."""
+
+
+class Prefixes:
+    """The prompts of one run, by how they begin, and what is known of the sizes of these beginnings.
+
+    Trace every prompt first, in the order in which they were asked; then measure them.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[object, ...], int] = {}
+        self._counts: dict[int, int] = {}
+        """What a prefix holds, as its prompt was counted."""
+        self._cached: dict[int, int] = {}
+        """The same, as it was read or written: exactly what is reported of it again."""
+        self._marked: set[int] = set()
+        """Prefixes that an earlier prompt asked to be cached."""
+        self._measured: dict[int, tuple[CacheBlock, ...]] = {}
+
+    def trace(
+        self, provider: Provider | None, model: str, layout: Layout, usage: TokenUsage | None
+    ) -> TracedPrompt:
+        """Note what was counted of a prompt."""
+        path = self._path(provider, model, layout.rows)
+        tokens = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+        if path and usage is not None and tokens is not None:
+            self._counts.setdefault(path[-1], tokens)
+            if provider == "anthropic" and layout.markers:
+                self._note_cached(path, layout, usage)
+        self._marked.update(path[position] for position in layout.markers)
+        return TracedPrompt(layout, path, tokens)
+
+    def _path(self, provider: Provider | None, model: str, rows: Sequence[BlockRow]) -> tuple[int, ...]:
+        following = self._next
+        here = following.setdefault((provider, model), len(following))
+        path = []
+        for row in rows:
+            step = here, row.digest
+            found = following.get(step)
+            if found is None:
+                found = following[step] = len(following)
+            path.append(found)
+            here = found
+        return tuple(path)
+
+    def _note_cached(self, path: Sequence[int], layout: Layout, usage: TokenUsage) -> None:
+        """Anthropic reads and writes up to the last marker, and reads up to one that was written before."""
+        read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+        if not 0 < read + written <= usage.prompt_tokens:
+            return
+        last = max(layout.markers)
+        self._cached.setdefault(path[last], read + written)
+        before = [position for position in range(last) if path[position] in self._marked]
+        if read and written and before:
+            so_far, ends = 0, []
+            for row in layout.rows:
+                so_far += row.estimate
+                ends.append(so_far)
+            # Several may have been written, and some may have gone: what was read is the one of that size.
+            nearest = min(
+                before, key=lambda position: abs(ends[position] * usage.prompt_tokens - read * so_far)
+            )
+            self._cached.setdefault(path[nearest], read)
+
+    def measure(self, prompt: TracedPrompt) -> SizedPrompt:
+        """The sizes of a prompt's blocks."""
+        layout, path, tokens = prompt.layout, prompt.path, prompt.tokens
+        if not path:
+            return SizedPrompt((), tokens is not None, frozenset())
+        counts, cached = self._counts, self._cached
+        anchors = [
+            (i + 1, cached[node] if node in cached else counts[node])
+            for i, node in enumerate(path)
+            if node in counts or node in cached
+        ]
+        end = len(path)
+        if tokens is not None or (anchors and anchors[-1][0] == end):
+            whole = anchors.pop()[1] if anchors and anchors[-1][0] == end else 0
+            whole = whole if tokens is None else tokens
+            kept = _plausible(anchors, whole)
+        else:
+            whole, kept = None, _plausible(anchors, None)
+        prefix = self._prefix(layout.rows, path, kept, is_usual=len(kept) == len(anchors))
+        start, so_far = kept[-1] if kept else (0, 0)
+        rest = layout.rows[start:]
+        estimates = [row.estimate for row in rest]
+        sizes = estimates if whole is None else share(estimates, whole - so_far)
+        blocks = [*prefix, *_blocks(rest, sizes)]
+        for position, marker in layout.markers.items():
+            blocks[position] = _with_marker(blocks[position], marker)
+        ends = {count for _, count in kept}
+        ends.add(0)
+        if whole is not None:
+            ends.add(whole)
+        return SizedPrompt(tuple(blocks), tokens is not None, frozenset(ends))
+
+    def _prefix(
+        self, rows: Sequence[BlockRow], path: Sequence[int], anchors: Sequence[_Anchor], *, is_usual: bool
+    ) -> tuple[CacheBlock, ...]:
+        """The blocks up to the last anchor. Where all anchors hold, every prompt has the same ones there."""
+        known = len(anchors) if is_usual else 0
+        while known and path[anchors[known - 1][0] - 1] not in self._measured:
+            known -= 1
+        start, so_far = anchors[known - 1] if known else (0, 0)
+        blocks = self._measured[path[start - 1]] if known else ()
+        for end, count in anchors[known:]:
+            part = rows[start:end]
+            blocks += tuple(_blocks(part, share([row.estimate for row in part], count - so_far)))
+            if is_usual:
+                self._measured[path[end - 1]] = blocks
+            start, so_far = end, count
+        return blocks
+
+
+def _plausible(anchors: Sequence[_Anchor], whole: int | None) -> list[_Anchor]:
+    """Those that grow from one to the next, up to the whole. The later ones are believed."""
+    kept: list[_Anchor] = []
+    most = whole
+    for anchor in reversed(anchors):
+        if most is None or anchor[1] <= most:
+            kept.append(anchor)
+            most = anchor[1]
+    kept.reverse()
+    return kept
+
+
+def _blocks(rows: Sequence[BlockRow], sizes: Sequence[int]) -> list[CacheBlock]:
+    return [CacheBlock(row.name, row.place, row.digest, size) for row, size in zip(rows, sizes, strict=True)]
+
+
+def _with_marker(block: CacheBlock, marker: CachePolicy) -> CacheBlock:
+    return CacheBlock(block.name, block.place, block.digest, block.tokens, marker)
