@@ -18,7 +18,7 @@ LAYERS = [
     {"faults", "cassettes", "testing", "admin"},
     {"engine"},
     {"misses"},
-    {"adapters"},
+    {"adapters", "history"},
     {"store"},
     {"wire"},
     {"prompt"},

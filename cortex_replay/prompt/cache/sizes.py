@@ -19,7 +19,7 @@ from cortex_replay.prompt.cache.layout import BlockRow, Layout, share
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Prefixes", "SizedPrompt", "TracedPrompt"]
+__all__ = ["PromptSizes", "SizedPrompt", "TracedPrompt"]
 
 _Anchor = tuple[int, int]
 """A number of blocks from the start, and what they hold."""
@@ -47,7 +47,7 @@ class SizedPrompt:
     """Up to where, in tokens, the size is a count and no estimate."""
 
 
-class Prefixes:
+class PromptSizes:
     """The prompts of one run, by how they begin, and what is known of the sizes of these beginnings.
 
     Trace every prompt first, in the order in which they were asked; then measure them.
@@ -60,7 +60,7 @@ class Prefixes:
         self._cached: dict[int, int] = {}
         """The same, as it was read or written: exactly what is reported of it again."""
         self._marked: set[int] = set()
-        """Prefixes that an earlier prompt asked to be cached."""
+        """PromptSizes that an earlier prompt asked to be cached."""
         self._measured: dict[int, tuple[CacheBlock, ...]] = {}
 
     def trace(

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from cortex_replay.prompt.cache.calls import CacheBlock
 from cortex_replay.prompt.cache.layout import Layout, Layouts
-from cortex_replay.prompt.cache.sizes import Prefixes, SizedPrompt
+from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt
 from cortex_replay.types import CacheMark, LlmRequest, PromptCachePlan, TokenUsage
 
 MODEL = "claude-sonnet-4-5"
@@ -21,9 +21,9 @@ def layout_of(*texts: str, marks: tuple[int, ...] = ()) -> Layout:
 
 
 def measure(*calls: tuple[Layout, TokenUsage | None]) -> list[SizedPrompt]:
-    prefixes = Prefixes()
-    traced = [prefixes.trace("anthropic", MODEL, layout, usage) for layout, usage in calls]
-    return [prefixes.measure(prompt) for prompt in traced]
+    run = PromptSizes()
+    traced = [run.trace("anthropic", MODEL, layout, usage) for layout, usage in calls]
+    return [run.measure(prompt) for prompt in traced]
 
 
 def sizes(prompt: SizedPrompt) -> list[int]:
@@ -119,11 +119,11 @@ def test_without_a_count_sizes_are_estimates() -> None:
 
 
 def test_counts_of_another_model_say_nothing() -> None:
-    prefixes = Prefixes()
-    prefixes.trace("anthropic", "another", layout_of("a" * 400), TokenUsage(70, 1))
-    prompt = prefixes.trace("anthropic", MODEL, layout_of("a" * 400, "b" * 400), TokenUsage(200, 1))
+    run = PromptSizes()
+    run.trace("anthropic", "another", layout_of("a" * 400), TokenUsage(70, 1))
+    prompt = run.trace("anthropic", MODEL, layout_of("a" * 400, "b" * 400), TokenUsage(200, 1))
 
-    assert sizes(prefixes.measure(prompt)) == [100, 100]
+    assert sizes(run.measure(prompt)) == [100, 100]
 
 
 def test_counts_that_cannot_be_are_not_used() -> None:

@@ -1,0 +1,228 @@
+"""The recorded calls of a store, each with what was asked, when, and what the provider counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+
+from cortex_replay import validation as check
+from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.store import Answer, Fixture, Store, StoredFixture
+from cortex_replay.store.check import Progress
+from cortex_replay.store.fixture import bindings_in
+from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
+from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage
+
+__all__ = ["BEFORE", "RecordedCall", "RecordedCalls", "read_calls"]
+
+BEFORE: Final = "before"
+"""The run of all recordings that do not say in which run they were made."""
+
+_RUN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
+_LONGEST_REASON: Final = 500
+_PROGRESS_STEP: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One call to a model and its answer."""
+
+    request: LlmRequest
+    """What was asked, as it is stored, with its cache plan."""
+    prompt_hash: str
+    path: str
+    """The file, as the index names it."""
+    answer: int
+    """Which of the answers to its key, from 1."""
+    usage: TokenUsage | None
+    at: float | None
+    """When it was asked, in seconds since 1970; ``None`` if nobody knows."""
+    ready: float | None
+    """When its answer began, or at the latest: when it was whole."""
+    order: int
+    """Its number among the calls of its scope, for those of one moment."""
+    run: str
+    scopes: tuple[str, ...]
+    """Whose call it was: the scope that recorded it, and those that it is kept for."""
+    meta: Mapping[str, JsonValue]
+
+    @property
+    def model(self) -> str:
+        return self.request.model
+
+    @property
+    def cache_reason(self) -> str:
+        """What the provider itself said about a cache miss."""
+        notes = self.meta.get("cache")
+        reason = notes.get("reason") if isinstance(notes, dict) else None
+        return reason[:_LONGEST_REASON] if isinstance(reason, str) else ""
+
+    @property
+    def bindings(self) -> tuple[str, ...]:
+        """The bound values in it: the provider saw others than the recording has."""
+        return bindings_in(self.meta)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """The calls of a store, in the order in which they were asked."""
+
+    calls: tuple[RecordedCall, ...]
+    without_request: int = 0
+    """How many recordings do not hold what was asked."""
+
+
+@pause_gc()
+def read_calls(store: Store, progress: Progress | None = None) -> RecordedCalls:
+    """Every recorded call to a model. Failures, and calls that asked no model, are none.
+
+    Equal messages and tools of two requests are one value, so that whoever looks at each has to look once.
+
+    Args:
+        store: Where from. Only bytes that its index vouches for are read.
+        progress: Called now and then with the number of recordings read so far, and of all.
+
+    Raises:
+        FixtureIntegrityFailed: A file is not what the index says.
+    """
+    scopes: dict[str, list[str]] = {}
+    places: dict[str, StoredFixture] = {}
+    for stored in store.list(scoped=True):
+        places.setdefault(stored.path, stored)
+        scopes.setdefault(stored.path, []).extend([stored.scope] if stored.scope else [])
+    reader = _Reader()
+    calls: list[RecordedCall] = []
+    without_request = 0
+    for done, (stored, data) in enumerate(store.contents(places.values()), start=1):
+        fixture = reader.read(stored.path, data)
+        if fixture.request is None:
+            without_request += 1
+        else:
+            calls += _calls_in(fixture, fixture.request, stored.path, scopes[stored.path])
+        if progress and done % _PROGRESS_STEP == 0:
+            progress(done, len(places))
+    calls.sort(key=lambda call: (call.at is None, call.at or 0.0, call.order, call.path, call.answer))
+    return RecordedCalls(tuple(calls), without_request)
+
+
+class _Reader:
+    """Reads fixtures; what two of them have in common is one value."""
+
+    def __init__(self) -> None:
+        self._messages: dict[bytes, LlmMessage] = {}
+        self._tools: dict[bytes, tuple[JsonValue, ...]] = {}
+
+    def read(self, path: str, data: bytes) -> Fixture:
+        try:
+            document = read_document(data)
+            request = document.get("request")
+            tools = self._share(request) if isinstance(request, dict) else ()
+            fixture = fixture_in(document)
+        except FixtureError as error:
+            raise FixtureIntegrityFailed([Finding(error.code, path, str(error))]) from None
+        if fixture.request is not None and tools:
+            check.keep(fixture.request, "tools", tools)  # a request would make a copy of its own
+        return fixture
+
+    def _share(self, request: dict[str, JsonValue]) -> tuple[JsonValue, ...]:
+        """Put known messages into a request, and take its tools out."""
+        messages = request.get("messages")
+        if isinstance(messages, list):
+            request["messages"] = [self._message(message) for message in messages]  # type: ignore[misc]
+        tools = request.get("tools")
+        if not isinstance(tools, list):
+            return ()
+        written = orjson.dumps(tools)
+        known = self._tools.get(written)
+        if known is None:
+            with suppress(InvalidRequest):  # then it stays, and whoever reads the request says what is wrong
+                known = self._tools[written] = check.free_tuple(tools, "tools")
+        if known is None:
+            return ()
+        del request["tools"]
+        return known
+
+    def _message(self, message: JsonValue) -> JsonValue | LlmMessage:
+        if not isinstance(message, dict):
+            return message
+        written = orjson.dumps(message)
+        known = self._messages.get(written)
+        if known is None:
+            try:
+                known = self._messages[written] = check.from_mapping(LlmMessage, message)
+            except InvalidRequest:
+                return message
+        return known
+
+
+def _calls_in(
+    fixture: Fixture, request: LlmRequest, path: str, scopes: Sequence[str]
+) -> Iterator[RecordedCall]:
+    for number, answer in enumerate(fixture.answers, start=1):
+        meta = (fixture.meta if number == 1 else answer.meta) or {}
+        owner = meta.get("scope", (fixture.meta or {}).get("scope"))
+        recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
+        at = recorded if asked is None else asked
+        order = meta.get("call")
+        yield RecordedCall(
+            request=_with_plan(request, meta or fixture.meta or {}),
+            prompt_hash=fixture.key.prompt_hash,
+            path=path,
+            answer=number,
+            usage=answer.usage or _usage_in(meta),
+            at=at,
+            ready=None if asked is None else _ready(answer, asked, recorded),
+            order=order if isinstance(order, int) else 0,
+            run=_run_in(meta),
+            scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
+            meta=meta,
+        )
+
+
+def _with_plan(request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
+    return restore_breakpoints(request, meta.get("breakpoints"))
+
+
+def _ready(answer: Answer, asked: float, recorded: float | None) -> float | None:
+    """When an answer began; of one that came whole, when it was there."""
+    events = (answer.wire or {}).get("events")
+    first: object = None
+    if answer.stream:
+        first = answer.stream[0].at_ms
+    elif isinstance(events, list) and events and isinstance(events[0], dict):
+        first = events[0].get("at_ms")
+    if isinstance(first, int | float):
+        return asked + first / 1000
+    return recorded if recorded is not None and recorded > asked else None
+
+
+def _moment(text: JsonValue) -> float | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _run_in(meta: Mapping[str, JsonValue]) -> str:
+    run = meta.get("run")
+    return run if isinstance(run, str) and _RUN.fullmatch(run) else BEFORE
+
+
+def _usage_in(meta: Mapping[str, JsonValue]) -> TokenUsage | None:
+    """What an equal call was counted, where this one was not."""
+    usage = meta.get("usage")
+    with suppress(InvalidRequest, TypeError):
+        return TokenUsage(**usage) if isinstance(usage, dict) else None  # type: ignore[arg-type]
+    return None
