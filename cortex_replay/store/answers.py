@@ -6,13 +6,14 @@ A bound value that a stream cuts stands there in pieces, and in the text beside 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from cortex_replay.bindings.placeholders import join_pieces
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import LlmError, ResponseParse
 from cortex_replay.store.fixture import Answer
 from cortex_replay.strict_json import JsonError, loads
-from cortex_replay.types import ToolCall, ToolCallDelta
+from cortex_replay.types import TokenUsage, ToolCall, ToolCallDelta
 
 __all__ = ["answer_problem"]
 
@@ -52,11 +53,10 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
         ("tool calls", _calls(answer.tool_calls), _calls(decoded.tool_calls)),
         ("finish reason", answer.finish_reason or "stop", decoded.finish_reason),
     ]
-    kept += [
-        (name, getattr(answer, name), getattr(decoded, name))
-        for name in ("model", "usage")
-        if getattr(answer, name) is not None
-    ]
+    if answer.model is not None:
+        kept.append(("model", answer.model, decoded.model))
+    if answer.usage is not None:
+        kept.append(("usage", answer.usage, _usage_as_in(answer.usage, decoded.usage)))
     if answer.reasoning is not None:
         kept.append(("reasoning", join_pieces(answer.reasoning), join_pieces(decoded.reasoning or "")))
     if answer.parsed_json is not None and _canonical(decoded.text) != join_pieces(
@@ -67,6 +67,13 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
         if stored != on_the_wire:
             return "wire-mismatch", f"the {name} of its response is not what its wire says"
     return None
+
+
+def _usage_as_in(stored: TokenUsage, decoded: TokenUsage | None) -> TokenUsage | None:
+    """The usage of a wire, without what earlier versions did not store of it."""
+    if decoded is None or stored.cache_write_1h_tokens is not None:
+        return decoded
+    return replace(decoded, cache_write_1h_tokens=None)
 
 
 def _canonical(text: str) -> str | None:

@@ -30,7 +30,13 @@ __all__ = [
 
 _CALL: Final = ("id", "name", "arguments")
 _PIECE: Final = ("index", "id", "name", "arguments")
-_COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
+_COUNTS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+)
 
 
 class FixtureError(ValueError):

@@ -19,12 +19,15 @@ class TokenUsage:
     completion_tokens: int
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    """The part of :attr:`cache_write_tokens` that lives for an hour."""
 
     def __post_init__(self) -> None:
         check.whole_number(self.prompt_tokens, "prompt_tokens", check.MAX_U32)
         check.whole_number(self.completion_tokens, "completion_tokens", check.MAX_U32)
         check.optional_whole_number(self.cached_tokens, "cached_tokens", check.MAX_U32)
         check.optional_whole_number(self.cache_write_tokens, "cache_write_tokens", check.MAX_U32)
+        check.optional_whole_number(self.cache_write_1h_tokens, "cache_write_1h_tokens", check.MAX_U32)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The counts that are known."""

@@ -56,9 +56,13 @@ def count(document: dict[str, Any], name: str) -> int | None:
 
 
 def usage_of(
-    prompt: int | None, completion: int | None, cached: int | None = None, written: int | None = None
+    prompt: int | None,
+    completion: int | None,
+    cached: int | None = None,
+    written: int | None = None,
+    written_1h: int | None = None,
 ) -> TokenUsage | None:
     """The usage, where the provider gives at least one of the two main counts."""
     if prompt is None and completion is None:
         return None
-    return TokenUsage(prompt or 0, completion or 0, cached, written)
+    return TokenUsage(prompt or 0, completion or 0, cached, written, written_1h)

@@ -65,7 +65,11 @@ def decode_usage(usage: Block) -> TokenUsage | None:
     cached = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     prompt = None if fresh is None else fresh + (cached or 0) + (written or 0)
-    return usage_of(prompt, count(usage, "output_tokens"), cached, written)
+    by_time = usage.get("cache_creation")
+    of_an_hour = count(by_time, "ephemeral_1h_input_tokens") if isinstance(by_time, dict) else None
+    if of_an_hour is not None:  # a later event of a stream may correct the sum, and not its parts
+        of_an_hour = None if written is None else min(of_an_hour, written)
+    return usage_of(prompt, count(usage, "output_tokens"), cached, written, of_an_hour)
 
 
 def encode_answer(response: LlmResponse, answer_id: str) -> Body:
@@ -102,6 +106,11 @@ def encode_usage(usage: TokenUsage | None) -> Block:
         counts["cache_read_input_tokens"] = cached
     if written is not None:
         counts["cache_creation_input_tokens"] = written
+    if written is not None and usage.cache_write_1h_tokens is not None:
+        counts["cache_creation"] = {
+            "ephemeral_5m_input_tokens": max(0, written - usage.cache_write_1h_tokens),
+            "ephemeral_1h_input_tokens": usage.cache_write_1h_tokens,
+        }
     return counts | {"output_tokens": usage.completion_tokens}
 
 

@@ -80,7 +80,16 @@ def decode_usage(usage: Block) -> TokenUsage | None:
     cached = _count_of(usage, "cacheReadInputTokens")
     written = _count_of(usage, "cacheWriteInputTokens")
     prompt = None if fresh is None else fresh + (cached or 0) + (written or 0)
-    return usage_of(prompt, count(usage, "outputTokens"), cached, written)
+    return usage_of(prompt, count(usage, "outputTokens"), cached, written, _of_an_hour(usage, written))
+
+
+def _of_an_hour(usage: Block, written: int | None) -> int | None:
+    """What was written for an hour, where the provider says for how long it wrote."""
+    details = usage.get("cacheDetails")
+    if written is None or not isinstance(details, list) or not details:
+        return None
+    rows = [row for row in details if isinstance(row, dict) and row.get("ttl") == "1h"]
+    return min(written, sum(count(row, "inputTokens") or 0 for row in rows))
 
 
 def _count_of(usage: Block, name: str) -> int | None:
@@ -121,6 +130,10 @@ def encode_usage(usage: TokenUsage | None) -> Block:
         counts["cacheReadInputTokens"] = cached
     if written is not None:
         counts["cacheWriteInputTokens"] = written
+    if written is not None and usage.cache_write_1h_tokens is not None:
+        of_an_hour = usage.cache_write_1h_tokens
+        rows = [("1h", of_an_hour), ("5m", max(0, written - of_an_hour))]
+        counts["cacheDetails"] = [{"ttl": ttl, "inputTokens": tokens} for ttl, tokens in rows]
     return counts
 
 
