@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS, Place
-from cortex_replay.prompt.cache.calls import CacheBlock
+from cortex_replay.prompt.cache.calls import BlockKind, CacheBlock
 from cortex_replay.prompt.markers import breakpoints_of, system_blocks, turn_name
 from cortex_replay.prompt.parts import MEDIA_TOKENS, estimate_tokens
 from cortex_replay.prompt.policy import CachePolicy
@@ -31,7 +31,8 @@ class BlockRow(NamedTuple):
     digest: str
     estimate: int
     """Its size by its bytes."""
-    can_carry: bool
+    kind: BlockKind = ""
+    can_carry: bool = True
     """Whether a marker could stand on it."""
 
 
@@ -47,7 +48,7 @@ class Layout:
         markers = self.markers
         return tuple(
             [
-                CacheBlock(row.name, row.place, row.digest, size, markers.get(i, CachePolicy.NONE))
+                CacheBlock(row.name, row.place, row.digest, size, markers.get(i, CachePolicy.NONE), row.kind)
                 for i, (row, size) in enumerate(zip(self.rows, sizes, strict=True))
             ]
         )
@@ -131,18 +132,17 @@ class Layouts:
     def _message_rows(self, message: LlmMessage, index: int) -> Iterator[BlockRow]:
         name = turn_name(index, message)
         for piece in _pieces(message):
-            yield self._row(name, Place.MESSAGES, *piece)
+            row = self._row(name, Place.MESSAGES, piece.frame, piece.text, piece.size)
+            yield row._replace(kind=piece.kind, can_carry=piece.can_carry)
 
-    def _row(
-        self, name: str, place: Place, frame: str, text: str, size: int | None = None, can_carry: bool = True
-    ) -> BlockRow:
+    def _row(self, name: str, place: Place, frame: str, text: str, size: int | None = None) -> BlockRow:
         key = f"{frame}\0{text}"
         known = self._measured.get(key)
         if known is None:
             digest = blake3_hex(key.encode())
             known = self._measured[key] = digest, estimate_tokens(text) if size is None else size
             self._texts[digest] = text
-        return BlockRow(name, place, *known, can_carry)
+        return BlockRow(name, place, *known)
 
 
 def share(estimates: Sequence[int], tokens: int) -> list[int]:
@@ -214,6 +214,7 @@ class _Piece(NamedTuple):
     text: str
     size: int | None = None
     """Where it is not that of the text."""
+    kind: BlockKind = ""
     can_carry: bool = True
 
 
@@ -232,26 +233,28 @@ def _pieces(message: LlmMessage) -> Iterator[_Piece]:
                 has_text = True
                 yield _Piece(role, _json(part) if others else text, can_carry=bool(text))
             case {"type": "thinking" | "redacted_thinking"}:
-                yield _Piece(role, _json(part), can_carry=False)
+                yield _Piece(role, _json(part), kind="thinking", can_carry=False)
+            case {"type": "tool_use" | "tool_result" as kind}:
+                yield _Piece(role, _json(part), kind=kind)
             case _:
                 yield _Piece(role, _json(part), _media_size(part))
     if message.content and not has_text:
         yield _Piece(role, message.content)
     for call in message.tool_calls:
-        yield _Piece(role, _json(call.to_dict()))
+        yield _Piece(role, _json(call.to_dict()), kind="tool_use")
 
 
 def _tool_result(message: LlmMessage) -> _Piece:
     frame = f"{message.role.value} {message.tool_call_id}"
     if not message.parts and not message.is_error:
-        return _Piece(frame, message.content)
+        return _Piece(frame, message.content, kind="tool_result")
     written = _json(message.to_dict())
     sizes = [_media_size(part) for part in message.parts]
     if not any(sizes):
-        return _Piece(frame, written)
+        return _Piece(frame, written, kind="tool_result")
     media = sum(size for size in sizes if size is not None)
     texts = [_json(part) for part, size in zip(message.parts, sizes, strict=True) if size is None]
-    return _Piece(frame, written, media + sum(map(estimate_tokens, texts)))
+    return _Piece(frame, written, media + sum(map(estimate_tokens, texts)), "tool_result")
 
 
 def _media_size(part: Any) -> int | None:

@@ -171,8 +171,12 @@ def _plausible(anchors: Sequence[_Anchor], whole: int | None) -> list[_Anchor]:
 
 
 def _blocks(rows: Sequence[BlockRow], sizes: Sequence[int]) -> list[CacheBlock]:
-    return [CacheBlock(row.name, row.place, row.digest, size) for row, size in zip(rows, sizes, strict=True)]
+    none = CachePolicy.NONE
+    return [
+        CacheBlock(row.name, row.place, row.digest, size, none, row.kind)
+        for row, size in zip(rows, sizes, strict=True)
+    ]
 
 
 def _with_marker(block: CacheBlock, marker: CachePolicy) -> CacheBlock:
-    return CacheBlock(block.name, block.place, block.digest, block.tokens, marker)
+    return CacheBlock(block.name, block.place, block.digest, block.tokens, marker, block.kind)
