@@ -115,7 +115,7 @@ def _print(run: Run, report: BatchReport, added: int, *, is_interrupted: bool) -
     output.echo(
         f"{report.done} of {output.count(report.jobs, 'request')} answered, "
         f"{run.budget.calls} asked for, {run.budget.tokens:,} tokens, "
-        + ", ".join([output.count(added, "new fixture"), *map(output.escape, run.ledger.money_facts())])
+        + ", ".join([output.count(added, "new fixture"), *map(output.escape, run.ledger.cost_facts())])
     )
     if report.unasked:
         output.talk(f"the budget is spent: {output.count(report.unasked, 'request')} left")
@@ -129,6 +129,7 @@ def _as_json(run: Run, report: BatchReport, added: Sequence[str]) -> dict[str, o
         "answered": report.done,
         "calls": run.budget.calls,
         "tokens": run.budget.tokens,
+        "cached_tokens": run.ledger.cached_tokens,
         "left": report.unasked,
         "added": list(added),
         "money": run.ledger.money(),

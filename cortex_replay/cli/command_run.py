@@ -318,10 +318,7 @@ def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
     yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
     yield f"{ledger.recorded} recorded"
     yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
-    if ledger.prompt_tokens or ledger.completion_tokens:
-        yield f"{ledger.prompt_tokens:,} + {ledger.completion_tokens:,} tokens paid"
-    if ledger.replayed_tokens:
-        yield f"{ledger.replayed_tokens:,} tokens saved"
+    yield from ledger.token_facts()
     yield from map(output.escape, ledger.money_facts())
     unused = len(ledger.unused(store))
     yield f"{unused} of {len(store)} fixtures unused"
@@ -337,7 +334,7 @@ def summarise(run: Run, status: int) -> None:
         "recorded": ledger.recorded,
         "live calls": ledger.live,
         "unused fixtures": len(ledger.unused(run.store)),
-        **ledger.money_rows(),
+        **ledger.cost_rows(),
         "command's status": status,
     }
     write_step_summary(os.environ, "cortex-replay", rows, _explanations(ledger))

@@ -205,16 +205,16 @@ async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) ->
         output.print_json(_as_json(response, stored._asdict(), is_new=is_new) | {"money": run.ledger.money()})
         return
     what = "recorded" if is_new else "recorded already"
-    output.talk(f"{what}: {output.escape(stored.path)}{_details(response, run.ledger.money_facts())}")
+    output.talk(f"{what}: {output.escape(stored.path)}{_details(response, run.ledger.cost_facts())}")
 
 
-def _details(response: LlmResponse | None, money: list[str]) -> str:
+def _details(response: LlmResponse | None, costs: list[str]) -> str:
     if response is None:
         return ""
     facts = [f"calls {output.escape(call.name)}" for call in response.tool_calls]
     if response.usage is not None:
         facts.append(f"{response.usage.prompt_tokens} + {response.usage.completion_tokens} tokens")
-    facts += map(output.escape, money)
+    facts += map(output.escape, costs)
     facts.append(output.escape(response.finish_reason or "stop"))
     return f" ({', '.join(facts)})"
 

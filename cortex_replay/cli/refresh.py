@@ -104,7 +104,9 @@ def refresh_command(
     status = max(failed) if failed else options.DRIFT if has_drifted else int(is_short)
     options.settle(ctx, status)
     if as_json:
-        output.print_json(_as_json(plan) | {"money": run.ledger.money()})
+        output.print_json(
+            _as_json(plan) | {"cached_tokens": run.ledger.cached_tokens, "money": run.ledger.money()}
+        )
     else:
         _print(run, plan, is_written=not check)
     if not items:
@@ -125,8 +127,8 @@ def _print(run: Run, plan: Plan, *, is_written: bool) -> None:
     changed = sum(item.has_changed for item in plan.items)
     verb = "replaced" if is_written else "differ"
     counts = f"{len(plan.items)} asked again, {changed} {verb}, {len(failed)} failed"
-    money = map(output.escape, run.ledger.money_facts())
-    output.echo(", ".join([counts, f"{len(plan.skipped)} not asked", *money]))
+    costs = map(output.escape, run.ledger.cost_facts())
+    output.echo(", ".join([counts, f"{len(plan.skipped)} not asked", *costs]))
 
 
 def _print_skipped(plan: Plan) -> None:

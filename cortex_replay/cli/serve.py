@@ -166,5 +166,5 @@ def serve_command(
             warn_of_dropped(run.commit())
             tell_repeats(run.ledger)
             output.talk(f"recorded {run.ledger.recorded}")
-        if money := run.ledger.money_facts():
-            output.talk(", ".join(map(output.escape, money)))
+        if costs := run.ledger.cost_facts():
+            output.talk(", ".join(map(output.escape, costs)))

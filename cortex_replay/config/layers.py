@@ -52,6 +52,8 @@ class Layer:
     bindings: BindingRules = field(default_factory=BindingRules)
     origins: dict[str, str] = field(default_factory=dict)
     """Of every table but providers."""
+    warnings: list[str] = field(default_factory=list)
+    """What the user should be told of a file."""
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -89,6 +91,7 @@ class Layer:
             weaker.callers | self.callers,
             self.bindings,
             weaker.origins | renamed | self.origins,
+            [*weaker.warnings, *self.warnings],
         )
 
 

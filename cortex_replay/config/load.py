@@ -88,7 +88,7 @@ def load_from(
     of_project = Layer() if file is None else LayerReader(file, home, of_user.kinds).read()
     layer = of_project.over(of_user)
     scalars = layer.scalars | _environment_values(environment, home) | _flag_values(flags)
-    warnings = _spelling_warnings(environment)
+    warnings = [*layer.warnings, *_spelling_warnings(environment)]
     if in_ci:
         warnings += _settle_mode_in_ci(scalars)
     chosen = scalars.get("provider")

@@ -36,6 +36,9 @@ _GIT_FOLDER: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
 """Also as some file systems spell it."""
 _OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers", "bindings"])
 """What the user's own file cannot say: it would make one store mean two things."""
+_EVERY_WRITE: Final = "cache_write"
+"""What one price for both times of a cache was called."""
+_WRITES: Final = ("cache_write_5m", "cache_write_1h")
 
 
 class LayerReader:
@@ -74,6 +77,9 @@ class LayerReader:
             redaction=self._redaction(table),
             bindings=self._bindings(table),
         )
+        if any(_EVERY_WRITE in entry for entry in table.get("prices", {}).values()):
+            note = f"{_EVERY_WRITE} is read as {' and '.join(_WRITES)}; write these instead"
+            layer.warnings.append(f"{self._file.where('prices')}: {note}")
         names = [f"normalisers.{name}" for name in layer.normalisers]
         names += [f"redaction.extra_patterns.{name}" for name in layer.redaction.extra_patterns]
         names += [f"prices.{name}" for name in layer.prices]
@@ -126,13 +132,17 @@ class LayerReader:
             return Normaliser(table["pattern"], table.get("placeholder", f"<{name}>"))
 
     def _price(self, name: str, entry: object) -> Price:
-        table = self._table(entry, [one.name for one in fields(Price)], "prices", name)
+        known = [one.name for one in fields(Price)]
+        table = dict(self._table(entry, [*known, _EVERY_WRITE], "prices", name))
         shown = checks.shown_name(name)
         for side in ("input", "output"):
             if side not in table:
                 reason = f"lacks {side}, per million tokens"
                 raise ConfigError(self._file.where("prices", shown), reason)
         with config_errors(self._file.where("prices", shown, "")):
+            if _EVERY_WRITE in table:
+                both = checks.price(table.pop(_EVERY_WRITE), _EVERY_WRITE)
+                table = dict.fromkeys(_WRITES, both) | table
             return Price(**table)
 
     def _caller(self, name: str, entry: object) -> CallerSettings:

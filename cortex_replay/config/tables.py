@@ -37,9 +37,11 @@ class Price:
     input: Decimal
     output: Decimal
     cached: Decimal | None = None
-    """Of what the provider had cached; as ``input`` where it is not given."""
-    cache_write: Decimal | None = None
-    """Of what the provider has put into its cache; as ``input`` where it is not given."""
+    """Of what the provider had cached; as ``input`` where it is not given, and so are the next two."""
+    cache_write_5m: Decimal | None = None
+    """Of what the provider has put into its cache for five minutes, or for a time that it does not tell."""
+    cache_write_1h: Decimal | None = None
+    """Of what the provider has put into its cache for an hour."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -48,7 +50,8 @@ class Price:
             input: _Number,  # noqa: A002 - as it is called in a file
             output: _Number,
             cached: _Number = None,
-            cache_write: _Number = None,
+            cache_write_5m: _Number = None,
+            cache_write_1h: _Number = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -10,7 +10,17 @@ from dataclasses import InitVar, asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from cortex_replay.engine.money import PriceList, Tally, Tokens, merge_tallies, read_tally
+from cortex_replay.engine.money import PriceList
+from cortex_replay.engine.tokens import (
+    Tally,
+    Tokens,
+    cache_rows,
+    counts_of,
+    merge_tallies,
+    read_tally,
+    sum_of,
+    token_facts,
+)
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
@@ -206,17 +216,22 @@ class Ledger:
     @property
     def prompt_tokens(self) -> int:
         """Of live calls."""
-        return sum(tokens.prompt for tokens in self.paid.values())
+        return sum_of(self.paid).prompt
 
     @property
     def completion_tokens(self) -> int:
         """Of live calls."""
-        return sum(tokens.completion for tokens in self.paid.values())
+        return sum_of(self.paid).completion
+
+    @property
+    def cached_tokens(self) -> int:
+        """The part of what live calls sent that their providers read from a cache."""
+        return sum_of(self.paid).cached
 
     @property
     def replayed_tokens(self) -> int:
         """Those that replaying saved."""
-        return sum(tokens.total for tokens in self.saved.values())
+        return sum_of(self.saved).total
 
     def hit(
         self,
@@ -322,13 +337,22 @@ class Ledger:
         """What was paid and saved, for a program; ``None`` without prices."""
         return self.prices.to_dict(self.paid, self.saved) or None
 
-    def money_rows(self) -> dict[str, str]:
-        """What was paid and saved, by name; nothing without prices."""
-        return self.prices.rows(self.paid, self.saved)
+    def cost_rows(self) -> dict[str, str]:
+        """What came from a cache, and what was paid and saved, by name; of money nothing without prices."""
+        return cache_rows(self.paid, self.saved) | self.prices.rows(self.paid, self.saved)
+
+    def token_facts(self) -> list[str]:
+        """What was paid and saved in tokens, for a line of text."""
+        return list(token_facts(self.paid, self.saved))
 
     def money_facts(self) -> list[str]:
-        """The same for a line of text."""
+        """What was paid and saved in money, for a line of text; nothing without prices."""
         return self.prices.facts(self.paid, self.saved)
+
+    def cost_facts(self) -> list[str]:
+        """What came from a cache, and :meth:`money_facts`, for a line that counts tokens otherwise."""
+        from_cache = cache_rows(self.paid, self.saved)
+        return [*(f"{name}: {share}" for name, share in from_cache.items()), *self.money_facts()]
 
     def to_dict(self, store: Store) -> dict[str, Any]:
         """For a program; ``prune --unused-from`` is one."""
@@ -355,11 +379,7 @@ class Ledger:
             ],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),
-            "tokens": {
-                "prompt": self.prompt_tokens,
-                "completion": self.completion_tokens,
-                "replayed": self.replayed_tokens,
-            },
+            "tokens": counts_of(self.paid, self.saved),
         }
         if money := self.money():
             document["money"] = money

@@ -2,98 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
 from cortex_replay.config import Price
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.engine.tokens import Tokens
 from cortex_replay.printable import escape_controls
-from cortex_replay.types import TokenUsage
 
-__all__ = ["Amount", "PriceList", "Tally", "Tokens", "merge_tallies", "read_tally"]
+__all__ = ["Amount", "PriceList", "cost_of"]
 
 _MILLION: Final = Decimal(1_000_000)
 _LEAST: Final = Decimal("0.0001")
 """What is shown of an amount."""
 _MOST_NAMED: Final = 5
-_MOST_MODELS: Final = 10_000
-_MOST_COUNTED: Final = 10**15
 _LONGEST_NAME: Final = 64
 
 
-@dataclass(slots=True)
-class Tokens:
-    """What the calls of one model took."""
-
-    prompt: int = 0
-    """All that was sent; the next two are parts of it."""
-    cached: int = 0
-    cache_write: int = 0
-    completion: int = 0
-    uncounted: int = 0
-    """Calls whose provider told no usage."""
-
-    def add(self, usage: TokenUsage | None) -> None:
-        if usage is None:
-            self.uncounted += 1
-            return
-        self.prompt += usage.prompt_tokens
-        self.completion += usage.completion_tokens
-        self.cached += usage.cached_tokens or 0
-        self.cache_write += usage.cache_write_tokens or 0
-
-    def merge(self, other: Tokens) -> None:
-        for name, count in asdict(other).items():
-            setattr(self, name, getattr(self, name) + count)
-
-    @property
-    def total(self) -> int:
-        return self.prompt + self.completion
-
-    def cost_at(self, price: Price) -> Decimal:
-        plain = max(0, self.prompt - self.cached - self.cache_write)
-        cached = price.input if price.cached is None else price.cached
-        written = price.input if price.cache_write is None else price.cache_write
-        whole = plain * price.input + self.cached * cached + self.cache_write * written
-        return (whole + self.completion * price.output) / _MILLION
+def cost_of(tokens: Tokens, price: Price) -> Decimal:
+    """What the calls of one model cost. What has no price of its own costs what ``input`` says."""
+    whole = tokens.fresh * price.input + tokens.completion * price.output
+    for count, own in _cache_parts(tokens, price):
+        whole += count * (price.input if own is None else own)
+    return whole / _MILLION
 
 
-_COUNTS: Final = frozenset(field.name for field in fields(Tokens))
-
-Tally = dict[str, Tokens]
-"""By model."""
-
-
-def merge_tallies(tallies: Iterable[Tally]) -> Tally:
-    """One tally of several."""
-    whole: Tally = {}
-    for tally in tallies:
-        for model, tokens in tally.items():
-            whole.setdefault(model, Tokens()).merge(tokens)
-    return whole
-
-
-def read_tally(document: object) -> Tally:
-    """A tally that another process sent, as plain values.
-
-    Raises:
-        InvalidRequest: It is none.
-    """
-    if not isinstance(document, dict) or len(document) > _MOST_MODELS:
-        raise InvalidRequest("tally", "expected tokens by model")
-    return {str(model): _read_tokens(counts) for model, counts in document.items()}
-
-
-def _read_tokens(counts: object) -> Tokens:
-    if isinstance(counts, dict) and counts.keys() <= _COUNTS and all(map(_is_count, counts.values())):
-        return Tokens(**counts)
-    raise InvalidRequest("tally", "expected numbers of tokens")
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _MOST_COUNTED
+def _cache_parts(tokens: Tokens, price: Price) -> list[tuple[int, Decimal | None]]:
+    """What a cache had a part in, and the price of each."""
+    return [
+        (tokens.cached, price.cached),
+        (tokens.cache_write_5m, price.cache_write_5m),
+        (tokens.cache_write_1h, price.cache_write_1h),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +48,8 @@ class Amount:
     """The models that have none; they are not in the value."""
     uncounted: int = 0
     """Calls that are not in the value because nobody counted their tokens."""
+    as_fresh: tuple[str, ...] = ()
+    """The models of which something is in the value at the price of fresh input, though it was cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +62,15 @@ class PriceList:
     def amount_of(self, tally: Mapping[str, Tokens]) -> Amount:
         priced = {model: tokens for model, tokens in tally.items() if model in self.prices}
         return Amount(
-            sum((tokens.cost_at(self.prices[model]) for model, tokens in priced.items()), Decimal(0)),
+            sum((cost_of(tokens, self.prices[model]) for model, tokens in priced.items()), Decimal(0)),
             bool(priced),
             tuple(sorted(tally.keys() - priced.keys())),
             sum(tokens.uncounted for tokens in priced.values()),
+            tuple(
+                model
+                for model, tokens in sorted(priced.items())
+                if any(count and own is None for count, own in _cache_parts(tokens, self.prices[model]))
+            ),
         )
 
     def rows(self, paid: Mapping[str, Tokens], saved: Mapping[str, Tokens]) -> dict[str, str]:
@@ -131,11 +79,10 @@ class PriceList:
             return {}
         amounts = {"paid": self.amount_of(paid), "saved": self.amount_of(saved)}
         rows = {name: self._text_of(amount.value) for name, amount in amounts.items() if amount.is_known}
-        unpriced = sorted({model for amount in amounts.values() for model in amount.unpriced})
-        if unpriced:
-            named = [escape_controls(model[:_LONGEST_NAME]) for model in unpriced[:_MOST_NAMED]]
-            more = [f"{len(unpriced) - _MOST_NAMED} more"] if len(unpriced) > _MOST_NAMED else []
-            rows["no price"] = " and ".join([*named, *more])
+        if unpriced := sorted({model for amount in amounts.values() for model in amount.unpriced}):
+            rows["no price"] = _names_of(unpriced)
+        if as_fresh := sorted({model for amount in amounts.values() for model in amount.as_fresh}):
+            rows["cached at the price of input"] = _names_of(as_fresh)
         if uncounted := sum(amount.uncounted for amount in amounts.values()):
             rows["no token count"] = f"{uncounted} call" + ("" if uncounted == 1 else "s")
         return rows
@@ -143,7 +90,12 @@ class PriceList:
     def facts(self, paid: Mapping[str, Tokens], saved: Mapping[str, Tokens]) -> list[str]:
         """The same for a line of text."""
         where = "" if self.currency else " at your prices"
-        forms = {"paid": f"{{}} paid{where}", "saved": f"{{}} saved{where}", "no price": "no price for {}"}
+        forms = {
+            "paid": f"{{}} paid{where}",
+            "saved": f"{{}} saved{where}",
+            "no price": "no price for {}",
+            "cached at the price of input": "no price for what {} cached, so it counts as input",
+        }
         rows = self.rows(paid, saved)
         return [forms.get(name, f"{{}} with {name}").format(text) for name, text in rows.items()]
 
@@ -157,11 +109,18 @@ class PriceList:
             **{name: _plain(amount.value) if amount.is_known else None for name, amount in amounts.items()},
             "not_priced": sorted({model for amount in amounts.values() for model in amount.unpriced}),
             "uncounted": sum(amount.uncounted for amount in amounts.values()),
+            "cached_as_input": sorted({model for amount in amounts.values() for model in amount.as_fresh}),
         }
 
     def _text_of(self, value: Decimal) -> str:
         shown = f"less than {_LEAST}" if 0 < value < _LEAST else f"{value.quantize(_LEAST):,f}"
         return f"{shown} {self.currency}" if self.currency else shown
+
+
+def _names_of(models: Sequence[str]) -> str:
+    named = [escape_controls(model[:_LONGEST_NAME]) for model in models[:_MOST_NAMED]]
+    more = [f"{len(models) - _MOST_NAMED} more"] if len(models) > _MOST_NAMED else []
+    return " and ".join([*named, *more])
 
 
 def _plain(value: Decimal) -> str:

@@ -16,7 +16,7 @@ import pytest
 from cortex_replay.config.files import shown_path
 from cortex_replay.disk import write_file
 from cortex_replay.engine.ledger import ScopedKey
-from cortex_replay.engine.money import merge_tallies, read_tally
+from cortex_replay.engine.tokens import cache_rows, counts_of, merge_tallies, read_tally
 from cortex_replay.errors import LlmError
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.summary import Summary
@@ -34,9 +34,6 @@ _COUNTS: Final = (
     "live",
     "failed",
     "missed",
-    "prompt_tokens",
-    "completion_tokens",
-    "replayed_tokens",
 )
 
 
@@ -151,6 +148,7 @@ def _write(path: Path, summary: Summary, used: Iterable[ScopedKey], redactor: Re
     document: dict[str, Any] = {
         "mode": summary.mode,
         **summary.counts,
+        **{f"{name}_tokens": count for name, count in counts_of(summary.paid, summary.saved).items()},
         "misses": [{"test": test, "explanation": text} for test, text in summary.misses],
         "not_recorded": summary.not_recorded,
         "bypassed": dict(summary.bypassed),
@@ -176,6 +174,7 @@ def _write_step_summary(summary: Summary, session: pytest.Session) -> None:
         "live calls": summary.counts["live"],
         "refused calls": sum(summary.bypassed.values()),
         "unused fixtures": len(summary.unused),
+        **cache_rows(summary.paid, summary.saved),
         **summary.prices.rows(summary.paid, summary.saved),
         "failed tests": session.testsfailed,
     }

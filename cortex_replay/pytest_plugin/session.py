@@ -156,9 +156,6 @@ class LlmSession:
             "missed": len(ledger.misses),
             "not_recorded": list(ledger.refused),
             "bypassed": dict(ledger.bypassed),
-            "prompt_tokens": ledger.prompt_tokens,
-            "completion_tokens": ledger.completion_tokens,
-            "replayed_tokens": ledger.replayed_tokens,
             "paid": {model: asdict(tokens) for model, tokens in ledger.paid.items()},
             "saved": {model: asdict(tokens) for model, tokens in ledger.saved.items()},
             "used": [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from cortex_replay.engine.money import PriceList, Tally
+from cortex_replay.engine.money import PriceList
+from cortex_replay.engine.tokens import Tally
 from cortex_replay.store import StoredFixture
 
 __all__ = ["Summary"]

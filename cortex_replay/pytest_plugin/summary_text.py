@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from cortex_replay.engine.tokens import token_facts
 from cortex_replay.pytest_plugin.terminal import print_line
 
 if TYPE_CHECKING:
@@ -53,10 +54,7 @@ def _facts(summary: Summary) -> Iterator[str]:
         return
     yield f"{counts['recorded']} recorded"
     yield f"{counts['live']} live"
-    if counts["prompt_tokens"] or counts["completion_tokens"]:
-        yield f"{counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens paid"
-    if counts["replayed_tokens"]:
-        yield f"{counts['replayed_tokens']:,} tokens saved"
+    yield from token_facts(summary.paid, summary.saved)
     yield from summary.prices.facts(summary.paid, summary.saved)
     yield f"{len(summary.unused)} of {summary.fixtures} fixtures unused"
     if summary.unjudged:

@@ -250,16 +250,20 @@ def test_record_with_a_batch_names_the_command_and_does_the_same() -> None:
 
 def test_a_record_a_batch_and_a_refresh_say_what_they_cost() -> None:
     """At the user's prices; in JSON, too."""
-    Path("cortex-replay.toml").write_text('currency = "EUR"\n[prices]\nm = { input = 0, output = 1000 }\n')
+    Path("cortex-replay.toml").write_text(
+        'currency = "EUR"\n[prices]\nm = { input = 0, output = 1000, cached = 0 }\n'
+    )
     Path("rule.toml").write_text(
-        '[[rule]]\nsay = "Fine."\nusage = { prompt_tokens = 3, completion_tokens = 5 }\n'
+        '[[rule]]\nsay = "Fine."\nusage = { prompt_tokens = 3, completion_tokens = 5, cached_tokens = 2 }\n'
     )
     scripted = ("--provider", "scripted", "--script", "rule.toml")
     file = batch_file(question(1), question(2))
 
     recorded = run("record", *scripted, "--model", "m", "--prompt", "Hi.")
-    assert "0.0050 EUR paid" in recorded.stderr
-    assert "0.0100 EUR paid" in run("batch", file, *scripted).stdout
+    assert "read from the cache: 2 of 3 input tokens, 66%, 0.0050 EUR paid" in recorded.stderr
+    assert "read from the cache: 4 of 6 input tokens, 66%, 0.0100 EUR" in run("batch", file, *scripted).stdout
     assert "0.0150 EUR paid" in run("refresh", "--check", *scripted).stdout
-    money = json.loads(run("refresh", "--check", "--json", *scripted).stdout)["money"]
+    report = json.loads(run("refresh", "--check", "--json", *scripted).stdout)
+    money = report["money"]
+    assert report["cached_tokens"] == 6
     assert (money["paid"], money["saved"], money["currency"]) == ("0.015", None, "EUR")
