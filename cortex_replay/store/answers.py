@@ -6,7 +6,8 @@ A bound value that a stream cuts stands there in pieces, and in the text beside 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from cortex_replay.bindings.placeholders import join_pieces
 from cortex_replay.canonical import JsonValue, compact
@@ -70,10 +71,11 @@ def _wire_problem(wire: Mapping[str, JsonValue], answer: Answer, asked_model: st
 
 
 def _usage_as_in(stored: TokenUsage, decoded: TokenUsage | None) -> TokenUsage | None:
-    """The usage of a wire, without what earlier versions did not store of it."""
-    if decoded is None or stored.cache_write_1h_tokens is not None:
-        return decoded
-    return replace(decoded, cache_write_1h_tokens=None)
+    """The usage of a wire, without the counts that are not stored: earlier versions read fewer of them."""
+    if decoded is None:
+        return None
+    missing: dict[str, Any] = {one.name: None for one in fields(stored) if getattr(stored, one.name) is None}
+    return replace(decoded, **missing)
 
 
 def _canonical(text: str) -> str | None:

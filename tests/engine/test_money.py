@@ -162,6 +162,46 @@ ANSWERS: dict[str, tuple[str, dict[str, Any], str]] = {
         },
         "0.007112",
     ),
+    # 100 * 4 + 900 * 0.4 + 1,000 * 5 + 10 * 20: newer models are paid for what they write
+    "openai writes": (
+        "openai-chat",
+        {
+            "choices": [CHOICE],
+            "usage": {
+                "prompt_tokens": 2_000,
+                "completion_tokens": 10,
+                "prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 1_000},
+            },
+        },
+        "0.00596",
+    ),
+    "openai responses writes": (
+        "openai-responses",
+        {
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}],
+            "status": "completed",
+            "usage": {
+                "input_tokens": 2_000,
+                "input_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 1_000},
+                "output_tokens": 10,
+            },
+        },
+        "0.00596",
+    ),
+    # 100 * 4 + 900 * 0.4 + 10 * 20
+    "deepseek": (
+        "openai-chat",
+        {
+            "choices": [CHOICE],
+            "usage": {
+                "prompt_tokens": 1_000,
+                "completion_tokens": 10,
+                "prompt_cache_hit_tokens": 900,
+                "prompt_cache_miss_tokens": 100,
+            },
+        },
+        "0.00096",
+    ),
     # 306 * 4 + 2,000 * 0.4 + (40 + 260) * 20: its thoughts are paid as output, and not part of the candidates
     "gemini": (
         "gemini-generate",

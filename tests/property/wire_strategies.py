@@ -219,11 +219,12 @@ def responses(draw: st.DrawFn, protocol: str) -> LlmResponse:
     prompt = draw(st.integers(0, 1000))
     cached = draw(st.none() | st.integers(0, prompt))
     written = draw(st.none() | st.integers(0, prompt - (cached or 0)))
+    counts_writes = protocol in LIKE_ANTHROPIC or protocol.startswith("openai-")
     return LlmResponse(
         text=draw(texts),
         parsed_json=None,
         model="asked" if protocol in (*CONVERSE, "cohere-chat") else draw(names),  # their answers do not say
-        usage=TokenUsage(prompt, 7, cached, written if protocol in LIKE_ANTHROPIC else None),
+        usage=TokenUsage(prompt, 7, cached, written if counts_writes else None),
         raw_hash="",
         finish_reason="tool_calls" if calls else draw(st.sampled_from(["stop", "length"])),
         tool_calls=calls,

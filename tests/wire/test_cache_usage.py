@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from cortex_replay import Answer, LlmResponse, ReplayAdapter, StreamChunk, TokenUsage
+from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.fixture_json import parse_fixture, render_fixture
 from cortex_replay.wire import WIRES
 from tests.builder import StoreBuilder, ask, fixture_of
@@ -106,9 +107,8 @@ def test_an_answer_made_from_parts_says_it_too(protocol: str) -> None:
     assert last.response.usage == USAGE
 
 
-def wire_of(usage: dict[str, Any]) -> dict[str, Any]:
-    body = message(usage).decode()
-    return {"protocol": "anthropic-messages", "stream": False, "status": 200, "headers": {}, "body": body}
+def wire_of(body: bytes, protocol: str = "anthropic-messages") -> dict[str, Any]:
+    return {"protocol": protocol, "stream": False, "status": 200, "headers": {}, "body": body.decode()}
 
 
 def test_a_store_keeps_it() -> None:
@@ -120,8 +120,27 @@ def test_a_store_keeps_it() -> None:
 @pytest.mark.parametrize("stored", [USAGE, TokenUsage(1000, 4, 100, 800)], ids=["new", "old"])
 def test_a_recording_of_before_it_was_counted_is_trusted_too(stored: TokenUsage, tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path)
-    answer = Answer("Hi.", model="m", usage=stored, finish_reason="stop", wire=wire_of(CLAUDE))
+    answer = Answer("Hi.", model="m", usage=stored, finish_reason="stop", wire=wire_of(message(CLAUDE)))
     builder.add_fixture(fixture_of(ask("What?"), answer))
     builder.write()
 
     assert ReplayAdapter(builder.root).sync.complete(ask("What?")).usage == stored
+
+
+def test_a_recording_of_before_openai_s_writes_were_read_is_trusted_too(tmp_path: Path) -> None:
+    """And a count that is stored is still held against the bytes."""
+    details = {"cached_tokens": 100, "cache_write_tokens": 800}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 4, "prompt_tokens_details": details}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}
+    wire = wire_of(orjson.dumps({"model": "m", "choices": [choice], "usage": usage}), "openai-chat")
+
+    def store(stored: TokenUsage) -> Path:
+        builder = StoreBuilder(tmp_path / str(stored.cache_write_tokens))
+        builder.add_fixture(fixture_of(ask("What?"), Answer("Hi.", model="m", usage=stored, wire=wire)))
+        builder.write()
+        return builder.root
+
+    assert ReplayAdapter(store(TokenUsage(1000, 4, 100))).sync.complete(ask("What?")).text == "Hi."
+    assert ReplayAdapter(store(TokenUsage(1000, 4, 100, 800))).sync.complete(ask("What?")).text == "Hi."
+    with pytest.raises(FixtureIntegrityFailed, match="usage"):
+        ReplayAdapter(store(TokenUsage(1000, 4, 100, 900)))

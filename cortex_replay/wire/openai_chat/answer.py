@@ -13,6 +13,7 @@ __all__ = [
     "decode_answer",
     "decode_usage",
     "encode_answer",
+    "encode_cache_counts",
     "encode_error",
     "encode_usage",
     "reasoning_in",
@@ -61,8 +62,12 @@ def reasoning_in(message: Block) -> str:
 
 def decode_usage(usage: Block) -> TokenUsage | None:
     details = optional_object(usage, "prompt_tokens_details")
+    cached = count(details, "cached_tokens")
     return usage_of(
-        count(usage, "prompt_tokens"), count(usage, "completion_tokens"), count(details, "cached_tokens")
+        count(usage, "prompt_tokens"),
+        count(usage, "completion_tokens"),
+        count(usage, "prompt_cache_hit_tokens") if cached is None else cached,  # as DeepSeek calls it
+        count(details, "cache_write_tokens"),
     )
 
 
@@ -101,9 +106,15 @@ def encode_usage(usage: TokenUsage) -> Block:
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
-    if usage.cached_tokens is not None:
-        counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    if details := encode_cache_counts(usage):
+        counts["prompt_tokens_details"] = details
     return counts
+
+
+def encode_cache_counts(usage: TokenUsage) -> Block:
+    """What came from the cache and went there, as far as it is known."""
+    counts = {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens}
+    return {name: number for name, number in counts.items() if number is not None}
 
 
 def encode_error(status: int, message: str, error_type: str | None = None) -> Body:

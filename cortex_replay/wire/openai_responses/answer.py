@@ -10,6 +10,7 @@ from cortex_replay.types import LlmResponse, TokenUsage
 from cortex_replay.wire.body import Block, Body
 from cortex_replay.wire.calls import arguments_text, decode_call
 from cortex_replay.wire.failures import error_in
+from cortex_replay.wire.openai_chat.answer import encode_cache_counts
 from cortex_replay.wire.shape import WrongShape, count, objects, optional_object, text, usage_of
 
 __all__ = [
@@ -75,7 +76,10 @@ def _thoughts(items: Iterable[Block]) -> Iterable[str]:
 def decode_usage(usage: Block) -> TokenUsage | None:
     details = optional_object(usage, "input_tokens_details")
     return usage_of(
-        count(usage, "input_tokens"), count(usage, "output_tokens"), count(details, "cached_tokens")
+        count(usage, "input_tokens"),
+        count(usage, "output_tokens"),
+        count(details, "cached_tokens"),
+        count(details, "cache_write_tokens"),
     )
 
 
@@ -140,8 +144,8 @@ def response_object(response: LlmResponse, answer_id: str, output: list[Block]) 
 
 def encode_usage(usage: TokenUsage) -> Block:
     counts: Block = {"input_tokens": usage.prompt_tokens}
-    if usage.cached_tokens is not None:
-        counts["input_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    if details := encode_cache_counts(usage):
+        counts["input_tokens_details"] = details
     return counts | {
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
