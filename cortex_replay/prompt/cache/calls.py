@@ -68,6 +68,10 @@ class CacheCall:
     """How long OpenAI is asked to keep it: ``in_memory`` or ``24h``."""
     explicit: int = 0
     """How many blocks at the start stand in a cache that Gemini was told to keep."""
+    adds_breakpoint: bool = True
+    """Whether OpenAI sets a breakpoint of its own at the end; it can be told not to (``mode: explicit``)."""
+    reply: tuple[CacheBlock, ...] = ()
+    """What the answer leaves in the cache of a server that keeps it: llama.cpp's."""
     is_estimate: bool = True
     """Whether the sizes are estimates; else they add up to what the provider counted."""
 
@@ -99,6 +103,8 @@ class CacheOutcome:
     reasons: tuple[Reason, ...] = ()
     is_assumed: bool = False
     """Whether the provider's documents do not name this model, and the rules of a related one were taken."""
+    is_estimate: bool = False
+    """Whether a part of what was read lies within a block, so that its size is not known."""
 
     @property
     def tokens(self) -> int:

@@ -62,6 +62,7 @@ class Known(NamedTuple):
 _CLAUDE: Final = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 _CLAUDE_PRICES: Final = "https://platform.claude.com/docs/en/about-claude/pricing"
 _OPENAI: Final = "https://developers.openai.com/api/docs/guides/prompt-caching"
+_OPENAI_CREATE: Final = "https://developers.openai.com/api/docs/api-reference/responses/create"
 _OPENAI_PRICES: Final = "https://developers.openai.com/api/docs/pricing"
 _GEMINI: Final = "https://ai.google.dev/gemini-api/docs/caching"
 _GEMINI_PRICES: Final = "https://ai.google.dev/gemini-api/docs/pricing"
@@ -157,6 +158,15 @@ FACTS: Final[tuple[Fact, ...]] = (
     Fact("openai", "step", 1, _OPENAI, "gpt-5.6", and_later=True, note="found at the exact breakpoint"),
     Fact("openai", "step", 128, _OPENAI, note="of models before gpt-5.6"),
     Fact("openai", "markers", 4, _OPENAI, "gpt-5.6", and_later=True, note="the automatic one counts"),
+    Fact(
+        "openai",
+        "lookback",
+        80,
+        _OPENAI_CREATE,
+        "gpt-5.6",
+        and_later=True,
+        note="breakpoints, however many blocks lie between; as clients quote the page, the guide had 50",
+    ),
     Fact(
         "openai",
         "ttl",

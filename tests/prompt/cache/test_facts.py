@@ -87,8 +87,8 @@ def test_the_models_that_read_for_less_are_known() -> None:
 
 
 def test_what_is_not_known_is_not_invented() -> None:
-    with pytest.raises(LookupError, match="nothing is known of 'lookback' at openai"):
-        fact_of("openai", "gpt-4o", "lookback")
+    with pytest.raises(LookupError, match="nothing is known of 'lookback' at gemini"):
+        fact_of("gemini", "gemini-2.5-pro", "lookback")
 
 
 def test_every_row_has_a_source_of_the_provider_and_a_day_and_stands_once() -> None:

@@ -27,6 +27,7 @@ TITLES = {
     "https://platform.claude.com/docs/en/build-with-claude/prompt-caching": "Prompt caching",
     "https://platform.claude.com/docs/en/about-claude/pricing": "Pricing",
     "https://developers.openai.com/api/docs/guides/prompt-caching": "Prompt caching",
+    "https://developers.openai.com/api/docs/api-reference/responses/create": "Create a response",
     "https://developers.openai.com/api/docs/pricing": "Pricing",
     "https://ai.google.dev/gemini-api/docs/caching": "Context caching",
     "https://ai.google.dev/gemini-api/docs/pricing": "Pricing",
