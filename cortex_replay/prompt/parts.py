@@ -63,9 +63,11 @@ class PromptParts:
     kind: Literal["blocks", "context", "ir", "request"]
     parts: tuple[PromptPart, ...]
     cacheable: int
-    """How many of them, from the start, a provider can have cached."""
+    """How many of them, from the start, have to stay as they are for a provider to keep them."""
     is_marked: bool
     """Whether a breakpoint says so; without any, it is what providers cache by themselves."""
+    reach: int
+    """How many of them, from the start, this prompt can read from a cache: up to its last breakpoint."""
 
     @property
     def prefix(self) -> tuple[PromptPart, ...]:
@@ -82,7 +84,8 @@ def parts_of(prompt: Prompt) -> PromptParts:
     """The parts of a prompt, and how many of them can be cached.
 
     * Of **blocks**: up to the last one with a policy, or all of them if none has one.
-    * Of a **context**: the two system parts and every turn; not the state.
+    * Of a **context**: the two system parts and the frozen turns, or every turn if none is frozen; not the
+      state.
     * Of an **IR**: what its plan marks last, in Anthropic's order; without a plan for system or
       messages, the system text and the stable prefix.
     * Of a **request**: the model, the tools, the system text and the messages, up to what its plan
@@ -107,7 +110,8 @@ def _blocks_parts(blocks: Iterable[PromptBlock]) -> PromptParts:
     sent = [block for block in blocks if block.text]
     cached = [i + 1 for i, block in enumerate(sent) if block.cache.is_cached]
     parts = tuple(_text_part(f"block {block.label!r}", block.text) for block in sent)
-    return PromptParts("blocks", parts, cached[-1] if cached else len(sent), bool(cached))
+    cacheable = cached[-1] if cached else len(sent)
+    return PromptParts("blocks", parts, cacheable, bool(cached), cacheable)
 
 
 def _context_parts(context: RenderedContext) -> PromptParts:
@@ -116,7 +120,10 @@ def _context_parts(context: RenderedContext) -> PromptParts:
         _text_part("system_knowledge", context.system_knowledge),
     ]
     turns = [_turn_part(turn, i) for i, turn in enumerate(context.turns)]
-    return PromptParts("context", (*system, *turns), len(system) + len(turns), is_marked=True)
+    parts = (*system, *turns)
+    # Turns behind the frozen ones may still change, though they are cached while they do not.
+    kept = len(system) + min(context.frozen_prefix_len or len(turns), len(turns))
+    return PromptParts("context", parts, kept, is_marked=True, reach=len(parts))
 
 
 def _ir_parts(ir: PromptIR) -> PromptParts:
@@ -143,7 +150,7 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
             system.insert(0, _text_part("system text", text))
         ends = [len(system) + len(turns)]
     parts = (*system, *(_turn_part(turn, i, f"{role} ") for role, i, turn in turns))
-    return PromptParts("ir", parts, max(ends), is_marked)
+    return PromptParts("ir", parts, max(ends), is_marked, max(ends))
 
 
 def _request_parts(request: LlmRequest) -> PromptParts:
@@ -166,7 +173,7 @@ def _request_parts(request: LlmRequest) -> PromptParts:
     for kept in kept_breakpoints:
         cacheable = before[kept.place] + kept.index + 1
         parts[cacheable - 1] = replace(parts[cacheable - 1], cache=kept.cache)
-    return PromptParts("request", tuple(parts), cacheable, bool(kept_breakpoints))
+    return PromptParts("request", tuple(parts), cacheable, bool(kept_breakpoints), cacheable)
 
 
 def _text_part(name: str, text: str) -> PromptPart:

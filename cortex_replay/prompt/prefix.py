@@ -57,7 +57,7 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     # What carries no breakpoint is cached where no breakpoint is needed, but not where there were some.
     still_cached = len(after.parts)
     if before.is_marked:
-        still_cached = after.cacheable if after.is_marked else 0
+        still_cached = after.reach if after.is_marked else 0
     for i, part in enumerate(before.prefix):
         if i >= still_cached or after.parts[i].material != part.material:
             raise _change_at(before, after, i)

@@ -151,6 +151,33 @@ def test_a_context_names_the_part_or_the_turn() -> None:
     assert "`state_turn`" in str(broken(before, context("a", "x", "c")))
 
 
+def test_only_frozen_turns_have_to_stay_as_they_are() -> None:
+    """What stands behind them is hot: an agent may still shorten it."""
+    frozen = context("a", "b", "hot", frozen_prefix_len=2)
+
+    assert_prefix_stable(frozen, context("a", "b", "shorter", "d", frozen_prefix_len=2))
+    assert_prefix_stable(frozen, context("a", "b", frozen_prefix_len=2))
+    assert_prefix_stable(frozen, context("a", "b", "c", "d"))
+    error = broken(frozen, context("a", "B", "hot", frozen_prefix_len=2))
+    assert error.part == "turn 2 (assistant)"
+    assert error.tokens == 1, "the hot turn was not promised"
+    assert broken(frozen, context("a", frozen_prefix_len=1)).change == "turn 2 (assistant) is gone"
+
+
+@pytest.mark.parametrize("nothing", [None, 0])
+def test_without_frozen_turns_every_turn_has_to_stay(nothing: int | None) -> None:
+    previous = context("a", "b", frozen_prefix_len=nothing)
+
+    assert broken(previous, context("a", "B", frozen_prefix_len=1)).part == "turn 2 (assistant)"
+    assert_prefix_stable(previous, context("a", "b", "c", frozen_prefix_len=1))
+
+
+def test_more_frozen_turns_than_there_are_is_all_of_them() -> None:
+    assert (
+        broken(context("a", frozen_prefix_len=9), context("b", frozen_prefix_len=9)).part == "turn 1 (user)"
+    )
+
+
 def test_the_state_in_the_first_turn_breaks_the_prefix_each_time() -> None:
     """Which is why there is a state turn."""
     error = broken(context("[TASK STATE] step 1", "a"), context("[TASK STATE] step 2", "a"))
