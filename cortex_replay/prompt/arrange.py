@@ -10,7 +10,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_cache, place_breakpoints
 from cortex_replay.prompt.fit import fit
-from cortex_replay.prompt.markers import can_carry_marker, turn_name
+from cortex_replay.prompt.markers import breakpoint_behind
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, check_wire
 from cortex_replay.types import LlmMessage, LlmRole
@@ -124,9 +124,12 @@ def _wanted_breakpoints(
     for i, (block, cache) in enumerate(blocks):
         if cache.is_cached:
             yield Breakpoint(Place.SYSTEM, i, cache, f"block {block.label!r}")
-    for i, (message, cache) in enumerate(messages):
-        if cache.is_cached and can_carry_marker(message):
-            yield Breakpoint(Place.MESSAGES, i, cache, turn_name(i, message))
+    names = [f"block {block.label!r}" for block, _ in blocks]
+    sent = [message for message, _ in messages]
+    for i, (_, cache) in enumerate(messages):
+        found = breakpoint_behind(sent, i, cache, names) if cache.is_cached else None
+        if found is not None:
+            yield found
 
 
 def _with_names(messages: list[LlmMessage], placement: Placement) -> tuple[LlmMessage, ...]:

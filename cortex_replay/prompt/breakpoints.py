@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final
 
 from cortex_replay.prompt.policy import CachePolicy
@@ -13,6 +14,8 @@ __all__ = ["MOST_BREAKPOINTS", "Breakpoint", "Place", "Placement", "can_cache", 
 
 MOST_BREAKPOINTS: Final = 4
 """How many markers Anthropic takes in one request, counting tools, system and messages together."""
+
+_LENGTHS: Final = {policy: length for length, policy in enumerate(CachePolicy)}
 
 
 class Place(IntEnum):
@@ -33,6 +36,8 @@ class Breakpoint:
     cache: CachePolicy
     name: str
     """For people: a block's label or a turn's name."""
+    instead_of: str = ""
+    """The turn that it was wanted behind, if there is nothing in it that could carry a marker."""
 
     def __str__(self) -> str:
         return self.name
@@ -45,18 +50,42 @@ class Placement:
     kept: tuple[Breakpoint, ...] = ()
     dropped: tuple[Breakpoint, ...] = ()
 
+    def warnings(self) -> Iterator[str]:
+        """What is not as it was asked for, or will be refused; whoever sends the request logs it."""
+        if self.dropped:
+            names = ", ".join(map(str, self.dropped))
+            yield f"more cache breakpoints than a request may carry; left out: {names}"
+        for kept in self.kept:
+            if kept.instead_of:
+                empty = f"{kept.instead_of} has nothing that could carry a cache breakpoint"
+                yield f"{empty}; it stands behind {kept}"
+        for before, behind in pairwise(self.kept):
+            if before.cache is CachePolicy.EPHEMERAL_5M and behind.cache is CachePolicy.EPHEMERAL_1H:
+                yield f"Anthropic refuses an hour behind five minutes: {before}, {behind}"
+
 
 def place_breakpoints(wanted: Iterable[Breakpoint]) -> Placement:
     """Keep as many breakpoints as a request may carry.
 
     A marker caches everything before it, so the ones that cache the most are the last ones.
     """
-    in_order = tuple(sorted(wanted, key=lambda breakpoint_: (breakpoint_.place, breakpoint_.index)))
+    in_order = tuple(_one_for_each_place(wanted))
     if in_order and in_order[0].place is Place.TOOLS:
         # Anthropic refuses an hour behind five minutes, and the tools stand before everything.
-        longest = max((breakpoint_.cache for breakpoint_ in in_order), key=list(CachePolicy).index)
+        longest = max((breakpoint_.cache for breakpoint_ in in_order), key=_LENGTHS.__getitem__)
         in_order = (replace(in_order[0], cache=longest), *in_order[1:])
     return Placement(in_order[-MOST_BREAKPOINTS:], in_order[:-MOST_BREAKPOINTS])
+
+
+def _one_for_each_place(wanted: Iterable[Breakpoint]) -> Iterator[Breakpoint]:
+    """The breakpoints in order; of several in one place, the first, for the longest time of them."""
+    places: dict[tuple[Place, int], Breakpoint] = {}
+    for one in wanted:
+        known = places.setdefault((one.place, one.index), one)
+        if _LENGTHS[one.cache] > _LENGTHS[known.cache]:
+            places[one.place, one.index] = replace(known, cache=one.cache)
+    for place in sorted(places):
+        yield places[place]
 
 
 def can_cache(model: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE
@@ -10,7 +10,7 @@ from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_c
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
-__all__ = ["breakpoints_of", "can_carry_marker", "system_blocks", "turn_name"]
+__all__ = ["breakpoint_behind", "breakpoints_of", "can_carry_marker", "system_blocks", "turn_name"]
 
 _THINKING = ("thinking", "redacted_thinking")
 
@@ -68,6 +68,26 @@ def can_carry_marker(message: LlmMessage) -> bool:
     return bool(last) and last.get("type") not in _THINKING and last.get("text") != ""
 
 
+def breakpoint_behind(
+    messages: Sequence[LlmMessage], index: int, policy: CachePolicy, blocks: Sequence[str]
+) -> Breakpoint | None:
+    """A breakpoint behind a message, or behind the nearest before it that can carry one.
+
+    What has nothing in it adds nothing to the cache, so the same is cached from there.
+
+    Args:
+        messages: All of a request.
+        index: The message behind which it is wanted.
+        policy: How long the cache is to keep it.
+        blocks: The names of the blocks of the system text, which stand before the messages.
+    """
+    carrier = next((i for i in range(index, -1, -1) if can_carry_marker(messages[i])), None)
+    instead_of = "" if carrier == index else turn_name(index, messages[index])
+    if carrier is not None:
+        return Breakpoint(Place.MESSAGES, carrier, policy, turn_name(carrier, messages[carrier]), instead_of)
+    return Breakpoint(Place.SYSTEM, len(blocks) - 1, policy, blocks[-1], instead_of) if blocks else None
+
+
 def turn_name(index: int, message: LlmMessage) -> str:
     """A turn's name for people, who count from one; an id that was made for a plan tells them nothing."""
     named = "" if message.id in (None, f"turn-{index + 1}") else f", id {message.id!r}"
@@ -79,11 +99,12 @@ def _wanted_breakpoints(request: LlmRequest, plan: PromptCachePlan) -> Iterator[
     if plan.cache_tools and request.tools and isinstance(request.tools[-1], dict):
         yield Breakpoint(Place.TOOLS, 0, policy, "the tools")
     blocks = system_blocks(request)
+    names = ["the system text"] if len(blocks) == 1 else [f"system block {i + 1}" for i in range(len(blocks))]
     for i, (_, cache) in enumerate(blocks):
         if cache.is_cached:
-            yield Breakpoint(
-                Place.SYSTEM, i, cache, "the system text" if len(blocks) == 1 else f"system block {i + 1}"
-            )
+            yield Breakpoint(Place.SYSTEM, i, cache, names[i])
     for i, message in enumerate(request.messages):
-        if message.id is not None and message.id in plan.breakpoint_message_ids and can_carry_marker(message):
-            yield Breakpoint(Place.MESSAGES, i, policy, turn_name(i, message))
+        if message.id is not None and message.id in plan.breakpoint_message_ids:
+            found = breakpoint_behind(request.messages, i, policy, names)
+            if found is not None:
+                yield found

@@ -140,9 +140,11 @@ def _ir_parts(ir: PromptIR) -> PromptParts:
     if ir.cache.cache_system:
         ends.append(len(system) + (0 if blocks else joining))
     for i, (_, _, turn) in enumerate(turns):
-        if turn.id in ir.cache.breakpoint_message_ids and can_carry_marker(turn.to_llm_messages()[-1]):
+        if turn.id in ir.cache.breakpoint_message_ids:
+            carriers = [k for k in range(i + 1) if can_carry_marker(turns[k][2].to_llm_messages()[-1])]
+            behind = carriers[-1] + 1 if carriers else 0
             # System messages are one block, whichever of them is marked.
-            ends.append(len(system) + max(i + 1, joining if i < joining else 0))
+            ends.append(len(system) + (joining if 0 < behind <= joining else behind))
     is_marked = any(ends)
     if not is_marked:
         turns = [item for item in body if item[0] is SegmentRole.STABLE_PREFIX]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
-from cortex_replay.prompt.breakpoints import Breakpoint, Place
+from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
@@ -114,12 +113,8 @@ class WirePrompt:
         for name in ("system", "messages", "cache"):
             if name in fields:
                 raise InvalidRequest(name, "comes from the prompt")
-        if self.dropped:
-            names = ", ".join(map(str, self.dropped))
-            logger.warning("more cache breakpoints than a request may carry; left out: %s", names)
-        for before, behind in pairwise(self.breakpoints):
-            if before.cache is CachePolicy.EPHEMERAL_5M and behind.cache is CachePolicy.EPHEMERAL_1H:
-                logger.warning("Anthropic refuses an hour behind five minutes: %s, %s", before, behind)
+        for warning in Placement(self.breakpoints, self.dropped).warnings():
+            logger.warning("%s", warning)
         extra = {**(fields.pop("extra", None) or {}), **self.extra}
         plan = self.cache_plan()
         return LlmRequest(model, self.system_text, self.messages, extra=extra, cache=plan, **fields)

@@ -289,7 +289,7 @@ def test_of_too_many_markers_the_last_are_kept() -> None:
 
 
 def test_a_message_with_nothing_in_it_takes_no_marker_from_others() -> None:
-    """There is no block that it could stand on, and none of the four is spent."""
+    """There is no block that it could stand on, and before it, the system text has one already."""
     turns = [PromptMessage("assistant", "", id=f"m{i}") for i in range(3)] + [
         PromptMessage("user", "q", id="q"),
         PromptMessage("assistant", "", id="call", tool_calls=[ToolCall(id="c", name="f")]),

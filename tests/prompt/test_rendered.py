@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay import InvalidRequest, LlmRequest, PromptCachePlan, blake3_hex
+from cortex_replay import InvalidRequest, LlmMessage, LlmRequest, PromptCachePlan, blake3_hex
 from cortex_replay.prompt import CachePolicy, Place, PrefixFingerprint, RenderedContext
 from cortex_replay.wire import WIRES
 from tests.golden import read_vectors
@@ -170,6 +170,42 @@ def test_one_marker_is_pinned_and_one_rolls(
     Tool results and what follows them are one message on this wire, so they are no previous call.
     """
     assert marked(talk(*roles, frozen_prefix_len=frozen)) == SYSTEM + expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "frozen", "expected"),
+    [
+        (["a", "", "c", "d", "e"], 2, ["a", "e"]),
+        (["a", "b", "", "", "e"], 4, ["b", "e"]),
+        (["a", "b", "c", ""], 2, ["b", "c"]),  # the tail is empty, too
+        (["", "", "c"], 2, ["c"]),  # behind the system text, where a marker is already
+    ],
+    ids=str,
+)
+def test_a_boundary_on_an_empty_turn_moves_to_what_can_carry_it(
+    texts: list[str], frozen: int, expected: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An assistant that says nothing leaves no block; everything before it is cached all the same."""
+    turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+    context = RenderedContext("S", "K", turns, frozen_prefix_len=frozen)
+
+    assert marked(context) == SYSTEM + expected
+    request = context.to_request(wire=ANTHROPIC, model="m", max_tokens=5)
+    assert ("could carry a cache breakpoint; it stands behind turn" in caplog.text) is bool(texts[0])
+    body = WIRES[ANTHROPIC].lower(request)
+    carried = [block["text"] for m in body["messages"] for block in m["content"] if isinstance(block, dict)]
+    assert carried == expected
+
+
+def test_a_plan_of_a_request_moves_in_the_same_way(caplog: pytest.LogCaptureFixture) -> None:
+    messages = [LlmMessage("user", "a"), LlmMessage("assistant", "", id="e"), LlmMessage("user", "c")]
+    plan = PromptCachePlan(breakpoint_message_ids=("e",))
+    body = WIRES[ANTHROPIC].lower(LlmRequest("m", "S", messages, max_tokens=5, cache=plan))
+
+    assert body["messages"][0]["content"] == [
+        {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    ]
+    assert "turn 2 (assistant, id 'e') has nothing that could carry" in caplog.text
 
 
 def test_the_state_follows_the_history_on_anthropic_and_its_markers() -> None:

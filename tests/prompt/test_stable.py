@@ -404,17 +404,18 @@ def test_white_space_that_is_not_sent_is_no_change_of_an_ir() -> None:
     assert_prefix_stable(PromptIR(" ", cache=plan), PromptIR("", cache=plan))
 
 
-def test_a_breakpoint_on_a_message_with_nothing_in_it_caches_nothing() -> None:
-    def ir(text: str) -> PromptIR:
+def test_a_breakpoint_on_a_message_with_nothing_in_it_caches_what_stands_before_that() -> None:
+    def ir(text: str, tail: str = "t") -> PromptIR:
         turns = [
-            PromptMessage("user", "q", id="u1"),
             PromptMessage("user", text),
             PromptMessage("assistant", "", id="e"),
+            PromptMessage("user", tail),
         ]
-        plan = PromptCachePlan(breakpoint_message_ids=("u1", "e"))
+        plan = PromptCachePlan(breakpoint_message_ids=("e",))
         return PromptIR("s", (), [Segment("conversation", turns)], plan)
 
-    assert_prefix_stable(ir("x"), ir("y"))
+    assert broken(ir("x"), ir("y")).part == "conversation turn 1 (user)"
+    assert_prefix_stable(ir("x"), ir("x", "other"))
 
 
 def test_without_a_plan_both_the_text_and_the_blocks_of_an_ir_count() -> None:

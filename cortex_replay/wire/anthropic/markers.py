@@ -33,9 +33,8 @@ class Markers:
         from cortex_replay.prompt.markers import breakpoints_of, system_blocks  # noqa: PLC0415 - few need it
 
         placement = breakpoints_of(request)
-        if placement.dropped:
-            names = ", ".join(map(str, placement.dropped))
-            logger.warning("more cache breakpoints than a request may carry; left out: %s", names)
+        for warning in placement.warnings():
+            logger.warning("%s", warning)
         self._texts = [text for text, _ in system_blocks(request)]
         if len(self._texts) < len(plan.system_cuts):
             logger.warning("the cache plan cuts another system text than this; it is sent in one block")
