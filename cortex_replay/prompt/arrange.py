@@ -30,6 +30,7 @@ def arrange(
     model: str = "",
     extra: Mapping[str, JsonValue] | None = None,
     is_one_block: bool = False,
+    note: str = "",
 ) -> WirePrompt:
     """A prompt for one wire, with as many of the wanted markers as it can carry.
 
@@ -45,6 +46,7 @@ def arrange(
         model: What is asked; the oldest models take no markers.
         extra: Parameters that only this wire has.
         is_one_block: Whether all of the system text is one block, with the first marker of them all.
+        note: What is left out, and why.
 
     Raises:
         InvalidRequest: The wire is unknown, or a message that joins the system text is not text.
@@ -65,6 +67,7 @@ def arrange(
         placement.kept,
         placement.dropped,
         extra or {},
+        note,
     )
 
 

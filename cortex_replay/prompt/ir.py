@@ -165,8 +165,11 @@ class PromptIR:
     def for_wire(self, wire: str, *, model: str = "", has_tools: bool = False) -> WirePrompt:
         """The prompt in the order of a wire, with the markers of its plan where the wire has them.
 
-        Only the Responses API keeps a conversation; every other wire is sent all of it, whatever
-        the continuation says.
+        Only the Responses API keeps a conversation; every other wire is sent all of it, whatever the
+        continuation says. That one is sent the delta alone. It puts the messages of a call behind those of
+        the response that the call names: a whole conversation would stand there twice, for the model to read
+        and for you to pay. The system text is sent each time, because a response does not hand on its
+        instructions. :attr:`WirePrompt.note` says what was left out.
 
         Args:
             wire: One of the wires' names.
@@ -175,9 +178,10 @@ class PromptIR:
         """
         previous = None if self.continuation is None else self.continuation.previous_response_id
         if wire != RESPONSES or previous is None:
-            turns, extra = self.body_chat(), None
+            turns, extra, note = self.body_chat(), None, ""
         else:
             turns, extra = self.continuation_delta(), {"previous_response_id": previous}
+            note = self._delta_note(previous)
         policy = CachePolicy.of_ttl(self.cache.ttl)
         behind_system = policy if self.cache.cache_system else CachePolicy.NONE
         messages = [turn.to_llm_messages() for turn in turns]
@@ -191,6 +195,7 @@ class PromptIR:
             model=model,
             extra=extra,
             is_one_block=not blocks,
+            note=note,
         )
 
     def to_request(self, *, wire: str, model: str, **fields: Any) -> LlmRequest:
@@ -214,6 +219,21 @@ class PromptIR:
         is_blank = not self.system_text.strip(_WHITE_SPACE)
         text = flatten_blocks(self.nonblank_blocks()) if is_blank else self.system_text
         return text.strip(_WHITE_SPACE)
+
+    def _delta_note(self, response: str) -> str:
+        boundary = None if self.continuation is None else self.continuation.last_committed_assistant_id
+        conversation = self.run(SegmentRole.CONVERSATION)
+        if len(self._unseen_messages()) < len(conversation):
+            what = f"it has the conversation up to {boundary!r} from {response}"
+            return f"The provider is sent what it has not seen: the stable prefix is left out, and {what}."
+        if boundary is None:
+            why = f"no `last_committed_assistant_id` says where {response} ended"
+        elif any(message.id == boundary for message in conversation):
+            why = f"nothing follows {boundary!r}"
+        else:
+            why = f"no message is called {boundary!r}"
+        has_prefix = f"The stable prefix is left out, because the provider has it from {response}"
+        return f"{has_prefix}. The conversation is sent whole: {why}."
 
     def _unseen_messages(self) -> list[PromptMessage]:
         """What follows the last message that the provider has; all of it if that cannot be told.

@@ -50,6 +50,13 @@ class WirePrompt:
     """Those that would have been too many."""
     extra: Mapping[str, JsonValue] = field(default_factory=dict)
     """Parameters that only this wire has."""
+    note: str = ""
+    """What is left out because the provider has it already, and why; empty where everything is sent."""
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether the provider is sent only what it has not seen, to go on from an earlier response."""
+        return bool(self.note)
 
     @property
     def system_text(self) -> str:

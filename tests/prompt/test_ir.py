@@ -21,6 +21,7 @@ from cortex_replay.prompt import (
     SegmentRole,
 )
 from cortex_replay.prompt.plan import plan_from_dict
+from cortex_replay.wire import WIRES
 from tests.golden import read_vectors
 
 ANTHROPIC = "anthropic-messages"
@@ -216,11 +217,39 @@ def test_a_continuation_keeps_its_system_text_and_all_messages_on_a_chat_wire() 
 
 def test_a_continuation_sends_its_delta_to_the_responses_api() -> None:
     """With the instructions, which that provider does not keep; the remainder follows them."""
-    request = simple(continuation=Continuation("resp_1")).to_request(wire="openai-responses", model="m")
+    ir = simple(continuation=Continuation("resp_1"))
+    request = ir.to_request(wire="openai-responses", model="m")
 
     assert request.system == "SYSTEM\n\nREMAINDER"
     assert texts(request.messages) == ["DYNAMIC", "question", "VOLATILE"]
     assert request.extra == {"previous_response_id": "resp_1"}
+
+
+@pytest.mark.parametrize(
+    ("boundary", "sent", "words"),
+    [
+        ("a", ["c1", "c2"], "it has the conversation up to 'a' from resp_1"),
+        ("c", ["c0", "c1", "c2"], "nothing follows 'c'"),
+        ("gone", ["c0", "c1", "c2"], "no message is called 'gone'"),
+        (None, ["c0", "c1", "c2"], "no `last_committed_assistant_id` says where resp_1 ended"),
+    ],
+)
+def test_a_delta_says_what_is_left_out_and_why(boundary: str | None, sent: list[str], words: str) -> None:
+    prefix = Segment("stable_prefix", [PromptMessage("user", "PREFIX")])
+    ir = PromptIR(segments=[prefix, talk("a", "b", "c")], continuation=Continuation("resp_1", boundary))
+    prompt = ir.for_wire("openai-responses")
+
+    assert texts(prompt.messages) == sent, "the provider has the stable prefix either way"
+    assert prompt.is_delta
+    assert words in prompt.note
+    assert "resp_1" in prompt.note
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, "openai-chat", "openai-responses", "ollama-chat"])
+def test_a_whole_prompt_is_no_delta_and_needs_no_note(wire: str) -> None:
+    prompt = simple(continuation=Continuation(None, "conversation")).for_wire(wire)
+
+    assert (prompt.is_delta, prompt.note) == (False, "")
 
 
 def test_a_boundary_without_a_response_to_go_on_from_sends_everything() -> None:
@@ -300,6 +329,30 @@ def test_a_message_with_nothing_in_it_takes_no_marker_from_others() -> None:
 
     assert [b.index for b in prompt.breakpoints] == [0, 3, 4, 5]
     assert prompt.dropped == ()
+
+
+@pytest.mark.parametrize("named", [["t1"], ["t2"], ["t1", "t2"]], ids=str)
+def test_a_breakpoint_on_one_of_two_merged_results_stands_behind_that_one(named: list[str]) -> None:
+    """The reference merges the names with the messages.
+
+    There the first name marks the last block, and the second name nothing. Here a name means what was named:
+    what follows it may still change.
+    """
+    calls = [ToolCall(id=name, name="read", arguments={}) for name in ("c1", "c2")]
+    turns = [
+        PromptMessage("user", "q"),
+        PromptMessage("assistant", "", tool_calls=calls),
+        PromptMessage("tool", "one", id="t1", tool_call_id="c1"),
+        PromptMessage("tool", "two", id="t2", tool_call_id="c2"),
+    ]
+    plan = PromptCachePlan(breakpoint_message_ids=tuple(named))
+    ir = PromptIR("S", segments=[Segment("conversation", turns)], cache=plan)
+    body = WIRES[ANTHROPIC].lower(ir.to_request(wire=ANTHROPIC, model="m", max_tokens=5))
+
+    results = body["messages"][-1]["content"]
+    assert [block["content"] for block in results] == ["one", "two"], "both are one message on this wire"
+    marked = [name for name, block in zip(("t1", "t2"), results, strict=True) if "cache_control" in block]
+    assert marked == named
 
 
 def test_a_breakpoint_that_no_message_has_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
