@@ -72,14 +72,14 @@ def arrange(
 
 
 def mark_turns(
-    turns: Iterable[Sequence[LlmMessage]], policy: CachePolicy, marked: Container[int] = ()
+    turns: Iterable[Sequence[LlmMessage]], markers: Mapping[int, CachePolicy] | None = None
 ) -> list[MarkedMessage]:
     """The messages of all turns; a marked turn has its marker behind the last of its own."""
     messages: list[MarkedMessage] = []
     for i, turn in enumerate(turns):
         messages += [(message, CachePolicy.NONE) for message in turn]
-        if i in marked:
-            messages[-1] = (turn[-1], policy)
+        if markers is not None and i in markers:
+            messages[-1] = (turn[-1], markers[i])
     return messages
 
 

@@ -134,14 +134,16 @@ class RenderedContext:
             wire: One of the wires' names.
             model: What is asked; the oldest models take no markers.
             has_tools: Whether the request has tools.
-            cache: Whether to cache the tools, turns to mark besides, and the time of every marker.
+            cache: Whether to cache the tools, turns to mark besides, and how long: the ``tail_ttl`` is for
+                turns that are not frozen, the ``ttl`` for everything else.
         """
         plan = cache or PromptCachePlan()
-        policy = CachePolicy.of_ttl(plan.ttl)
+        policy, tail = CachePolicy.of_ttl(plan.ttl), CachePolicy.of_tail(plan)
         history = [turn.to_llm_messages() for turn in self.turns]
         marked = self._marked_turns() | turns_by_name(history, plan.breakpoint_message_ids)
-        messages = mark_turns(history, policy, marked)
-        state = [] if self.state_turn is None else mark_turns([self.state_turn.to_llm_messages()], policy)
+        frozen = self.frozen_prefix_len or 0
+        messages = mark_turns(history, {i: policy if i < frozen else tail for i in marked})
+        state = [] if self.state_turn is None else mark_turns([self.state_turn.to_llm_messages()])
         tools = policy if plan.cache_tools and has_tools else CachePolicy.NONE
         system = [(block, policy) for block in self._blocks()]
         in_order = messages + state if wire == ANTHROPIC else state + messages

@@ -182,15 +182,18 @@ class PromptIR:
         else:
             turns, extra = self.continuation_delta(), {"previous_response_id": previous}
             note = self._delta_note(previous)
-        policy = CachePolicy.of_ttl(self.cache.ttl)
+        policy, tail = CachePolicy.of_ttl(self.cache.ttl), CachePolicy.of_tail(self.cache)
         behind_system = policy if self.cache.cache_system else CachePolicy.NONE
         messages = [turn.to_llm_messages() for turn in turns]
+        marked = turns_by_name(messages, self.cache.breakpoint_message_ids)
+        still_grows = len(self.run(SegmentRole.CONVERSATION)) + len(self.run(SegmentRole.VOLATILE_TAIL))
+        settled = len(turns) - still_grows
         blocks = self.nonblank_blocks() if wire == ANTHROPIC else []
         return arrange(
             wire,
             with_markers(blocks, behind_system)
             or [(PromptBlock("system text", self.sent_text()), behind_system)],
-            mark_turns(messages, policy, turns_by_name(messages, self.cache.breakpoint_message_ids)),
+            mark_turns(messages, {i: policy if i < settled else tail for i in marked}),
             tools=policy if self.cache.cache_tools and has_tools else CachePolicy.NONE,
             model=model,
             extra=extra,

@@ -95,7 +95,7 @@ def turn_name(index: int, message: LlmMessage) -> str:
 
 
 def _wanted_breakpoints(request: LlmRequest, plan: PromptCachePlan) -> Iterator[Breakpoint]:
-    policy = CachePolicy.of_ttl(plan.ttl)
+    policy, tail = CachePolicy.of_ttl(plan.ttl), CachePolicy.of_tail(plan)
     if plan.cache_tools and request.tools and isinstance(request.tools[-1], dict):
         yield Breakpoint(Place.TOOLS, 0, policy, "the tools")
     blocks = system_blocks(request)
@@ -105,6 +105,11 @@ def _wanted_breakpoints(request: LlmRequest, plan: PromptCachePlan) -> Iterator[
             yield Breakpoint(Place.SYSTEM, i, cache, names[i])
     for i, message in enumerate(request.messages):
         if message.id is not None and message.id in plan.breakpoint_message_ids:
-            found = breakpoint_behind(request.messages, i, policy, names)
+            found = breakpoint_behind(request.messages, i, tail, names)
+            if found is not None:
+                yield found
+    for mark in plan.marks:
+        if mark.place == "message" and mark.index < len(request.messages):
+            found = breakpoint_behind(request.messages, mark.index, CachePolicy.of_ttl(mark.ttl), names)
             if found is not None:
                 yield found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from cortex_replay import validation as check
@@ -45,6 +46,15 @@ def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
         "breakpoint_message_ids": list(plan.breakpoint_message_ids),
         "ttl": names[plan.ttl],
     }
+    if plan.tail_ttl is not None:
+        written["tail_ttl"] = plan.tail_ttl
     if plan.system_cuts:
         written["system_cuts"] = [list(cut) for cut in plan.system_cuts]
+    if plan.marks:
+        written["marks"] = [asdict(mark) for mark in plan.marks]
+    if plan.labels:
+        written["labels"] = list(plan.labels)
+    for name in ("key", "retention"):
+        if (value := getattr(plan, name)) is not None:
+            written[name] = value
     return written

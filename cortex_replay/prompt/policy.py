@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.types import PromptCachePlan
 
 __all__ = ["CachePolicy"]
 
@@ -29,6 +30,11 @@ class CachePolicy(StrEnum):
             return None
         time: dict[str, JsonValue] = {"ttl": "1h"} if self is CachePolicy.EPHEMERAL_1H else {}
         return {"type": "ephemeral"} | time
+
+    @classmethod
+    def of_tail(cls, plan: PromptCachePlan) -> CachePolicy:
+        """The policy of a plan's markers in what still grows."""
+        return cls.of_ttl(plan.tail_ttl or plan.ttl)
 
     @classmethod
     def of_ttl(cls, ttl: Literal["5m", "1h"] | None) -> CachePolicy:

@@ -65,14 +65,14 @@ def blocks_for_wire(
             behind the last block even if its own policy is none.
     """
     plan = cache or PromptCachePlan()
-    policy = CachePolicy.of_ttl(plan.ttl)
+    policy, tail = CachePolicy.of_ttl(plan.ttl), CachePolicy.of_tail(plan)
     turns = _turns(messages)
     if system:
         turns.insert(0, [LlmMessage(LlmRole.SYSTEM, system)])
     return arrange(
         wire,
         with_markers(block_values(list(blocks), "blocks"), policy if plan.cache_system else CachePolicy.NONE),
-        mark_turns(turns, policy, turns_by_name(turns, plan.breakpoint_message_ids)),
+        mark_turns(turns, dict.fromkeys(turns_by_name(turns, plan.breakpoint_message_ids), tail)),
         tools=policy if plan.cache_tools and has_tools else CachePolicy.NONE,
         model=model,
     )

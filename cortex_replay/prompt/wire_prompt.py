@@ -12,7 +12,7 @@ from cortex_replay.prompt.blocks import BLANK_LINE, PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.logs import logger_of
-from cortex_replay.types import CacheTime, LlmMessage, LlmRequest, PromptCachePlan
+from cortex_replay.types import CacheMark, CacheTime, LlmMessage, LlmRequest, PromptCachePlan
 from cortex_replay.validation import short_repr
 
 __all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
@@ -98,10 +98,11 @@ class WirePrompt:
         if not self.breakpoints and not is_cut:
             return None
         in_messages = [b for b in self.breakpoints if b.place is Place.MESSAGES]
-        names = [self.messages[b.index].id for b in in_messages]
         # The tools stand before everything and get the longest time that follows; see `place_breakpoints`.
         timed = in_messages or self.breakpoints
-        policy = timed[0].cache if timed else CachePolicy.NONE
+        policy = timed[-1].cache if timed else CachePolicy.NONE
+        names = [self.messages[b.index].id for b in in_messages if b.cache is policy]
+        others = [b for b in in_messages if b.cache is not policy]
         behind_system = self.marker(Place.SYSTEM, len(self.system) - 1)
         return PromptCachePlan(
             cache_tools=any(b.place is Place.TOOLS for b in self.breakpoints),
@@ -109,6 +110,7 @@ class WirePrompt:
             breakpoint_message_ids=tuple(name for name in names if name is not None),
             ttl="1h" if policy is CachePolicy.EPHEMERAL_1H else None,
             system_cuts=self.system_cuts() if is_cut or behind_system not in (policy, "none") else (),
+            marks=tuple(CacheMark("message", b.index, "1h" if b.cache == "1h" else "5m") for b in others),
         )
 
     def to_request(self, model: str, **fields: Any) -> LlmRequest:

@@ -50,7 +50,10 @@ class PromptCachePlan:
     breakpoint_message_ids: tuple[str, ...] = ()
     """Local names (:attr:`LlmMessage.id`) of the messages after which the cache may end."""
     ttl: Literal["5m", "1h"] | None = None
-    """For every marker that :attr:`system_cuts` says nothing about."""
+    """For every marker that no other field gives a time."""
+    tail_ttl: Literal["5m", "1h"] | None = field(default=None, kw_only=True)
+    """For markers in what still grows, where :attr:`ttl` is too long to pay for: the messages of a request, a
+    context's turns behind the frozen ones, an IR's conversation and volatile tail."""
     system_cuts: tuple[tuple[int, CacheTime], ...] = field(default=(), kw_only=True)
     """Where each block of :attr:`LlmRequest.system` ends, and the marker behind it. Between two blocks
     there is a blank line, and the last one ends with the text."""
@@ -68,9 +71,10 @@ class PromptCachePlan:
         check.flag(self.cache_system, "cache_system")
         ids = check.texts(self.breakpoint_message_ids, "breakpoint_message_ids")
         check.keep(self, "breakpoint_message_ids", ids)
-        ttl: object = self.ttl
-        if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
-            raise InvalidRequest("ttl", f'expected "5m", "1h" or None, not {check.short_repr(self.ttl)}')
+        for name in ("ttl", "tail_ttl"):
+            ttl: object = getattr(self, name)
+            if ttl is not None and not (isinstance(ttl, str) and ttl in ("5m", "1h")):
+                raise InvalidRequest(name, f'expected "5m", "1h" or None, not {check.short_repr(ttl)}')
         check.keep(self, "system_cuts", tuple(map(_cut, check.items(self.system_cuts, "system_cuts"))))
         check.keep(self, "marks", check.values(CacheMark, self.marks, "marks"))
         check.keep(self, "labels", check.texts(self.labels, "labels"))

@@ -27,6 +27,7 @@ from cortex_replay.prompt import (
     flatten_blocks,
 )
 from cortex_replay.prompt.diff import short_diff
+from cortex_replay.types import CacheMark
 from cortex_replay.wire import WIRES as CODECS
 from tests.property.strategies import effort, texts
 
@@ -49,6 +50,11 @@ plans = st.builds(
     cache_system=st.booleans(),
     breakpoint_message_ids=st.lists(st.sampled_from(["m1", "m2", "m3", "gone"]), max_size=4),
     ttl=st.sampled_from([None, "5m", "1h"]),
+    tail_ttl=st.sampled_from([None, "5m", "1h"]),
+    marks=st.lists(st.builds(CacheMark, st.sampled_from(["tool", "message"]), st.integers(0, 9)), max_size=2),
+    labels=st.lists(few, max_size=2),
+    key=names,
+    retention=names,
 )
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cortex_replay import InvalidRequest, LlmMessage, LlmRequest, PromptCachePlan, blake3_hex
-from cortex_replay.prompt import CachePolicy, Place, PrefixFingerprint, RenderedContext
+from cortex_replay.prompt import (
+    CachePolicy,
+    Place,
+    PrefixFingerprint,
+    PromptBlock,
+    PromptIR,
+    PromptMessage,
+    RenderedContext,
+    Segment,
+    to_request,
+)
 from cortex_replay.wire import WIRES
 from tests.golden import read_vectors
 
@@ -256,6 +267,67 @@ def test_a_plan_gives_its_time_to_every_marker_and_may_name_turns() -> None:
 
     assert {b.cache for b in prompt.breakpoints} == {CachePolicy.EPHEMERAL_1H}
     assert [prompt.messages[b.index].id for b in prompt.breakpoints[1:]] == ["a", "b", "c"]
+
+
+TIMES = PromptCachePlan(cache_tools=True, cache_system=True, ttl="1h", tail_ttl="5m")
+
+
+def sent_times(request: LlmRequest) -> dict[str, str]:
+    """The times on Anthropic's wire, by what they stand on."""
+    body = WIRES[ANTHROPIC].lower(request)
+    blocks = [*body.get("tools", []), *body["system"]]
+    blocks += [block for message in body["messages"] for block in message["content"]]
+    return {
+        block.get("text") or block["name"]: block["cache_control"].get("ttl", "5m")
+        for block in blocks
+        if isinstance(block, dict) and "cache_control" in block
+    }
+
+
+def test_an_hour_for_what_is_frozen_and_five_minutes_for_the_tail() -> None:
+    context = talk("user", "assistant", "user", "assistant", "user", frozen_prefix_len=2)
+    request = context.to_request(wire=ANTHROPIC, model="m", max_tokens=5, cache=TIMES)
+
+    assert sent_times(request) == {"S": "1h", "K": "1h", "assistant 1": "1h", "user 4": "5m"}
+
+
+def test_what_is_not_frozen_is_all_tail() -> None:
+    """The previous call wrote its last turn for five minutes; it is found there, and not written again."""
+    request = talk("user", "assistant", "user").to_request(
+        wire=ANTHROPIC, model="m", max_tokens=5, cache=TIMES
+    )
+
+    assert sent_times(request) == {"S": "1h", "K": "1h", "user 0": "5m", "user 2": "5m"}
+
+
+def test_blocks_and_the_ir_say_it_in_the_same_way() -> None:
+    plan = replace(TIMES, breakpoint_message_ids=("p", "u"))
+    turns = [PromptMessage("user", "P", id="p"), PromptMessage("user", "U", id="u")]
+    fields: Any = {"wire": ANTHROPIC, "model": "m", "max_tokens": 5, "tools": [{"name": "T"}]}
+    ir = PromptIR(
+        "S", segments=[Segment("stable_prefix", turns[:1]), Segment("conversation", turns[1:])], cache=plan
+    )
+    beside_blocks = to_request([PromptBlock.plain("s", "S")], messages=turns, cache=plan, **fields)
+    tools = {"T": "1h", "S": "1h"}
+
+    assert sent_times(ir.to_request(**fields)) == {**tools, "P": "1h", "U": "5m"}
+    assert sent_times(beside_blocks) == {**tools, "P": "5m", "U": "5m"}
+    plain = LlmRequest("m", "S", [turns[1].to_llm_messages()[0]], max_tokens=5, tools=[{"name": "T"}])
+    own = replace(plan, breakpoint_message_ids=("u",))
+    assert sent_times(replace(plain, cache=own)) == {**tools, "U": "5m"}
+
+
+def test_an_hour_in_the_tail_behind_five_minutes_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    plan = PromptCachePlan(tail_ttl="1h")
+    talk("user").to_request(wire=ANTHROPIC, model="m", max_tokens=5, cache=plan)
+
+    assert "refuses an hour behind five minutes: block 'system_knowledge', turn 1 (user)" in caplog.text
+
+
+def test_a_time_that_a_provider_does_not_have_is_refused() -> None:
+    bad: Any = "2h"
+    with pytest.raises(InvalidRequest, match="tail_ttl"):
+        PromptCachePlan(tail_ttl=bad)
 
 
 def test_a_turn_of_several_results_is_marked_behind_the_last() -> None:
