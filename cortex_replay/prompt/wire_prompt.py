@@ -98,17 +98,18 @@ class WirePrompt:
         if not self.breakpoints and not is_cut:
             return None
         in_messages = [b for b in self.breakpoints if b.place is Place.MESSAGES]
-        # The tools stand before everything and get the longest time that follows; see `place_breakpoints`.
-        timed = in_messages or self.breakpoints
-        policy = timed[-1].cache if timed else CachePolicy.NONE
-        names = [self.messages[b.index].id for b in in_messages if b.cache is policy]
-        others = [b for b in in_messages if b.cache is not policy]
+        times = [b.cache for b in self.breakpoints]
+        policy = max(times, key=list(CachePolicy).index, default=CachePolicy.NONE)
+        tail = in_messages[-1].cache if in_messages else policy
+        names = [self.messages[b.index].id for b in in_messages if b.cache is tail]
+        others = [b for b in in_messages if b.cache is not tail]
         behind_system = self.marker(Place.SYSTEM, len(self.system) - 1)
         return PromptCachePlan(
             cache_tools=any(b.place is Place.TOOLS for b in self.breakpoints),
             cache_system=behind_system.is_cached,
             breakpoint_message_ids=tuple(name for name in names if name is not None),
             ttl="1h" if policy is CachePolicy.EPHEMERAL_1H else None,
+            tail_ttl="5m" if tail is not policy else None,
             system_cuts=self.system_cuts() if is_cut or behind_system not in (policy, "none") else (),
             marks=tuple(CacheMark("message", b.index, "1h" if b.cache == "1h" else "5m") for b in others),
         )

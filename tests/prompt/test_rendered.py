@@ -291,6 +291,20 @@ def test_an_hour_for_what_is_frozen_and_five_minutes_for_the_tail() -> None:
     assert sent_times(request) == {"S": "1h", "K": "1h", "assistant 1": "1h", "user 4": "5m"}
 
 
+def test_the_tools_stand_before_what_is_frozen_for_an_hour() -> None:
+    """Anthropic refuses an hour behind five minutes, so theirs is an hour, too."""
+    turns = [{"role": role, "content": role} for role in ("user", "assistant")]
+    context = RenderedContext("", "", turns, frozen_prefix_len=1)
+    fields: Any = {"max_tokens": 5, "tools": [{"name": "T"}], "cache": TIMES}
+    body = WIRES[ANTHROPIC].lower(context.to_request(wire=ANTHROPIC, model="m", **fields))
+
+    times = [
+        block["cache_control"].get("ttl") for block in [body["tools"][0], *body["messages"][0]["content"]]
+    ]
+    assert times == ["1h", "1h"]
+    assert body["messages"][1]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
 def test_what_is_not_frozen_is_all_tail() -> None:
     """The previous call wrote its last turn for five minutes; it is found there, and not written again."""
     request = talk("user", "assistant", "user").to_request(

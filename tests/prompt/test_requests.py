@@ -116,9 +116,7 @@ def test_a_request_s_plan_says_where_each_block_ends() -> None:
         messages=TALK,
         cache=PromptCachePlan(breakpoint_message_ids=("u1",)),
     ).cache
-    assert both == PromptCachePlan(
-        cache_system=True, breakpoint_message_ids=("u1",), system_cuts=((9, "1h"),)
-    )
+    assert both == PromptCachePlan(cache_system=True, breakpoint_message_ids=("u1",), ttl="1h", tail_ttl="5m")
 
 
 def test_messages_beside_blocks_come_in_every_form() -> None:
