@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, Literal, NamedTuple
 
-from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
+from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
 from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
@@ -65,14 +65,11 @@ class AnthropicCache:
         return _bill(prompt, hit, reasons, is_assumed)
 
     def _find(self, prompt: _Prompt) -> int:
-        """The index of the last block that is read, or -1: the nearest entry that a marker finds."""
-        at, nodes, positions = prompt.call.at, prompt.path.nodes, prompt.positions
-        lookback = value_of("anthropic", prompt.call.model, "lookback")
+        """The number of the last block that is read, or -1: the nearest entry that a marker finds."""
+        at, nodes = prompt.call.at, prompt.path.nodes
         for marker in reversed(prompt.markers):
-            for i in range(min(marker.block, prompt.path.known - 1), -1, -1):
-                if positions[marker.block] - positions[i] >= lookback:
-                    break
-                entry = self._entries.get(nodes[i])
+            for i in _look_back(prompt.call, marker.block):
+                entry = self._entries.get(nodes[i]) if i < prompt.path.known else None
                 if entry is not None and entry.is_live(at):
                     return i
         return -1
@@ -80,10 +77,9 @@ class AnthropicCache:
     def _keep(self, prompt: _Prompt, hit: int) -> None:
         """Refresh what was used, and write what was not there."""
         at, nodes = prompt.call.at, prompt.path.nodes
-        for node in nodes[: hit + 1]:  # whoever reads a prefix uses all shorter ones
-            entry = self._entries.get(node)
-            if entry is not None and entry.is_live(at):
-                entry.expires = max(entry.expires, at + entry.ttl)
+        for entry in map(self._entries.get, nodes[: hit + 1]):  # whoever reads a prefix uses all shorter ones
+            if entry is not None and entry.ready <= at < entry.expires:
+                entry.expires = at + entry.ttl
         for marker in prompt.markers:
             node = nodes[marker.block]
             entry = self._entries.get(node)
@@ -154,7 +150,7 @@ class AnthropicCache:
 class _Prompt:
     """A call, laid out."""
 
-    __slots__ = ("call", "ends", "markers", "minimum", "path", "positions")
+    __slots__ = ("call", "ends", "markers", "minimum", "path")
 
     def __init__(self, call: CacheCall, path: PromptPath, markers: Sequence[_Marker], minimum: float) -> None:
         self.call = call
@@ -163,16 +159,20 @@ class _Prompt:
         self.minimum = minimum
         self.ends = list(accumulate(block.tokens for block in call.blocks))
         """The tokens up to the end of each block."""
-        self.positions = list(accumulate(_new_positions(call.blocks)))
-        """As Anthropic counts when it looks back."""
 
 
-def _new_positions(blocks: Sequence[CacheBlock]) -> Iterator[int]:
-    """Whether each block begins a position: within a row of calls or of results only the first does."""
-    if blocks:
-        yield 1
-    for before, block in pairwise(blocks):
-        yield 0 if block.kind == before.kind and block.kind in _ROWS else 1
+def _look_back(call: CacheCall, start: int) -> Iterator[int]:
+    """The blocks that are checked from a marker on; a row of calls or of results is one position."""
+    left = value_of("anthropic", call.model, "lookback")
+    row = ""
+    for i in range(start, -1, -1):
+        kind = call.blocks[i].kind
+        if kind not in _ROWS or kind != row:
+            if not left:
+                return
+            left -= 1
+        row = kind
+        yield i
 
 
 def _place_markers(call: CacheCall) -> list[_Marker]:
@@ -182,7 +182,9 @@ def _place_markers(call: CacheCall) -> list[_Marker]:
         _Refusal: The provider takes no such request.
     """
     blocks = call.blocks
-    markers = [_Marker(i, block.marker) for i, block in enumerate(blocks) if block.marker.is_cached]
+    markers = [
+        _Marker(i, block.marker) for i, block in enumerate(blocks) if block.marker is not CachePolicy.NONE
+    ]
     if call.automatic.is_cached:
         able = (i for i in reversed(range(len(blocks))) if blocks[i].tokens and blocks[i].kind != "thinking")
         last = next(able, None)

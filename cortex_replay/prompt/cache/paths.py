@@ -102,5 +102,5 @@ def _steps(call: CacheCall) -> Iterator[_Step]:
             yield block.digest, None
             continue
         settings = (call.settings.get(_PLACES[entered], "") for entered in range(last + 1, place + 1))
-        yield block.digest, (place.name, *settings)
+        yield block.digest, tuple(settings)
         last = place
