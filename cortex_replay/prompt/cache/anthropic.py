@@ -6,11 +6,11 @@ The rules are those of ``docs/cache.md``, which also says what the documents lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, Literal, NamedTuple
 
-from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
 from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
@@ -53,6 +53,8 @@ class AnthropicCache:
     def ask(self, call: CacheCall) -> CacheOutcome:
         """What it does with the next call; calls come in the order of their times."""
         minimum, is_assumed = fact_of("anthropic", call.model, "minimum")
+        if not value_of("anthropic", call.model, "keeps_thinking"):
+            call = _forget_thinking(call)
         try:
             markers = _place_markers(call)
         except _Refusal as refusal:
@@ -60,7 +62,7 @@ class AnthropicCache:
             return CacheOutcome(fresh=call.tokens, reasons=(reason,), is_assumed=is_assumed)
         prompt = _Prompt(call, self._paths.walk(call), markers, minimum)
         hit = self._find(prompt)
-        reasons = tuple(self._explain(prompt, hit))
+        reasons = tuple(reason for reason in self._explain(prompt, hit) if reason.tokens)
         self._keep(prompt, hit)
         return _bill(prompt, hit, reasons, is_assumed)
 
@@ -159,6 +161,25 @@ class _Prompt:
         self.minimum = minimum
         self.ends = list(accumulate(block.tokens for block in call.blocks))
         """The tokens up to the end of each block."""
+
+
+def _forget_thinking(call: CacheCall) -> CacheCall:
+    """A call without the thinking of earlier turns, which end with what a user says.
+
+    The provider does not count it either, so what it had been given of the count goes to the next block.
+    """
+    spoken = max((i for i, block in enumerate(call.blocks) if block.kind == "user"), default=-1)
+    if all(block.kind != "thinking" for block in call.blocks[: spoken + 1]):
+        return call
+    kept: list[CacheBlock] = []
+    left = 0
+    for i, block in enumerate(call.blocks):
+        if block.kind == "thinking" and i < spoken:
+            left += block.tokens
+        else:
+            kept.append(replace(block, tokens=block.tokens + left) if left else block)
+            left = 0
+    return replace(call, blocks=tuple(kept))
 
 
 def _look_back(call: CacheCall, start: int) -> Iterator[int]:

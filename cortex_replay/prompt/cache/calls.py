@@ -13,9 +13,9 @@ __all__ = ["BlockKind", "CacheBlock", "CacheCall", "CacheOutcome", "Provider", "
 
 Provider = Literal["anthropic", "openai", "gemini", "llamacpp"]
 
-BlockKind = Literal["", "tool_use", "tool_result", "thinking"]
-"""What a provider treats differently: a row of calls or results counts as one when Anthropic looks back, and
-thinking carries no marker."""
+BlockKind = Literal["", "user", "tool_use", "tool_result", "thinking"]
+"""What Anthropic treats differently: a row of calls or of results counts as one when it looks back, thinking
+carries no marker, and what a user says, which is no result, lets older models forget thinking."""
 
 Why = Literal[
     "first",  # nothing was cached before

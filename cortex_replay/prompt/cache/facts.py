@@ -27,6 +27,7 @@ FactName = Literal[
     "read",  # times the price of an input token
     "write_5m",
     "write_1h",
+    "keeps_thinking",  # 1 if thinking of earlier turns stays in the prompt, 0 if it is dropped
     "rate",  # requests per minute and prefix, above which another machine may answer
     "storage",  # dollars for a million tokens and an hour
 ]
@@ -61,6 +62,7 @@ class Known(NamedTuple):
 
 _CLAUDE: Final = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 _CLAUDE_PRICES: Final = "https://platform.claude.com/docs/en/about-claude/pricing"
+_CLAUDE_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/thinking"
 _OPENAI: Final = "https://developers.openai.com/api/docs/guides/prompt-caching"
 _OPENAI_CREATE: Final = "https://developers.openai.com/api/docs/api-reference/responses/create"
 _OPENAI_PRICES: Final = "https://developers.openai.com/api/docs/pricing"
@@ -135,6 +137,29 @@ FACTS: Final[tuple[Fact, ...]] = (
             ("claude-haiku-3", 2048),
         )
     ),
+    *(
+        Fact(
+            "anthropic", "keeps_thinking", 1, _CLAUDE_THINKING, model, and_later=True, page_date="2026-09-28"
+        )
+        for model in (
+            "claude-fable-5",
+            "claude-mythos-5",
+            "claude-mythos-preview",
+            "claude-opus-4-5",
+            "claude-sonnet-4-6",
+        )
+    ),
+    Fact(
+        "anthropic",
+        "keeps_thinking",
+        1,
+        _CLAUDE_THINKING,
+        "claude-haiku-5-5",
+        and_later=True,
+        page_date="2026-09-28",
+        note="the page has Haiku up to 4.5 among those that drop it",
+    ),
+    Fact("anthropic", "keeps_thinking", 0, _CLAUDE_THINKING, page_date="2026-09-28"),
     Fact("anthropic", "read", 0.1, _CLAUDE_PRICES, page_date="2026-10-08"),
     *(
         Fact("anthropic", "read", factor, _CLAUDE_PRICES, model, page_date="2026-10-08")

@@ -86,6 +86,23 @@ def test_the_models_that_read_for_less_are_known() -> None:
     assert factors == [0.1, 0.05, 0.1, 0.025]
 
 
+def test_the_models_that_keep_thinking_are_known() -> None:
+    names = (
+        "opus-4-1",
+        "opus-4-5",
+        "opus-5-5",
+        "sonnet-4-5",
+        "sonnet-4-6",
+        "sonnet-5",
+        "haiku-4-5",
+        "haiku-5-5",
+    )
+
+    kept = [name for name in names if fact_of("anthropic", f"claude-{name}", "keeps_thinking").value]
+
+    assert kept == ["opus-4-5", "opus-5-5", "sonnet-4-6", "sonnet-5", "haiku-5-5"]
+
+
 def test_what_is_not_known_is_not_invented() -> None:
     with pytest.raises(LookupError, match="nothing is known of 'lookback' at gemini"):
         fact_of("gemini", "gemini-2.5-pro", "lookback")

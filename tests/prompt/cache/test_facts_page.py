@@ -20,11 +20,13 @@ WORDS: dict[FactName, str] = {
     "read": "price of a read token, in input tokens",
     "write_5m": "price of a written token, in input tokens",
     "write_1h": "price of a token written for an hour, in input tokens",
+    "keeps_thinking": "thinking of earlier turns stays in the prompt (1) or not (0)",
     "rate": "calls a minute that one machine takes",
     "storage": "price of a million tokens for an hour, in dollars",
 }
 TITLES = {
     "https://platform.claude.com/docs/en/build-with-claude/prompt-caching": "Prompt caching",
+    "https://platform.claude.com/docs/en/build-with-claude/thinking": "Thinking",
     "https://platform.claude.com/docs/en/about-claude/pricing": "Pricing",
     "https://developers.openai.com/api/docs/guides/prompt-caching": "Prompt caching",
     "https://developers.openai.com/api/docs/api-reference/responses/create": "Create a response",

@@ -21,7 +21,7 @@ RUNS = [
     for path in sorted(FOLDER.glob("*.toml"))
     for run in tomllib.loads(path.read_text(encoding="utf-8"))["run"]
 ]
-KINDS: tuple[BlockKind, ...] = ("", "tool_use", "tool_result", "thinking")
+KINDS: tuple[BlockKind, ...] = ("", "user", "tool_use", "tool_result", "thinking")
 
 
 @pytest.mark.parametrize("run", RUNS)
