@@ -91,8 +91,7 @@ def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage
             f"{output.escape(stored.path)} does not hold its request (crtx-llm writes none), "
             "so there is nothing to explain"
         )
-    noted = (fixture.meta or {}).get("breakpoints")
-    return restore_breakpoints(fixture.request, noted), fixture.answers[0].usage
+    return restore_breakpoints(fixture.request, fixture.meta), fixture.answers[0].usage
 
 
 def _json_of(explanation: Explanation, stored: StoredFixture) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.block_ends import move_ends
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
@@ -20,10 +20,12 @@ from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
+from cortex_replay.wire.diagnostics import cache_miss_reason
 
 __all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
+_OF_THE_RUN: Final = ("run", "asked_at")
 
 
 class FixtureMaker:
@@ -84,16 +86,44 @@ class FixtureMaker:
         answer, in_answer = redact_answer(answer, self._redactor, needs_wire=request.extra.get("n", 1) != 1)
         normal, rules = self._store.normalise(request)
         stored, in_request = self._without_secrets(normal)
-        meta = meta_of(look.bind_origin(origin), in_answer, in_request, rules)
+        # The date in these is not one that the request says.
+        when = {name: origin[name] for name in _OF_THE_RUN if name in origin}
+        others = {name: value for name, value in origin.items() if name not in when}
+        meta = meta_of({**look.bind_origin(others), **when}, in_answer, in_request, rules)
         if (bound := look.bind(normal)) is not None:
             answer = bind_answer(answer, bound.binding, request.model)
             cut = look.bind(stored) if in_request else None
             stored = (cut or bound).request
             if names := bound.names:
                 meta["bindings"] = list(names)
-        if breakpoints := _breakpoints_of(request, stored):
-            meta["breakpoints"] = breakpoints
+        if cache := self._note_cache(request, look, stored, answer):
+            meta["cache"] = cache
         return stored, replace(answer, meta=meta)
+
+    def _note_cache(
+        self, request: LlmRequest, look: LookUp, stored: LlmRequest, answer: Answer
+    ) -> dict[str, JsonValue]:
+        """What a prompt cache was told, and what the provider says of it."""
+        notes: dict[str, JsonValue] = {}
+        if request.cache is not None:
+            # Few requests have a plan.
+            from cortex_replay.prompt.breakpoint_notes import block_ends, note_cache  # noqa: PLC0415
+
+            ends = block_ends(request)
+            moved = move_ends(request.system, ends, stored.system, partial(self._store_system, request, look))
+            notes = note_cache(request, moved)
+        if answer.wire is not None and (reason := cache_miss_reason(answer.wire)) is not None:
+            notes["reason"] = reason
+        return notes
+
+    def _store_system(self, request: LlmRequest, look: LookUp, system: str) -> str | None:
+        """What would be stored of another system text of a request."""
+        try:
+            stored, _ = self._without_secrets(self._store.normalise(replace(request, system=system))[0])
+        except RecordingRefused:
+            return None
+        bound = look.bind(stored)
+        return stored.system if bound is None else bound.request.system
 
     def stage_answers(
         self,
@@ -189,17 +219,6 @@ def meta_of(
     if rules:
         meta["normalisers"] = list(rules)
     return meta
-
-
-def _breakpoints_of(request: LlmRequest, stored: LlmRequest) -> list[JsonValue]:
-    """Where the cache was to end; a plan that makes no sense was no hindrance to the provider either."""
-    if request.cache is None:
-        return []
-    from cortex_replay.prompt.breakpoint_notes import note_breakpoints  # noqa: PLC0415 - few requests have a plan
-
-    with suppress(InvalidRequest):
-        return note_breakpoints(request, stored.system)
-    return []
 
 
 def _collapse(answers: Sequence[Answer]) -> tuple[Answer, ...]:

@@ -12,7 +12,7 @@ from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement, can_c
 from cortex_replay.prompt.fit import fit
 from cortex_replay.prompt.markers import breakpoint_behind
 from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.prompt.wire_prompt import ANTHROPIC, WirePrompt, check_wire
+from cortex_replay.prompt.wire_prompt import ANTHROPIC, ONE_BLOCK, WirePrompt, check_wire
 from cortex_replay.types import LlmMessage, LlmRole
 
 __all__ = ["MarkedBlock", "MarkedMessage", "arrange", "mark_turns", "turns_by_name"]
@@ -56,7 +56,7 @@ def arrange(
     joining, staying = _split(fitting, is_anywhere=is_anthropic)
     blocks = [*system, _join_blocks("system messages", map(_system_block, joining))]
     if is_one_block:
-        blocks = [_join_blocks("system text", blocks)]
+        blocks = [_join_blocks(ONE_BLOCK, blocks)]
     blocks = [(block, cache) for block, cache in blocks if block.text]
     takes_markers = is_anthropic and can_cache(model)
     placement = place_breakpoints(_wanted_breakpoints(tools, blocks, staying) if takes_markers else ())

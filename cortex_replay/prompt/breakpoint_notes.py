@@ -1,78 +1,192 @@
-"""Breakpoints as a recording notes them: a stored request has no plan, since a plan is no part of the key."""
+"""What a recording notes of a prompt's cache: a stored request has no plan, which is no part of the key.
+
+`docs/store-format.md` describes the notes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Any, Final, Literal
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.printable import escape_controls
+from cortex_replay.prompt.blocks import BLANK_LINE
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.markers import breakpoints_of, system_blocks
-from cortex_replay.prompt.policy import CachePolicy
-from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan
+from cortex_replay.types import CacheMark, LlmRequest, PromptCachePlan
 
-__all__ = ["note_breakpoints", "restore_breakpoints"]
+__all__ = ["block_ends", "note_cache", "restore_breakpoints"]
+
+_MOST_MARKERS: Final = 64
+"""A provider takes a few; a client may send any number."""
+_MOST_BLOCKS: Final = 1024
+_LONGEST_LABEL: Final = 80
+_LONGEST_WORD: Final = 64
+_KEY_LENGTH: Final = 16
+_PLACES: Final[Mapping[Place, Literal["tool", "system", "message"]]] = {
+    Place.TOOLS: "tool",
+    Place.SYSTEM: "system",
+    Place.MESSAGES: "message",
+}
 
 
-def note_breakpoints(request: LlmRequest, stored_system: str) -> list[JsonValue]:
-    """Where the markers of a request stand, for the ``meta`` of its recording.
-
-    Args:
-        request: As it was asked.
-        stored_system: Its system text as it is stored, which a normaliser may have changed. A marker whose
-            place cannot be told there any more is left out.
-    """
-    notes: list[JsonValue] = []
+def block_ends(request: LlmRequest) -> tuple[int, ...]:
+    """Where each block of the system text ends."""
     ends: list[int] = []
     for text, _ in system_blocks(request):
-        ends.append((ends[-1] + 2 if ends else 0) + len(text))
-    for kept in breakpoints_of(request).kept:
-        if kept.place is Place.TOOLS:
-            notes.append({"behind": "tools", "ttl": kept.cache.value})
-        elif kept.place is Place.MESSAGES:
-            notes.append({"behind": "message", "number": kept.index + 1, "ttl": kept.cache.value})
-        elif (end := _offset_in(request.system, stored_system, ends[kept.index])) is not None:
-            notes.append({"behind": "system", "end": end, "ttl": kept.cache.value})
+        ends.append((ends[-1] + len(BLANK_LINE) if ends else 0) + len(text))
+    return tuple(ends)
+
+
+def note_cache(request: LlmRequest, ends: Sequence[int] | None) -> dict[str, JsonValue]:
+    """What the ``meta`` of a recording says of the cache; empty where a client said nothing.
+
+    Args:
+        request: As it was asked, with its plan.
+        ends: Where the blocks of its system text end as it is stored; ``None`` where that cannot be told.
+    """
+    plan = request.cache
+    if plan is None:
+        return {}
+    count = len(system_blocks(request))
+    if count > _MOST_BLOCKS:
+        ends = None
+    notes: dict[str, JsonValue] = {}
+    marks = [mark for mark in _marks(request, plan) if mark.place != "system" or mark.index < count]
+    if count > 1 and ends is None:
+        # The end of the last block is that of the text, and so the end of the one block that it is now.
+        marks = [
+            replace(mark, index=0) if mark.place == "system" else mark
+            for mark in marks
+            if mark.place != "system" or mark.index == count - 1
+        ]
+    if marks:
+        notes["markers"] = [_marker(mark) for mark in marks[-_MOST_MARKERS:]]
+    labels = plan.labels if len(plan.labels) == count else ()
+    if ends is not None and (count > 1 or any(labels)):
+        notes["blocks"] = [
+            {"end": end, **({"label": _short(label, _LONGEST_LABEL)} if label else {})}
+            for end, label in zip(ends, labels or [""] * count, strict=True)
+        ]
+    if plan.key:
+        notes["key"] = blake3_hex(plan.key.encode("utf-8", "surrogatepass"))[:_KEY_LENGTH]
+    if plan.retention:
+        notes["retention"] = _short(plan.retention, _LONGEST_WORD)
     return notes
 
 
-def restore_breakpoints(request: LlmRequest, notes: JsonValue) -> LlmRequest:
-    """A stored request with the plan that its recording notes; what makes no sense there is not followed."""
-    cuts: dict[int, CacheTime] = {}
-    messages = list(request.messages)
-    names: list[str] = []
-    tools = False
-    times: list[CachePolicy] = []
-    for entry in notes if isinstance(notes, list) else ():
-        if not isinstance(entry, dict) or entry.get("ttl") not in ("5m", "1h"):
-            continue
-        policy = CachePolicy(cast("str", entry["ttl"]))
-        match entry:
-            case {"behind": "tools"}:
-                tools = True
-                times.append(policy)
-            case {"behind": "message", "number": int(number)} if 0 < number <= len(messages):
-                names.append(f"turn-{number}")
-                messages[number - 1] = replace(messages[number - 1], id=names[-1])
-                times.append(policy)
-            case {"behind": "system", "end": int(end)} if 0 < end <= len(request.system):
-                cuts[end] = policy.value
-    if cuts:
-        cuts.setdefault(len(request.system), "none")
-    if not (cuts or names or tools):
-        return request
-    ttl: Literal["5m", "1h"] = "1h" if times and times[-1] is CachePolicy.EPHEMERAL_1H else "5m"
+def _marks(request: LlmRequest, plan: PromptCachePlan) -> list[CacheMark]:
+    """All markers of a plan; of one that names a message that is not there, only those in its ``marks``."""
+    found: dict[tuple[str, int, int | None], CacheMark] = {}
+    try:
+        kept = breakpoints_of(request).kept
+    except InvalidRequest:
+        kept = ()
+    for one in kept:
+        index = len(request.tools) - 1 if one.place is Place.TOOLS else one.index
+        ttl: Literal["5m", "1h"] = "1h" if one.cache == "1h" else "5m"
+        found[_PLACES[one.place], index, None] = CacheMark(_PLACES[one.place], index, ttl)
+    found |= {(mark.place, mark.index, mark.part): mark for mark in plan.marks}
+    return list(found.values())
+
+
+def _marker(mark: CacheMark) -> JsonValue:
+    note: dict[str, JsonValue] = {"at": mark.place}
+    if mark.place != "prompt":
+        note["number"] = mark.index + 1
+    if mark.part is not None:
+        note["part"] = mark.part + 1
+    return {**note, "ttl": mark.ttl}
+
+
+def _short(text: str, most: int) -> str:
+    plain = escape_controls(" ".join(text[: most * 4].split()))
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def restore_breakpoints(request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> LlmRequest:
+    """A stored request with the plan that its recording notes; what makes no sense there is not followed.
+
+    The cache key is the hash that was noted: it tells calls apart, and is nothing to send.
+
+    Args:
+        request: As it is stored.
+        meta: Of the recording, or of the one answer of several.
+    """
+    notes = (meta or {}).get("cache")
+    plan = _read_notes(notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
+    return request if plan is None else replace(request, cache=plan)
+
+
+def _read_notes(notes: Mapping[str, Any]) -> PromptCachePlan | None:
+    blocks = list(_read_blocks(notes.get("blocks")))
+    labels = tuple(label for _, label in blocks)
+    key, retention = notes.get("key"), notes.get("retention")
     plan = PromptCachePlan(
-        cache_tools=tools,
-        breakpoint_message_ids=tuple(names),
-        ttl=ttl,
-        system_cuts=tuple(sorted(cuts.items())),
+        system_cuts=tuple((end, "none") for end, _ in blocks),
+        marks=tuple(_read_markers(notes.get("markers"))),
+        labels=labels if any(labels) else (),
+        key=key if isinstance(key, str) else None,
+        retention=retention if isinstance(retention, str) else None,
     )
-    return replace(request, messages=tuple(messages), cache=plan)
+    return plan if plan != PromptCachePlan() else None
 
 
-def _offset_in(asked: str, stored: str, end: int) -> int | None:
-    """Where an offset in one text is in another that begins or ends like it."""
-    if end < len(asked) and stored.startswith(asked[:end]):
-        return end
-    return len(stored) - len(asked) + end if stored.endswith(asked[end:]) else None
+def _read_blocks(notes: object) -> Iterator[tuple[int, str]]:
+    blocks: list[tuple[int, str]] = []
+    for note in notes if isinstance(notes, list) else ():
+        match note:
+            case {"end": int(end)} if end > (blocks[-1][0] if blocks else 0) and not isinstance(end, bool):
+                label = note.get("label")
+                blocks.append((end, label if isinstance(label, str) else ""))
+            case _:  # the others tell nothing without it
+                return
+    yield from blocks
+
+
+def _read_markers(notes: object) -> Iterator[CacheMark]:
+    for note in notes if isinstance(notes, list) else ():
+        match note:
+            case {"at": "prompt", "ttl": ("5m" | "1h") as ttl}:
+                yield CacheMark("prompt", 0, ttl)
+            case {"at": ("tool" | "system" | "message") as at, "number": number, "ttl": ("5m" | "1h") as ttl}:
+                part = note.get("part")
+                try:
+                    yield CacheMark(at, _index(number), ttl, None if part is None else _index(part))
+                except (InvalidRequest, TypeError):
+                    continue
+
+
+def _index(number: Any) -> int:
+    return -1 if isinstance(number, bool) else number - 1
+
+
+def _read_old_notes(request: LlmRequest, meta: Mapping[str, JsonValue]) -> PromptCachePlan | None:
+    """The notes of earlier versions, which knew the tools as one and the offset of a marked block alone."""
+    found: list[CacheMark] = []
+    behind: dict[int, Literal["5m", "1h"]] = {}
+    notes = meta.get("breakpoints")
+    for note in notes if isinstance(notes, list) else ():
+        match note:
+            case {"behind": "tools", "ttl": ("5m" | "1h") as ttl} if request.tools:
+                found.append(CacheMark("tool", len(request.tools) - 1, ttl))
+            case {"behind": "message", "number": int(number), "ttl": ("5m" | "1h") as ttl} if (
+                0 < number <= len(request.messages)
+            ):
+                found.append(CacheMark("message", number - 1, ttl))
+            case {"behind": "system", "end": int(end), "ttl": ("5m" | "1h") as ttl} if (
+                0 < end <= len(request.system)
+            ):
+                behind[end] = ttl
+    cuts = sorted({*behind, len(request.system)}) if behind else []
+    found += [CacheMark("system", i, behind[end]) for i, end in enumerate(cuts) if end in behind]
+    if not found:
+        return None
+    order = ("tool", "system", "message")
+    return PromptCachePlan(
+        system_cuts=tuple((end, "none") for end in cuts) if len(cuts) > 1 else (),
+        marks=tuple(sorted(found, key=lambda mark: (order.index(mark.place), mark.index))),
+    )

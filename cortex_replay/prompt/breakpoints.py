@@ -36,6 +36,8 @@ class Breakpoint:
     cache: CachePolicy
     name: str
     """For people: a block's label or a turn's name."""
+    part: int | None = None
+    """Which block of a message's content, from 0; behind the whole message if it is not said."""
     instead_of: str = ""
     """The turn that it was wanted behind, if there is nothing in it that could carry a marker."""
 
@@ -64,17 +66,22 @@ class Placement:
                 yield f"Anthropic refuses an hour behind five minutes: {before}, {behind}"
 
 
-def place_breakpoints(wanted: Iterable[Breakpoint]) -> Placement:
+def place_breakpoints(wanted: Iterable[Breakpoint], most: int = MOST_BREAKPOINTS) -> Placement:
     """Keep as many breakpoints as a request may carry.
 
     A marker caches everything before it, so the ones that cache the most are the last ones.
+
+    Args:
+        wanted: Where they would stand.
+        most: How many there is room for.
     """
     in_order = tuple(_one_for_each_place(wanted))
     if in_order and in_order[0].place is Place.TOOLS:
         # Anthropic refuses an hour behind five minutes, and the tools stand before everything.
         longest = max((breakpoint_.cache for breakpoint_ in in_order), key=_LENGTHS.__getitem__)
         in_order = (replace(in_order[0], cache=longest), *in_order[1:])
-    return Placement(in_order[-MOST_BREAKPOINTS:], in_order[:-MOST_BREAKPOINTS])
+    first = max(0, len(in_order) - most)
+    return Placement(in_order[first:], in_order[:first])
 
 
 def _one_for_each_place(wanted: Iterable[Breakpoint]) -> Iterator[Breakpoint]:

@@ -17,7 +17,14 @@ from cortex_replay.prompt.blocks import PromptBlock, block_values
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.context import RenderedContext
 from cortex_replay.prompt.ir import PromptIR
-from cortex_replay.prompt.markers import breakpoints_of, can_carry_marker, system_blocks, turn_name
+from cortex_replay.prompt.markers import (
+    breakpoints_of,
+    can_carry_marker,
+    marks_of,
+    system_blocks,
+    system_name,
+    turn_name,
+)
 from cortex_replay.prompt.message import PromptMessage
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.segments import SegmentRole
@@ -160,22 +167,23 @@ def _request_parts(request: LlmRequest) -> PromptParts:
     tools = [_tool_part(tool, i) for i, tool in enumerate(request.tools)]
     blocks = system_blocks(request)
     system = [
-        _text_part("system text" if len(blocks) == 1 else f"system block {i + 1}", text)
-        for i, (text, _) in enumerate(blocks)
+        _text_part(system_name(request.cache, i, len(blocks)), text) for i, (text, _) in enumerate(blocks)
     ]
     messages = [
         _message_part(turn_name(i, message), [message], _json(message.to_dict()))
         for i, message in enumerate(request.messages)
     ]
-    before = {Place.TOOLS: len(tools), Place.SYSTEM: 1 + len(tools)}
-    before[Place.MESSAGES] = before[Place.SYSTEM] + len(system)
+    first = {Place.TOOLS: 1, Place.SYSTEM: 1 + len(tools)}
+    first[Place.MESSAGES] = first[Place.SYSTEM] + len(system)
     parts = [model, *tools, *system, *messages]
-    cacheable = len(parts)
-    kept_breakpoints = breakpoints_of(request).kept
-    for kept in kept_breakpoints:
-        cacheable = before[kept.place] + kept.index + 1
-        parts[cacheable - 1] = replace(parts[cacheable - 1], cache=kept.cache)
-    return PromptParts("request", tuple(parts), cacheable, bool(kept_breakpoints), cacheable)
+    behind = {first[mark.place] + mark.index: mark.cache for mark in marks_of(request)}
+    for kept in breakpoints_of(request).kept:
+        last_tool = len(tools) - 1 if kept.place is Place.TOOLS else 0
+        behind.setdefault(first[kept.place] + kept.index + last_tool, kept.cache)
+    for i, cache in behind.items():
+        parts[i] = replace(parts[i], cache=cache)
+    cacheable = max(behind) + 1 if behind else len(parts)
+    return PromptParts("request", tuple(parts), cacheable, bool(behind), cacheable)
 
 
 def _text_part(name: str, text: str) -> PromptPart:

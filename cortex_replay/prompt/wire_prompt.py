@@ -15,12 +15,14 @@ from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheMark, CacheTime, LlmMessage, LlmRequest, PromptCachePlan
 from cortex_replay.validation import short_repr
 
-__all__ = ["ANTHROPIC", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
+__all__ = ["ANTHROPIC", "ONE_BLOCK", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
 
 logger = logger_of(__name__)
 
 ANTHROPIC: Final = "anthropic-messages"
 RESPONSES: Final = "openai-responses"
+ONE_BLOCK: Final = "system text"
+"""The name of a block that all of the system text is; nobody called it so."""
 WIRES: Final = (ANTHROPIC, "openai-chat", RESPONSES, "ollama-chat")
 
 
@@ -93,9 +95,12 @@ class WirePrompt:
         return blocks
 
     def cache_plan(self) -> PromptCachePlan | None:
-        """The breakpoints and the blocks as a request carries them; none where there are neither."""
-        is_cut = self.wire == ANTHROPIC and len(self.system) > 1
-        if not self.breakpoints and not is_cut:
+        """The breakpoints, blocks and labels as a request carries them; none where there are none."""
+        is_cut = len(self.system) > 1
+        labels = tuple(block.label for block in self.system)
+        if labels == (ONE_BLOCK,) or not any(labels):
+            labels = ()
+        if not self.breakpoints and not is_cut and not labels:
             return None
         in_messages = [b for b in self.breakpoints if b.place is Place.MESSAGES]
         times = [b.cache for b in self.breakpoints]
@@ -112,6 +117,7 @@ class WirePrompt:
             tail_ttl="5m" if tail is not policy else None,
             system_cuts=self.system_cuts() if is_cut or behind_system not in (policy, "none") else (),
             marks=tuple(CacheMark("message", b.index, "1h" if b.cache == "1h" else "5m") for b in others),
+            labels=labels,
         )
 
     def to_request(self, model: str, **fields: Any) -> LlmRequest:

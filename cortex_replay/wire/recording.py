@@ -22,7 +22,7 @@ from cortex_replay.wire import WIRES
 from cortex_replay.wire.event_stream import Message, MessageParser, chunk_in, write_message
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["decode_chunks", "decode_failure", "decode_recording", "event_bytes", "event_in"]
+__all__ = ["body_of", "decode_chunks", "decode_failure", "decode_recording", "event_bytes", "event_in"]
 
 
 def decode_recording(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
@@ -33,7 +33,7 @@ def decode_recording(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResp
     """
     codec = WIRES[_protocol(wire)]
     if wire.get("stream") is not True:
-        body = _body(wire)
+        body = body_of(wire)
         _refuse_ambiguity(body)
         return codec.decode_answer(body, asked_model)
     last = decode_chunks(wire, asked_model)[-1].response
@@ -48,7 +48,7 @@ def decode_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[Strea
     Nothing may follow the end: some clients read on, and would get what no reviewer sees.
     """
     decoder = WIRES[_protocol(wire)].stream_decoder(asked_model)
-    body = _body(wire)
+    body = body_of(wire)
     chunks = [*decoder.feed(body), *decoder.finish()]
     if decoder.rest.strip():
         raise ResponseParse("something follows the end of its stream")
@@ -67,7 +67,7 @@ def decode_failure(wire: Mapping[str, JsonValue]) -> Upstream:
     """The error that a recorded answer with an error status was."""
     status, headers = wire.get("status"), wire.get("headers")
     kind = headers.get("content-type", "") if isinstance(headers, dict) else ""
-    return upstream_error(status if isinstance(status, int) else 0, str(kind), _body(wire))
+    return upstream_error(status if isinstance(status, int) else 0, str(kind), body_of(wire))
 
 
 def _protocol(wire: Mapping[str, JsonValue]) -> str:
@@ -81,7 +81,12 @@ def _protocol(wire: Mapping[str, JsonValue]) -> str:
     return protocol
 
 
-def _body(wire: Mapping[str, JsonValue]) -> bytes:
+def body_of(wire: Mapping[str, JsonValue]) -> bytes:
+    """The bytes of a recorded answer.
+
+    Raises:
+        ResponseParse: It has none, or more than one form of them.
+    """
     if sum(name in wire for name in ("body", "body_base64", "events")) != 1:
         raise ResponseParse("it must have one of body, body_base64 and events")
     match wire:

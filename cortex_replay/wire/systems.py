@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from cortex_replay.types import LlmMessage, LlmRole
 
-__all__ = ["is_plain_system", "join_system", "split_leading_system", "system_texts"]
+__all__ = ["BLANK_LINE", "is_plain_system", "join_system", "split_leading_system", "system_texts"]
+
+
+BLANK_LINE: Final = "\n\n"
+"""What stands between two system texts."""
 
 
 def join_system(texts: Iterable[str]) -> str:
     """The one system text. Splitting it, for the sake of a cache, does not change it."""
-    return "\n\n".join(text for text in texts if text)
+    return BLANK_LINE.join(text for text in texts if text)
 
 
 def split_leading_system(messages: list[LlmMessage]) -> tuple[list[LlmMessage], list[LlmMessage]]:

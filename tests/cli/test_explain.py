@@ -51,7 +51,10 @@ def test_a_recording_notes_its_breakpoints(recorded: tuple[Path, list[str]]) -> 
     meta = Store.open(root).get("m", hashes[0]).meta
 
     assert meta is not None
-    assert meta["breakpoints"] == [{"behind": "system", "end": 4113, "ttl": "1h"}]
+    assert meta["cache"] == {
+        "markers": [{"at": "system", "number": 1, "ttl": "1h"}],
+        "blocks": [{"end": 4113, "label": "rules"}, {"end": 4122, "label": "today"}],
+    }
 
 
 def test_one_prompt_in_its_parts(recorded: tuple[Path, list[str]]) -> None:
@@ -61,14 +64,10 @@ def test_one_prompt_in_its_parts(recorded: tuple[Path, list[str]]) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].split()[:2] == ["m", hashes[0][:16]]
-    table = [line.split() for line in lines if line.startswith(("system", "turn"))]
-    assert [row[:3] for row in table] == [
-        ["system", "block", "1"],
-        ["system", "block", "2"],
-        ["turn", "1", "(user)"],
-    ]
+    table = [line.split() for line in lines if line.startswith(("block", "turn"))]
+    assert [row[:2] for row in table] == [["block", "'rules'"], ["block", "'today'"], ["turn", "1"]]
     assert [row[-1] == "1h" for row in table] == [True, False, False]
-    assert "up to the breakpoint behind system block 1 (1h)" in result.stdout
+    assert "up to the breakpoint behind block 'rules' (1h)" in result.stdout
     assert re.search(r"openai +2,048 tokens", result.stdout)
 
 
@@ -80,7 +79,7 @@ def test_two_prompts_and_where_they_part(recorded: tuple[Path, list[str]]) -> No
     assert "| -It is 09:15:02." in result.stdout
     assert "| +It is 09:15:07." in result.stdout
     assert "What changed looks like a time." in result.stdout
-    assert "ends in or before system block 1" in result.stdout
+    assert "ends in or before block 'rules'" in result.stdout
     assert "every breakpoint of the first stands behind the first difference" in result.stdout
     assert "\x1b" not in result.stdout
 
@@ -95,7 +94,7 @@ def test_for_programs(recorded: tuple[Path, list[str]]) -> None:
     assert [part["breakpoint"] for part in one["parts"]] == ["1h", "none", "none"]
     assert {entry["provider"] for entry in one["cached"]} == {"anthropic", "openai", "ollama"}
     assert two["first"] == one
-    assert two["comparison"]["first_change"] == "system block 1"
+    assert two["comparison"]["first_change"] == "block 'rules'"
     assert two["comparison"]["looks_like"] == "a time"
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 from cortex_replay.prompt import PromptBlock, RenderedContext, to_request
-from cortex_replay.prompt.breakpoint_notes import note_breakpoints, restore_breakpoints
+from cortex_replay.prompt.breakpoint_notes import block_ends, note_cache, restore_breakpoints
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.explain import CacheHit, compare, explain
-from cortex_replay.prompt.markers import breakpoints_of, system_blocks
+from cortex_replay.prompt.markers import breakpoints_of, marks_of, system_blocks
 
 TOOLS = [{"name": "look", "description": "d" * 400}]
 BLOCKS = [PromptBlock.cached_long("rules", "r" * 4000), PromptBlock.cached_short("facts", "f" * 2000)]
@@ -33,15 +33,15 @@ def test_a_prompt_in_its_parts() -> None:
 
     assert [(part.name, part.tokens, part.breakpoint) for part in explained.parts] == [
         ("tool 'look'", 108, "none"),
-        ("system block 1", 1000, "1h"),
-        ("system block 2", 500, "5m"),
+        ("block 'rules'", 1000, "1h"),
+        ("block 'facts'", 500, "5m"),
         ("turn 1 (user)", 3, "none"),
     ]
     assert [part.up_to_here for part in explained.parts] == [108, 1108, 1608, 1611]
     assert [part.bytes for part in explained.parts] == [432, 4000, 2000, 12]
     assert not explained.is_counted
     assert cached(explained.cached) == {"anthropic": 1608, "openai": 1536, "ollama": 1611}
-    assert explained.cached[0].why == "up to the breakpoint behind system block 2 (5m)"
+    assert explained.cached[0].why == "up to the breakpoint behind block 'facts' (5m)"
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000, 3222, 1_000_003])
@@ -92,7 +92,7 @@ def test_a_time_in_the_rules_breaks_it_where_it_stands() -> None:
 
     compared = compare(at("09:15:02"), at("09:15:07"))
 
-    assert compared.first_change == "system block 1"
+    assert compared.first_change == "block 'rules'"
     assert compared.looks_like == "a time"
     assert "-It is 09:15:02." in compared.diff
     assert compared.shared_parts == 1
@@ -120,8 +120,8 @@ def test_what_came_and_went_is_told_apart() -> None:
 
     assert changes == {
         "tool 'look'": "removed",
-        "system block 1": "same",
-        "system block 2": "same",
+        "block 'rules'": "same",
+        "block 'facts'": "same",
         "turn 1 (user)": "same",
         "turn 2 (user)": "added",
     }
@@ -140,59 +140,89 @@ def test_a_recording_s_note_gives_back_the_breakpoints() -> None:
     context = RenderedContext("stable", "known", [{"role": "user", "content": "q"}])
     plan = PromptCachePlan(cache_tools=True, ttl="1h")
     request = context.to_request(wire="anthropic-messages", model="m", tools=TOOLS, cache=plan)
-    noted = note_breakpoints(request, request.system)
+    noted: Any = note_cache(request, block_ends(request))
     stored = replace(request, cache=None, messages=tuple(replace(m, id=None) for m in request.messages))
 
-    assert noted == [
-        {"behind": "tools", "ttl": "1h"},
-        {"behind": "system", "end": 6, "ttl": "1h"},
-        {"behind": "system", "end": 13, "ttl": "1h"},
-        {"behind": "message", "number": 1, "ttl": "1h"},
-    ]
-    restored = restore_breakpoints(stored, noted)
-    where = [(kept.place, kept.index, kept.cache) for kept in breakpoints_of(restored).kept]
+    assert noted == {
+        "markers": [
+            {"at": "tool", "number": 1, "ttl": "1h"},
+            {"at": "system", "number": 1, "ttl": "1h"},
+            {"at": "system", "number": 2, "ttl": "1h"},
+            {"at": "message", "number": 1, "ttl": "1h"},
+        ],
+        "blocks": [{"end": 6, "label": "system_stable"}, {"end": 13, "label": "system_knowledge"}],
+    }
+    restored = restore_breakpoints(stored, {"cache": noted})
+    where = [(kept.place, kept.index, kept.cache) for kept in marks_of(restored)]
     assert where == [(kept.place, kept.index, kept.cache) for kept in breakpoints_of(request).kept]
-    assert system_blocks(restored) == system_blocks(request)
+    assert [text for text, _ in system_blocks(restored)] == [text for text, _ in system_blocks(request)]
     assert restored == stored, "a plan is no part of a request's value"
 
 
+OLD_NOTES: list[Any] = [
+    {"behind": "tools", "ttl": "1h"},
+    {"behind": "system", "end": 6, "ttl": "1h"},
+    {"behind": "message", "number": 1, "ttl": "5m"},
+]
+
+
+def test_the_notes_of_earlier_versions_are_read() -> None:
+    stored = LlmRequest("m", "stable\n\nknown", "q", tools=[{"name": "a"}, {"name": "b"}])
+
+    restored = restore_breakpoints(stored, {"breakpoints": OLD_NOTES})
+
+    assert [(m.place, m.index, m.cache) for m in marks_of(restored)] == [
+        (Place.TOOLS, 1, "1h"),
+        (Place.SYSTEM, 0, "1h"),
+        (Place.MESSAGES, 0, "5m"),
+    ]
+    assert [text for text, _ in system_blocks(restored)] == ["stable", "known"]
+
+
+MARKED: dict[str, Any] = {"at": "message", "number": 1, "ttl": "1h"}
+
+
 @pytest.mark.parametrize(
-    ("stored", "ends"),
-    [
-        ("AAAA\n\nBBBB", [4, 10]),
-        ("AA\n\nBBBB", [2, 8]),  # the first block was shortened by a normaliser
-        ("AAAA\n\nB", [4, 7]),
-        ("AA\n\nB", [5]),
-    ],
-)
-def test_an_offset_moves_with_a_text_that_was_normalised(stored: str, ends: list[int]) -> None:
-    """As long as what stands before it or behind it is what it was."""
-    blocks = [PromptBlock.cached_long("a", "AAAA"), PromptBlock.cached_short("b", "BBBB")]
-    noted: Any = note_breakpoints(to_request(blocks, wire="anthropic-messages", model="m"), stored)
-
-    assert [entry["end"] for entry in noted] == ends
-    restored = restore_breakpoints(LlmRequest("m", stored), noted)
-    assert [b.place for b in breakpoints_of(restored).kept] == [Place.SYSTEM] * len(ends)
-
-
-@pytest.mark.parametrize(
-    "noted",
+    "meta",
     [
         None,
-        5,
-        "x",
-        [5],
-        [{"behind": "system", "end": 99, "ttl": "1h"}],
-        [{"behind": "system", "end": 1, "ttl": "2h"}],
-        [{"behind": "message", "number": 0, "ttl": "1h"}, {"behind": "message", "number": 2, "ttl": "1h"}],
-        [{"behind": "sofa", "ttl": "1h"}],
+        {},
+        {"cache": 5},
+        {"cache": []},
+        {"cache": {"markers": 5, "blocks": 5, "key": 5, "retention": 5}},
+        {"cache": {"markers": [5, {}, MARKED | {"ttl": "2h"}, MARKED | {"at": "sofa"}]}},
+        {"cache": {"markers": [MARKED | {"number": n} for n in (0, True, "1", None, 2**40)]}},
+        {"cache": {"markers": [MARKED | {"part": n} for n in (0, True, "1", 2**40)]}},
+        {"cache": {"blocks": [{"end": 2}, {"end": 1}]}},
+        {"cache": {"blocks": [{"end": True}]}},
+        {"cache": {"blocks": [{"end": 1}, 5]}},
+        *[
+            {"breakpoints": noted}
+            for noted in (
+                5,
+                "x",
+                [5],
+                [{"behind": "system", "end": 99, "ttl": "1h"}],
+                [{"behind": "system", "end": 1, "ttl": "2h"}],
+                [{"behind": "message", "number": n, "ttl": "1h"} for n in (0, 2)],
+                [{"behind": "sofa", "ttl": "1h"}],
+            )
+        ],
     ],
     ids=str,
 )
-def test_a_note_that_makes_no_sense_is_not_followed(noted: Any) -> None:
+def test_a_note_that_makes_no_sense_is_not_followed(meta: Any) -> None:
     request = LlmRequest("m", "system", "q")
 
-    assert restore_breakpoints(request, noted).cache is None
+    assert restore_breakpoints(request, meta).cache is None
+
+
+def test_a_place_that_a_request_does_not_have_is_no_breakpoint() -> None:
+    markers: Any = [MARKED | {"at": at, "number": 9} for at in ("tool", "system", "message")]
+    restored = restore_breakpoints(LlmRequest("m", "system", "q"), {"cache": {"markers": markers}})
+
+    assert marks_of(restored) == ()
+    assert {part.breakpoint for part in explain(restored).parts} == {"none"}
 
 
 def policy(*more: PromptBlock, **fields: Any) -> LlmRequest:

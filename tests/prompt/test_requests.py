@@ -104,11 +104,13 @@ def test_the_system_text_can_be_cut_again_where_the_blocks_ended() -> None:
 def test_a_request_s_plan_says_where_each_block_ends() -> None:
     """Only where one marker behind the whole system text, with the time of all others, does not say it."""
     assert to_request(BLOCKS, wire=ANTHROPIC, model="m").cache == PromptCachePlan(
-        ttl="1h", system_cuts=((9, "1h"), (18, "none"))
+        ttl="1h", system_cuts=((9, "1h"), (18, "none")), labels=("rules", "today")
     )
-    assert to_request(BLOCKS, wire="openai-chat", model="m").cache is None
+    assert to_request(BLOCKS, wire="openai-chat", model="m").cache == PromptCachePlan(
+        system_cuts=((9, "none"), (18, "none")), labels=("rules", "today")
+    )
     stable_last = to_request(BLOCKS[:1], wire=ANTHROPIC, model="m").cache
-    assert stable_last == PromptCachePlan(cache_system=True, ttl="1h")
+    assert stable_last == PromptCachePlan(cache_system=True, ttl="1h", labels=("rules",))
     both = to_request(
         BLOCKS[:1],
         wire=ANTHROPIC,
@@ -116,7 +118,9 @@ def test_a_request_s_plan_says_where_each_block_ends() -> None:
         messages=TALK,
         cache=PromptCachePlan(breakpoint_message_ids=("u1",)),
     ).cache
-    assert both == PromptCachePlan(cache_system=True, breakpoint_message_ids=("u1",), ttl="1h", tail_ttl="5m")
+    assert both == PromptCachePlan(
+        cache_system=True, breakpoint_message_ids=("u1",), ttl="1h", tail_ttl="5m", labels=("rules",)
+    )
 
 
 def test_messages_beside_blocks_come_in_every_form() -> None:

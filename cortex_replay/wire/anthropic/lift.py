@@ -7,7 +7,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
+from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import (
     Block,
@@ -28,6 +28,7 @@ from cortex_replay.wire.body import (
     without_nulls,
     without_unseen,
 )
+from cortex_replay.wire.plans import Time, block_count, mark_tools, marker_time, marks_in, plan_of
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["THINKING", "WITH_SOURCE", "lift_request"]
@@ -39,9 +40,13 @@ WITH_SOURCE: Final = frozenset(["image", "document"])
 def lift_request(body: object) -> LlmRequest:
     rest = parameters(body)
     model = take_text(rest, "model")
-    system, odd_system = _lift_system(rest.pop("system", ""))
-    messages = lift_message_list(rest.pop("messages", None), "messages", _lift_message)
-    leading, messages = split_leading_system(messages)
+    given_system = rest.pop("system", "")
+    system, odd_system = _lift_system(given_system)
+    marks = [*mark_tools(rest.get("tools"))]
+    lifter = _MessageLifter(marks)
+    leading, messages = split_leading_system(
+        lift_message_list(rest.pop("messages", None), "messages", lifter.lift)
+    )
     if not all(map(is_plain_system, leading)):
         raise InvalidRequest("messages[0]", "a system message at the start is text; put it into `system`")
     if odd_system is not None:
@@ -66,7 +71,18 @@ def lift_request(body: object) -> LlmRequest:
         top_p=take(rest, "top_p", is_number),
         top_k=take_integer(rest, "top_k", 0),
         extra=rest,
+        cache=plan_of(_system_blocks(given_system), leading, marks, whole=marker_time(body)),
     )
+
+
+def _system_blocks(system: str | list[Block]) -> Iterator[tuple[str, Time | None]]:
+    """The texts of a system prompt, each with its marker."""
+    if isinstance(system, str):
+        yield system, None
+        return
+    for block in system:
+        if isinstance(text := block.get("text"), str):
+            yield text, marker_time(block)
 
 
 def _lift_system(system: object) -> tuple[str, list[Block] | None]:
@@ -114,26 +130,53 @@ def _take_choice(rest: Body) -> JsonValue:
     return lift_choice(choice)
 
 
-def _lift_message(message: Block) -> Iterator[LlmMessage]:
+class _MessageLifter:
+    """Lifts messages one after the other, and notes the markers on them."""
+
+    def __init__(self, marks: list[CacheMark]) -> None:
+        self._marks = marks
+        self._count = 0
+
+    def lift(self, message: Block) -> Iterator[LlmMessage]:
+        for lifted, blocks in _lift_message(message):
+            if lifted.role is LlmRole.TOOL:
+                self._note_result(lifted, blocks[0])
+            else:
+                self._marks += marks_in(blocks, self._count, block_count(lifted))
+            self._count += 1
+            yield lifted
+
+    def _note_result(self, message: LlmMessage, result: Block) -> None:
+        """The marker on a result stands behind the message; what is within it may have its own."""
+        content = result.get("content")
+        if isinstance(content, list):
+            within = marks_in(content, self._count, block_count(message), behind_last=False)
+            self._marks += within
+        if (time := marker_time(result)) is not None:
+            self._marks.append(CacheMark("message", self._count, time))
+
+
+def _lift_message(message: Block) -> Iterator[tuple[LlmMessage, list[Block]]]:
+    """What a message becomes: each with the blocks that it was."""
     role, content = message.get("role"), message.get("content")
     if role not in ("user", "assistant", "system") or not isinstance(content, str | list):
-        yield verbatim_message(message)
+        yield verbatim_message(message), []
         return
     fields = fields_part(message, "role", "content")
     if isinstance(content, str):
-        yield LlmMessage(role, content, parts=fields)
+        yield LlmMessage(role, content, parts=fields), []
         return
     if not all(isinstance(block, dict) for block in content):
         raise InvalidRequest("content", "expected a list of objects")
     if role == "assistant":
-        yield _lift_assistant(content, fields)
+        yield _lift_assistant(content, fields), content
         return
     results = [block for block in content if _is_tool_result(block)]
-    yield from map(_lift_tool_result, results)
-    others = [_lift_block(block) for block in content if not _is_tool_result(block)]
+    yield from ((_lift_tool_result(result), [result]) for result in results)
+    others = [block for block in content if not _is_tool_result(block)]
     if others or fields or not results:
-        text, parts = content_and_parts(others)
-        yield LlmMessage(role, text, parts=(*parts, *fields))
+        text, parts = content_and_parts([_lift_block(block) for block in others])
+        yield LlmMessage(role, text, parts=(*parts, *fields)), others
 
 
 def _is_tool_result(block: Block) -> bool:

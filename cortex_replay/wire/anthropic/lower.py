@@ -11,6 +11,7 @@ from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.wire.anthropic.lift import WITH_SOURCE
 from cortex_replay.wire.anthropic.markers import Markers, simplest_content
 from cortex_replay.wire.body import Block, Body, blocks_of, put, verbatim_of
+from cortex_replay.wire.plans import MARKER
 
 __all__ = ["encode_request"]
 
@@ -25,7 +26,7 @@ def encode_request(request: LlmRequest, *, without: AbstractSet[str] = _MISSING)
     body: Body = {"model": request.model}
     put(body, "max_tokens", request.max_tokens)
     if "system" in extra:
-        body["system"] = extra.pop("system")
+        body["system"] = plan.odd_system(extra.pop("system"))
     elif request.system:
         body["system"] = plan.system()
     body["messages"] = list(_encode_messages(request, plan, without))
@@ -35,6 +36,7 @@ def encode_request(request: LlmRequest, *, without: AbstractSet[str] = _MISSING)
     put(body, "stop_sequences", list(request.stop) or None)
     if request.tools:
         body["tools"] = plan.tools([dict(tool) if isinstance(tool, dict) else tool for tool in request.tools])
+    put(body, MARKER, plan.of_prompt)
     _encode_choice(body, request, extra)
     if request.json_schema is not None:
         config = extra.pop("output_config", {})
@@ -72,7 +74,7 @@ def _encode_messages(request: LlmRequest, plan: Markers, without: AbstractSet[st
     for i, message in enumerate(request.messages):
         where = f"messages[{i}]"
         if message.role is LlmRole.TOOL:
-            results.append(plan.on_block(i, _encode_tool_result(message, where, without)))
+            results.append(plan.on_result(i, _encode_tool_result(message, i, plan, without)))
             continue
         blocks, fields = blocks_of(message, where)
         if len(blocks) == 1 and (verbatim := verbatim_of(blocks[0])) is not None:
@@ -83,13 +85,14 @@ def _encode_messages(request: LlmRequest, plan: Markers, without: AbstractSet[st
             continue
         encoded = [_encode_block(block, without) for block in blocks]
         encoded += [_encode_call(call, where) for call in message.tool_calls]
+        encoded = plan.on_blocks(i, encoded)
         if results and message.role is LlmRole.USER and encoded:
             encoded = results + encoded
             results = []
         elif results:
             yield {"role": "user", "content": results}
             results = []
-        yield {"role": message.role.value, "content": plan.on_content(i, encoded), **fields}
+        yield {"role": message.role.value, "content": simplest_content(encoded), **fields}
     if results:
         yield {"role": "user", "content": results}
 
@@ -122,12 +125,13 @@ def _encode_call(call: ToolCall, where: str) -> Block:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
 
 
-def _encode_tool_result(message: LlmMessage, where: str, without: AbstractSet[str]) -> Block:
+def _encode_tool_result(message: LlmMessage, i: int, plan: Markers, without: AbstractSet[str]) -> Block:
+    where = f"messages[{i}]"
     if message.tool_call_id is None:
         raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
     blocks, fields = blocks_of(message, where)
     result: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id}
-    encoded = [_encode_block(block, without) for block in blocks]
+    encoded = plan.within_result(i, [_encode_block(block, without) for block in blocks])
     if encoded:
         result["content"] = simplest_content(encoded)
     if message.is_error:

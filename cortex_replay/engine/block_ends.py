@@ -1,0 +1,46 @@
+"""Where the blocks of a system text end once the text was normalised, redacted and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+__all__ = ["move_ends"]
+
+_BLANK_LINE: Final = "\n\n"
+_SEAMS: Final = tuple(map(chr, range(0xE000, 0xE010)))
+"""Characters that nobody's rule is about, for private use."""
+
+
+def move_ends(
+    text: str, ends: Sequence[int], changed: str, change: Callable[[str], str | None]
+) -> tuple[int, ...] | None:
+    """Where blocks end in a text that something has been done to; ``None`` where that cannot be told.
+
+    The same is done to the text with seams between its blocks. Only if nothing but the seams tells the two
+    results apart are they where the blocks end.
+
+    Args:
+        text: As it was.
+        ends: Where its blocks end there.
+        changed: What became of it.
+        change: What was done; ``None`` where it cannot be done to another text.
+    """
+    if changed == text:
+        return tuple(ends)
+    if len(ends) <= 1:
+        return (len(changed),) if ends and changed else None
+    seam = next((seam for seam in _SEAMS if seam not in text and seam not in changed), None)
+    if seam is None:
+        return None
+    starts = [0, *(end + len(_BLANK_LINE) for end in ends[:-1])]
+    blocks = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    between = f"{_BLANK_LINE}{seam}{_BLANK_LINE}"
+    made = change(between.join(blocks))
+    pieces = [] if made is None else made.split(between)
+    if len(pieces) != len(blocks) or _BLANK_LINE.join(pieces) != changed or not all(pieces):
+        return None
+    moved: list[int] = []
+    for piece in pieces:
+        moved.append((moved[-1] + len(_BLANK_LINE) if moved else 0) + len(piece))
+    return tuple(moved)

@@ -1,0 +1,132 @@
+"""What a client tells the cache of a provider, as the plan of a request. No part of it is in the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from cortex_replay.types import CacheMark, CacheTime, LlmMessage, PromptCachePlan
+from cortex_replay.wire.body import Block
+from cortex_replay.wire.systems import BLANK_LINE, system_texts
+
+__all__ = ["MARKER", "Time", "block_count", "make_marker", "mark_tools", "marker_time", "marks_in", "plan_of"]
+
+MARKER: Final = "cache_control"
+Time = Literal["5m", "1h"]
+
+
+def marker_time(block: object) -> Time | None:
+    """How long the marker on a block is to hold, five minutes if it does not say; ``None`` without one."""
+    marker = block.get(MARKER) if isinstance(block, dict) else None
+    if not isinstance(marker, dict):
+        return None
+    return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def make_marker(time: Time) -> Block:
+    """The way back."""
+    return {"type": "ephemeral", "ttl": "1h"} if time == "1h" else {"type": "ephemeral"}
+
+
+def block_count(message: LlmMessage) -> int:
+    """How many blocks a message is sent as: its parts, its text unless these hold it, its calls."""
+    parts = [part for part in message.parts if isinstance(part, dict) and part.get("type") != "fields"]
+    has_text = bool(message.content) and not any(part.get("type") == "text" for part in parts)
+    return len(parts) + has_text + len(message.tool_calls)
+
+
+def marks_in(
+    blocks: Sequence[Mapping[str, Any]], index: int, count: int, *, before: int = 0, behind_last: bool = True
+) -> Iterator[CacheMark]:
+    """The markers on the blocks of a message.
+
+    Args:
+        blocks: As they were sent.
+        index: Which message it became.
+        count: How many blocks that message has.
+        before: How many of them are none of these, and stand before them.
+        behind_last: Whether a marker on the last block is one on the message; not within a tool's result.
+    """
+    if not any(MARKER in block for block in blocks):
+        return
+    if before + len(blocks) > count:  # an empty text is no block, and takes no marker
+        blocks = [block for block in blocks if block.get("text") != ""]
+    for part, block in enumerate(blocks, before):
+        if (time := marker_time(block)) is not None:
+            yield CacheMark("message", index, time, None if behind_last and part == count - 1 else part)
+
+
+def mark_tools(tools: object) -> Iterator[CacheMark]:
+    """The markers on tools."""
+    for i, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if (time := marker_time(tool)) is not None:
+            yield CacheMark("tool", i, time)
+
+
+def plan_of(
+    system: Iterable[tuple[str, Time | None]],
+    leading: Sequence[LlmMessage],
+    marks: Iterable[CacheMark],
+    *,
+    whole: Time | None = None,
+    key: object = None,
+    retention: object = None,
+) -> PromptCachePlan | None:
+    """The plan of a request; ``None`` where a client says nothing.
+
+    Args:
+        system: The blocks of the system text, each with its marker.
+        leading: The messages at the start that are system text, too.
+        marks: Those on tools and messages, which are counted with the leading ones.
+        whole: The marker on the prompt as such.
+        key: What OpenAI groups prompts by.
+        retention: How long OpenAI is to keep them.
+    """
+    of_messages = list(marks)
+    texts = [(text, time) for text, time in system if text]
+    for i, message in enumerate(leading):
+        texts += _leading_texts(message, {m.part: m.ttl for m in of_messages if _is_on(m, i)})
+    found = [mark for mark in of_messages if mark.place == "tool"]
+    found += [CacheMark("system", i, time) for i, (_, time) in enumerate(texts) if time is not None]
+    found += [
+        replace(mark, index=mark.index - len(leading))
+        for mark in of_messages
+        if mark.place == "message" and mark.index >= len(leading)
+    ]
+    if whole is not None:
+        found.append(CacheMark("prompt", 0, whole))
+    key = key if isinstance(key, str) and key else None
+    retention = retention if isinstance(retention, str) and retention else None
+    if not found and len(texts) < 2 and key is None and retention is None:
+        return None
+    return PromptCachePlan(
+        system_cuts=_cuts([text for text, _ in texts]), marks=tuple(found), key=key, retention=retention
+    )
+
+
+def _is_on(mark: CacheMark, message: int) -> bool:
+    return mark.place == "message" and mark.index == message
+
+
+def _leading_texts(
+    message: LlmMessage, marked: Mapping[int | None, Time]
+) -> Iterator[tuple[str, Time | None]]:
+    """The texts of a system message, each with its marker."""
+    texts = system_texts([message])
+    for i, text in enumerate(texts):
+        time = marked.get(i) or (marked.get(None) if i == len(texts) - 1 else None)
+        if text:
+            yield text, time
+
+
+def _cuts(texts: Sequence[str]) -> tuple[tuple[int, CacheTime], ...]:
+    """Where each of several blocks ends in the one system text."""
+    if len(texts) < 2:
+        return ()
+    cuts: list[tuple[int, CacheTime]] = []
+    end = -len(BLANK_LINE)
+    for text in texts:
+        end += len(BLANK_LINE) + len(text)
+        cuts.append((end, "none"))
+    return tuple(cuts)
