@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import signal
 import subprocess
 from collections import Counter
@@ -21,7 +20,7 @@ from cortex_replay.config import load_settings
 from cortex_replay.disk import absolute_path, scratch_folder, write_file
 from cortex_replay.engine.http.model_hosts import ModelHosts
 from cortex_replay.engine.ledger import Ledger
-from cortex_replay.engine.state import RUN_VARIABLE
+from cortex_replay.engine.run_names import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace
@@ -143,7 +142,8 @@ def run_once(
     proxy = proxy_rules(run, flags)
     handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, proxy=proxy) as environment:
-        environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
+        if RUN_VARIABLE not in environment:
+            environment[RUN_VARIABLE] = run.name
         environment.update(_settings_of(run, root))
         status = _run(command, environment)
     if status:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shlex
 import signal
 import subprocess
@@ -26,7 +25,7 @@ from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.config.rule_text import rule_lines
 from cortex_replay.disk import absolute_path
 from cortex_replay.engine.learning import Departure, Learner, Step
-from cortex_replay.engine.state import RUN_VARIABLE
+from cortex_replay.engine.run_names import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture, StoreIo
 from cortex_replay.faults import Faults
 from cortex_replay.gateway import Pace
@@ -144,7 +143,8 @@ def _run(
     handover = Handover.plan(os.environ, flags["pass_env"])
     proxy = proxy_rules(run, flags)
     with gateway_environment(run, Faults(), handover, pace=Pace(), proxy=proxy) as environment:
-        environment.setdefault(RUN_VARIABLE, secrets.token_hex(8))
+        if RUN_VARIABLE not in environment:
+            environment[RUN_VARIABLE] = run.name
         environment |= {"CORTEX_REPLAY_MODE": "replay", "CORTEX_REPLAY_STORE": str(root)}
         given: Mapping[str, str] = environment
         if place is not None:

@@ -150,6 +150,19 @@ class RunFolder:
     def close(self) -> None:
         self._alive()
 
+    def agree(self, name: str, proposal: str) -> str:
+        """What the first process of the run said that asked for this; the proposal, if that is this one.
+
+        Raises:
+            StoreIo: It cannot be read or written.
+        """
+        with self.open(name) as descriptor, _storing():
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # for as long as a line is written
+            said = os.pread(descriptor, 1024, 0).decode(errors="replace")
+            if not said:
+                os.pwrite(descriptor, proposal.encode(), 0)
+            return said or proposal
+
     @contextmanager
     def open(self, name: str) -> Iterator[int]:
         """A descriptor of one of its files, which is made if it is not there.

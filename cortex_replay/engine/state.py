@@ -15,6 +15,7 @@ from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, Memory
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.open_values import without_secrets
+from cortex_replay.engine.run_names import RUN_VARIABLE, new_run_name, run_name_in
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
@@ -23,10 +24,8 @@ from cortex_replay.store.writer import CommitSummary
 if TYPE_CHECKING:
     from cortex_replay.engine.learner import CallLearner
 
-__all__ = ["HOW_TO_RECORD", "RUN_VARIABLE", "RunState"]
+__all__ = ["HOW_TO_RECORD", "RunState"]
 
-RUN_VARIABLE = "CORTEX_REPLAY_RUN"
-"""Names the run that this process is a part of; set by the outermost process."""
 HOW_TO_RECORD: Final = (
     "wrap the adapter in RecordingAdapter, run the test once with --llm-mode once, "
     "or use `cortex-replay record`"
@@ -56,6 +55,8 @@ class RunState:
         claims: Those of this process, if other runs share them.
         prices: What models cost, for what the ledger says of money.
         surroundings: What is known of where it runs; by default what is known of this process.
+        name: What its recordings say that they are of; by default a new one, or that of the run that this
+            process is a part of.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class RunState:
         claims: MemoryClaims | None = None,
         prices: PriceList | None = None,
         surroundings: Surroundings | None = None,
+        name: str | None = None,
     ) -> None:
+        self._name = name
         self.mode = Mode.of(mode)
         self.record_failures = record_failures
         self.how_to_record = how_to_record
@@ -96,6 +99,17 @@ class RunState:
 
     def _begin(self) -> None:
         """What a subclass needs besides, before anybody has this run."""
+
+    @property
+    def name(self) -> str:
+        """What recordings of this run say that they are of: the same in all processes of it."""
+        with self._lock:
+            if self._name is None:
+                self._name = run_name_in(os.environ)
+            if self._name is None:
+                folder = self._run_folder()
+                self._name = new_run_name() if folder is None else folder.agree("name", new_run_name())
+            return self._name
 
     @property
     def store(self) -> Store:

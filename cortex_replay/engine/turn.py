@@ -13,6 +13,7 @@ from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.fixtures import FixtureMaker, is_same_answer
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.engine.run_names import now_in_milliseconds
 from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import KeyState
 from cortex_replay.errors import (
@@ -79,6 +80,7 @@ class Turn:
     """Of a repeat that was asked all the same, to be counted: whether the answer was the first one again."""
 
     _outcome: Outcome | None = None
+    _asked_at: str | None = None
 
     @property
     def key(self) -> FixtureKey:
@@ -133,6 +135,7 @@ class Turn:
             refuse_above(request, self.scope.store.clearance, STORE_GATE)
         async with self.scope.run.budget.call(request) as bill:
             self.scope.run.ledger.ask()
+            self._asked_at = now_in_milliseconds()
             attempt = Attempt(self, bill)
             problem, is_sent = "", True
             try:
@@ -208,7 +211,10 @@ class Turn:
         fixtures, overwrite = self.scope.fixtures, self.scope.mode is Mode.RECORD
         if isinstance(outcome, Exchange):
             return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
-        origin = {**self.origin, **self.scope.meta}
+        origin = {**self.origin, **self.scope.meta, "run": self.scope.run.name}
+        asked_at = self._asked_at or (outcome.meta or {}).get("asked_at")  # of one that another scope asked
+        if asked_at is not None:
+            origin["asked_at"] = asked_at
         before, committed = self.state.successes, self.state.committed
         if not before:
             origin["call"] = self.state.call

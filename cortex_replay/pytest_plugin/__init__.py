@@ -6,7 +6,6 @@ Only hooks are here. What they need is loaded with the first test that is marked
 from __future__ import annotations
 
 import os
-import secrets
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import nullcontext, suppress
@@ -171,7 +170,9 @@ def pytest_configure(config: pytest.Config) -> None:
     is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
     if is_controller and _RUN not in os.environ:
         # All workers are one run: where several of them need an answer, one asks.
-        os.environ[_RUN] = secrets.token_hex(8)
+        from cortex_replay.engine.run_names import new_run_name  # noqa: PLC0415 - few sessions have workers
+
+        os.environ[_RUN] = new_run_name()
         config.add_cleanup(_forget_run)
 
 
