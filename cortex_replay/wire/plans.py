@@ -7,10 +7,21 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from cortex_replay.types import CacheMark, CacheTime, LlmMessage, PromptCachePlan
-from cortex_replay.wire.body import Block
+from cortex_replay.wire.body import Block, Body, put
 from cortex_replay.wire.systems import BLANK_LINE, system_texts
 
-__all__ = ["MARKER", "Time", "block_count", "make_marker", "mark_tools", "marker_time", "marks_in", "plan_of"]
+__all__ = [
+    "MARKER",
+    "Time",
+    "block_count",
+    "cache_fields",
+    "make_marker",
+    "mark_tools",
+    "marker_time",
+    "marks_in",
+    "plan_of",
+    "put_cache_fields",
+]
 
 MARKER: Final = "cache_control"
 Time = Literal["5m", "1h"]
@@ -62,6 +73,23 @@ def mark_tools(tools: object) -> Iterator[CacheMark]:
     for i, tool in enumerate(tools if isinstance(tools, list) else ()):
         if (time := marker_time(tool)) is not None:
             yield CacheMark("tool", i, time)
+
+
+def cache_fields(body: object) -> dict[str, Any]:
+    """What a body says of the cache beside its markers, for :func:`plan_of`."""
+    fields = body if isinstance(body, dict) else {}
+    return {
+        "whole": marker_time(fields),
+        "key": fields.get("prompt_cache_key"),
+        "retention": fields.get("prompt_cache_retention"),
+    }
+
+
+def put_cache_fields(body: Body, plan: PromptCachePlan | None) -> None:
+    """The way back, for those that OpenAI knows."""
+    if plan is not None:
+        put(body, "prompt_cache_key", plan.key)
+        put(body, "prompt_cache_retention", plan.retention)
 
 
 def plan_of(

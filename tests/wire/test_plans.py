@@ -222,3 +222,120 @@ def test_marks_take_their_room_before_what_the_rest_of_a_plan_asks_for() -> None
 
     assert count_markers(lowered) == 4
     assert "cache_control" not in lowered["tools"][0]
+
+
+POINT: dict[str, Any] = {"cachePoint": {"type": "default"}}
+LONG_POINT: dict[str, Any] = {"cachePoint": {"type": "default", "ttl": "1h"}}
+CONVERSE: dict[str, Any] = {
+    "model": "anthropic.claude-m",
+    "toolConfig": {"tools": [{"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}, LONG_POINT]},
+    "system": [POINT, {"text": "Rules."}, LONG_POINT, {"text": "Facts."}],
+    "messages": [
+        {"role": "user", "content": [{"text": "One."}, POINT, {"text": "Two."}, POINT]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "a", "input": {}}}]},
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "Sun."}]}}, POINT],
+        },
+    ],
+}
+
+
+def test_cache_points_of_bedrock_mark_what_they_stand_behind() -> None:
+    """One that nothing stands before marks nothing."""
+    wire = WIRES["bedrock-converse"]
+    request = wire.lift(CONVERSE)
+
+    assert marks(request.cache) == [
+        ("tool", 0, None, "1h"),
+        ("system", 0, None, "1h"),
+        ("message", 0, 0, "5m"),
+        ("message", 0, None, "5m"),
+        ("message", 2, None, "5m"),
+    ]
+    lowered = wire.encode_request(request)
+    assert lowered == CONVERSE | {"system": CONVERSE["system"][1:]}
+    assert wire.lift(lowered).cache == request.cache
+
+
+def test_a_cache_point_within_something_is_no_part_of_the_key() -> None:
+    source = {"content": [{"text": "a"}, POINT]}
+    content = [{"document": {"name": "d", "source": source}}]
+    wire, talk = WIRES["bedrock-converse"], [{"role": "user", "content": content}]
+    request = wire.lift({"model": "m", "messages": talk})
+
+    source["content"] = source["content"][:1]
+    assert request.prompt_hash() == wire.lift({"model": "m", "messages": talk}).prompt_hash()
+
+
+@pytest.mark.parametrize("wire", ["bedrock-anthropic"])
+def test_claude_through_bedrock_has_the_same_markers(wire: str) -> None:
+    sent = body(
+        system=[text("a", LONG), text("b")], messages=[{"role": "user", "content": [text("q", SHORT)]}]
+    )
+
+    assert WIRES[wire].lift(sent).cache == ANTHROPIC.lift(sent).cache
+
+
+CHAT: dict[str, Any] = {
+    "model": "anthropic/claude-m",
+    "messages": [
+        {"role": "system", "content": [text("Rules."), text("Facts.", LONG)]},
+        {"role": "user", "content": [text("One.", SHORT), text("Two.")]},
+        {
+            "role": "assistant",
+            "reasoning_content": "Hm.",
+            "content": [text("Yes."), text("No.", SHORT)],
+            "tool_calls": [{"id": "t", "type": "function", "function": {"name": "a", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "t", "content": [text("Sun.", SHORT)]},
+        {"role": "assistant", "content": "Done.", "cache_control": SHORT},
+    ],
+    "tools": [{"type": "function", "function": {"name": "a", "parameters": {}}, "cache_control": LONG}],
+    "cache_control": SHORT,
+    "prompt_cache_key": "team-a",
+    "prompt_cache_retention": "24h",
+}
+
+
+def test_markers_in_chat_completions_are_those_of_openrouter() -> None:
+    wire = WIRES["openai-chat"]
+    request = wire.lift(CHAT)
+
+    assert marks(request.cache) == [
+        ("tool", 0, None, "1h"),
+        ("system", 1, None, "1h"),
+        ("message", 0, 0, "5m"),
+        ("message", 1, 2, "5m"),
+        ("message", 2, None, "5m"),
+        ("message", 3, None, "5m"),
+        ("prompt", 0, None, "5m"),
+    ]
+    lowered = wire.encode_request(request)
+    assert count_markers(lowered) == count_markers(CHAT) == 7
+    assert lowered["messages"][2]["content"] == CHAT["messages"][2]["content"]
+    assert wire.lift(lowered).cache == request.cache
+    assert wire.lift(lowered) == request
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
+def test_openai_s_cache_key_and_retention_are_in_the_plan_and_not_in_the_key(wire: str) -> None:
+    sent: dict[str, Any] = {"model": "gpt-m", "messages": [{"role": "user", "content": "Hi"}]}
+    if wire == "openai-responses":
+        sent = {"model": "gpt-m", "input": "Hi"}
+    cached = sent | {"prompt_cache_key": "team-a", "prompt_cache_retention": "24h"}
+    request = WIRES[wire].lift(cached)
+
+    assert request.cache == PromptCachePlan(key="team-a", retention="24h")
+    assert request.prompt_hash() == WIRES[wire].lift(sent).prompt_hash()
+    assert WIRES[wire].lift(sent).cache is None
+    assert WIRES[wire].lift(WIRES[wire].encode_request(request)).cache == request.cache
+
+
+def test_a_plan_without_markers_sends_none_to_openai() -> None:
+    """The plan of a context says where Claude's would stand."""
+    plan = PromptCachePlan(cache_tools=True, cache_system=True, system_cuts=((1, "1h"), (4, "none")))
+    sent = WIRES["openai-chat"].encode_request(LlmRequest("m", "a\n\nb", "q", cache=plan))
+
+    assert sent["messages"][0] == {"role": "system", "content": "a\n\nb"}
+    assert count_markers(sent) == 0

@@ -13,8 +13,16 @@ from typing import Any, Final
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import Block, text_block, without_nulls
+from cortex_replay.wire.plans import MARKER, make_marker
 
-__all__ = ["CACHE_POINT", "blocks_from_converse", "blocks_to_converse"]
+__all__ = [
+    "CACHE_POINT",
+    "blocks_from_converse",
+    "blocks_to_converse",
+    "is_cache_point",
+    "mark_before",
+    "marked_from_converse",
+]
 
 CACHE_POINT: Final = "cachePoint"
 _MEDIA_TYPES: Final = {
@@ -56,10 +64,42 @@ def blocks_from_converse(value: object, where: str) -> list[Block]:
     Raises:
         InvalidRequest: It is no list of objects.
     """
+    return [_from_converse(block) for block in _plain_blocks(value, where) if not is_cache_point(block)]
+
+
+def marked_from_converse(value: object, where: str) -> list[Block]:
+    """The same with markers: each on the block that it stands behind, as the Messages API has them."""
+    plain = _plain_blocks(value, where)
+    return mark_before([None if is_cache_point(block) else _from_converse(block) for block in plain], plain)
+
+
+def _plain_blocks(value: object, where: str) -> list[Block]:
     if not isinstance(value, list) or not all(isinstance(block, dict) for block in value):
         raise InvalidRequest(where, f"expected a list of objects, not {kind_of(value)}")
-    plain = [without_nulls(block) for block in value]
-    return [_from_converse(block) for block in plain if set(block) != {CACHE_POINT}]
+    return [without_nulls(block) for block in value]
+
+
+def is_cache_point(block: Block) -> bool:
+    """Whether a block is a marker, and nothing else."""
+    return set(block) == {CACHE_POINT}
+
+
+def mark_before(lifted: list[Block | None], given: list[Block]) -> list[Block]:
+    """Blocks or tools, each with the marker that stood behind it.
+
+    Args:
+        lifted: What was sent as the Messages API has it, ``None`` for a marker.
+        given: What was sent.
+    """
+    found: list[Block] = []
+    for block, sent in zip(lifted, given, strict=True):
+        if block is not None:
+            found.append(block)
+        elif found:  # one that nothing stands before marks nothing
+            point = sent[CACHE_POINT]
+            time = point.get("ttl") if isinstance(point, dict) else None
+            found[-1] = found[-1] | {MARKER: make_marker("1h" if time == "1h" else "5m")}
+    return found
 
 
 def _from_converse(block: Block) -> Block:
@@ -169,8 +209,8 @@ def blocks_to_converse(blocks: object, where: str) -> list[Block]:
         raise InvalidRequest(where, f"expected text or a list of blocks, not {kind_of(blocks)}")
     written: list[Block] = []
     for block in blocks:
-        marker = block.get("cache_control")
-        written.append(_to_converse({k: v for k, v in block.items() if k != "cache_control"}, where))
+        marker = block.get(MARKER)
+        written.append(_to_converse({k: v for k, v in block.items() if k != MARKER}, where))
         if isinstance(marker, dict):
             written.append({CACHE_POINT: {"type": "default", **without_nulls(marker, "type")}})
     return written

@@ -16,7 +16,13 @@ from cortex_replay.types import LlmRequest
 from cortex_replay.validation import kind_of
 from cortex_replay.wire.anthropic.lift import lift_request as lift_messages
 from cortex_replay.wire.anthropic.lower import encode_request as encode_messages
-from cortex_replay.wire.bedrock.blocks import CACHE_POINT, blocks_from_converse, blocks_to_converse
+from cortex_replay.wire.bedrock.blocks import (
+    CACHE_POINT,
+    blocks_to_converse,
+    is_cache_point,
+    mark_before,
+    marked_from_converse,
+)
 from cortex_replay.wire.body import Block, Body, without_nulls
 
 __all__ = ["encode_converse", "encode_nova", "lift_converse", "lift_nova"]
@@ -79,7 +85,7 @@ def _messages_body(rest: Body, *, top_k: str | None = None) -> Body:
     names = _LIMITS if top_k is None else {**_LIMITS, _TOP_K: top_k}
     _take_all(made, rest, "inferenceConfig", names)
     if "system" in rest:
-        made["system"] = blocks_from_converse(rest.pop("system"), "system")
+        made["system"] = marked_from_converse(rest.pop("system"), "system")
     messages = rest.pop("messages", None)
     if not isinstance(messages, list):
         raise InvalidRequest("messages", f"expected a list, not {kind_of(messages)}")
@@ -109,7 +115,7 @@ def _take_all(made: Body, rest: Body, place: str, names: Mapping[str, str]) -> N
 def _lift_message(message: object, where: str) -> Block:
     if not isinstance(message, dict):
         raise InvalidRequest(where, f"expected an object, not {kind_of(message)}")
-    return {**message, "content": blocks_from_converse(message.get("content"), f"{where}.content")}
+    return {**message, "content": marked_from_converse(message.get("content"), f"{where}.content")}
 
 
 def _lift_tools(made: Body, rest: Body) -> None:
@@ -120,7 +126,8 @@ def _lift_tools(made: Body, rest: Body) -> None:
     tools = config.get("tools")
     if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools):
         del config["tools"]
-        made["tools"] = [_lift_tool(tool) for tool in tools if set(tool) != {CACHE_POINT}]
+        lifted = [None if is_cache_point(tool) else _lift_tool(tool) for tool in tools]
+        made["tools"] = mark_before(lifted, tools)
     match config.get("toolChoice"):
         case {"auto": dict(auto), **others} if not others and not auto:
             del config["toolChoice"]

@@ -29,7 +29,7 @@ from cortex_replay.wire.media import (
     lift_url,
 )
 
-__all__ = ["encode_message", "lift_message"]
+__all__ = ["encode_message", "is_field", "lift_message", "reasoning_field"]
 
 _ROLES: Final = {
     "system": LlmRole.SYSTEM,
@@ -64,7 +64,7 @@ def lift_message(message: Block) -> Iterator[LlmMessage]:
         if _has_text(message, "refusal"):
             known.append("refusal")
             parts = (*blocks, {"type": "refusal", "refusal": message["refusal"]})
-        reasoning = next((n for n in ("reasoning_content", "reasoning") if _has_text(message, n)), None)
+        reasoning = reasoning_field(message)
         if reasoning is not None:
             known.append(reasoning)
             thoughts.insert(0, {"type": "thinking", "thinking": message[reasoning]})
@@ -77,6 +77,18 @@ def lift_message(message: Block) -> Iterator[LlmMessage]:
         call_id = message["tool_call_id"]
     parts = (*thoughts, *parts, *fields_part(message, *known))
     yield LlmMessage(role, text, parts=parts, tool_calls=calls, tool_call_id=call_id)
+
+
+def reasoning_field(message: Block) -> str | None:
+    """The field that holds what the model thought, if one does."""
+    return next((name for name in ("reasoning_content", "reasoning") if _has_text(message, name)), None)
+
+
+def is_field(message: LlmMessage, block: Block) -> bool:
+    """Whether a block is sent as a field of its message, and not in the content."""
+    kind = str(block.get("type"))
+    is_said = message.role is LlmRole.ASSISTANT and isinstance(block.get(kind), str)
+    return is_said and kind in _ASSISTANT_FIELDS
 
 
 def _empty_fields(message: Block) -> list[str]:
@@ -138,11 +150,10 @@ def encode_message(message: LlmMessage, where: str, *, thinks_in_blocks: bool = 
     encoded: Body = {"role": message.role.value}
     content: list[Block] = []
     for block in blocks:
-        kind = str(block.get("type"))
-        is_said = message.role is LlmRole.ASSISTANT and isinstance(block.get(kind), str)
+        kind, is_said = str(block.get("type")), is_field(message, block)
         if is_said and kind == "thinking" and thinks_in_blocks:
             content.append(block)
-        elif is_said and kind in _ASSISTANT_FIELDS:
+        elif is_said:
             name = _ASSISTANT_FIELDS[kind]
             encoded[name] = encoded.get(name, "") + block[kind]
         else:

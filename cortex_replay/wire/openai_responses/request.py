@@ -43,6 +43,7 @@ from cortex_replay.wire.media import (
     lift_file_data,
     lift_url,
 )
+from cortex_replay.wire.plans import cache_fields, plan_of, put_cache_fields
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -81,6 +82,7 @@ def lift_request(body: object) -> LlmRequest:
         tool_choice=lift_choice(rest.pop("tool_choice", None)),
         top_p=take(rest, "top_p", is_number),
         extra=rest,
+        cache=plan_of([(instructions, None)], leading, (), **cache_fields(body)),
     )
 
 
@@ -226,6 +228,7 @@ def encode_request(request: LlmRequest) -> Body:
         text = extra.pop("text", {})
         form = {"type": "json_schema", **encode_schema(request, extra)}
         body["text"] = {"format": form} | (text if isinstance(text, dict) else {})
+    put_cache_fields(body, request.cache)
     for name, value in extra.items():
         body.setdefault(name, value)
     return body
