@@ -13,6 +13,7 @@ from cortex_replay.prompt.breakpoints import Breakpoint, Place, Placement
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.types import CacheMark, CacheTime, LlmMessage, LlmRequest, PromptCachePlan
+from cortex_replay.types.labels import LABELS_HEADER, write_labels
 from cortex_replay.validation import short_repr
 
 __all__ = ["ANTHROPIC", "ONE_BLOCK", "RESPONSES", "WIRES", "WirePrompt", "check_wire"]
@@ -93,6 +94,15 @@ class WirePrompt:
             marker = self.marker(Place.SYSTEM, i).cache_control
             blocks.append(text if marker is None else text | {"cache_control": marker})
         return blocks
+
+    def label_headers(self) -> dict[str, str]:
+        """The labels of the blocks, for the ``extra_headers`` of an SDK: a body has no place for them.
+
+        The gateway and the plugin note them and send them nowhere. Without these, the header goes to the
+        provider like any other that it does not know.
+        """
+        labels = [block.label for block in self.system]
+        return {LABELS_HEADER: write_labels(labels)} if any(labels) else {}
 
     def cache_plan(self) -> PromptCachePlan | None:
         """The breakpoints, blocks and labels as a request carries them; none where there are none."""

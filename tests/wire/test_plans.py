@@ -186,7 +186,7 @@ def count_markers(value: Any) -> int:
     return ("cache_control" in value) + ("cachePoint" in value) + sum(map(count_markers, value.values()))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(bodies)
 def test_markers_are_sent_again_as_they_were(sent: dict[str, Any]) -> None:
     request = ANTHROPIC.lift(sent)
@@ -198,7 +198,7 @@ def test_markers_are_sent_again_as_they_were(sent: dict[str, Any]) -> None:
     assert count_markers(lowered) == count_markers(sent)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(bodies)
 def test_markers_make_no_other_key(sent: dict[str, Any]) -> None:
     def bare(value: Any) -> Any:

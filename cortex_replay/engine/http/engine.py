@@ -39,6 +39,7 @@ from cortex_replay.providers import provider_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.types.labels import LABELS_HEADER
 
 __all__ = ["Engine", "refusal_of"]
 
@@ -86,6 +87,7 @@ class Engine:
         binder = scope.run.binder(scope.store.key_rules.bindings)
         question = self._questions.read(scope.store, binder, call.route, call.body)
         if question is not None:
+            question.labels = call.header(LABELS_HEADER)
             question.look = scope.find(question.look, question.ask)
         return question
 

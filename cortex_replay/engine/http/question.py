@@ -15,6 +15,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import Parameters
 from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest
+from cortex_replay.types.labels import label_request, read_labels
 from cortex_replay.wire import WIRES
 
 __all__ = ["Facts", "Question", "Questions", "document_in", "problem_in"]
@@ -45,6 +46,8 @@ class Question:
     _body: bytes
     _parameters: Parameters = ()
     _request: LlmRequest | None = None
+    labels: str = ""
+    """What the client calls the blocks of its system text, as its header says it."""
 
     @property
     def is_small(self) -> bool:
@@ -55,6 +58,8 @@ class Question:
         """The request that it makes."""
         if self._request is None:
             self._request = WIRES[self.protocol].lift(document_in(self._body, self._parameters))
+        if self.labels:
+            self._request, self.labels = label_request(self._request, read_labels(self.labels)), ""
         return self._request
 
 

@@ -38,6 +38,7 @@ from cortex_replay.secret_names.names import (
 )
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_dummy, is_plain, secrets_in_header
 from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.types.labels import LABELS_HEADER
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import AwsSigner, RelayClient, RelayReply
@@ -289,6 +290,7 @@ class Relay:
             upstream.refuse_key_of_client(environment)
         if call.outer_scope and upstream.base_url.startswith(f"{environment.get(GATEWAY_VARIABLE)}/"):
             headers.append(("x-cortex-replay-scope", quote(call.outer_scope)))
+            headers += [(name, value) for name, value in call.headers if name == LABELS_HEADER]
         return http, f"{call.route.path}?{query}" if query else call.route.path, headers
 
     def _learn(self, keys: list[str]) -> None:
