@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -26,11 +26,13 @@ def is_available() -> bool:
 
 
 @contextmanager
-def start_llamacpp(directory: Path, api_key: str | None = None, seed: int = 1) -> Iterator[str]:
+def start_llamacpp(
+    directory: Path, api_key: str | None = None, seed: int = 1, options: Sequence[str] = ()
+) -> Iterator[str]:
     """The server's base URL, until the block ends; with a key, calls without it are refused.
 
     Takes an empty folder of its own, for the model and the log. With the seed -1 no two calls throw the same
-    dice, unless by chance.
+    dice, unless by chance. Other options are those of the script beside this file.
     """
     command: list[str | Path] = [
         sys.executable,
@@ -40,6 +42,7 @@ def start_llamacpp(directory: Path, api_key: str | None = None, seed: int = 1) -
         tiny_model.MODEL,
         "--seed",
         str(seed),
+        *options,
     ]
     if api_key is not None:
         command += ["--api-key", api_key]

@@ -19,6 +19,9 @@ def main() -> None:
     parser.add_argument(
         "--seed", type=int, default=1, help="of what is drawn by lot; -1 for a new one a call"
     )
+    parser.add_argument("--cache-slots", type=int, help="read prompts from a cache, with so many slots")
+    parser.add_argument("--unified", action="store_true", help="let the slots share their memory")
+    parser.add_argument("--cache-ram", type=int, default=0, help="MiB for prompts that no slot holds")
     arguments = parser.parse_args()
 
     parameters = xllamacpp.CommonParams()
@@ -29,7 +32,7 @@ def main() -> None:
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     # As many calls at once, so that an endless stream does not keep all others waiting.
-    parameters.n_parallel = 4
+    parameters.n_parallel = arguments.cache_slots or 4
     parameters.n_ctx = 4096 * parameters.n_parallel
     # Threads wait for each other by spinning: a second one makes a busy machine slower.
     parameters.cpuparams.n_threads = 1
@@ -40,9 +43,10 @@ def main() -> None:
     parameters.warmup = False
     parameters.offline = True
     parameters.ui = False
-    # A second call would count fewer tokens than the first.
-    parameters.cache_prompt = False
-    parameters.cache_ram_mib = 0
+    # With a cache a second call counts fewer tokens than the first.
+    parameters.cache_prompt = arguments.cache_slots is not None
+    parameters.cache_ram_mib = arguments.cache_ram
+    parameters.kv_unified = arguments.unified
 
     server = xllamacpp.Server(parameters)  # returns when the model is loaded
     sys.stdout.write(f"serving at {server.listening_address}\n")
