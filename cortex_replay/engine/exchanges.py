@@ -150,6 +150,7 @@ class ExchangeTurn:
 
     def keep(self, wire: Wire, what: str, query: str) -> None:
         """Stage an answer, unless there is a secret in it that cannot be cut out."""
+        self.scope.run.kept_prompts.learn(self.look.asked, wire, is_there=True)
         if self.state is None:
             return
         ledger = self.scope.run.ledger

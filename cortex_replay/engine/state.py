@@ -12,6 +12,7 @@ from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.call_log import CallLog
 from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
+from cortex_replay.engine.kept_prompts import KeptPrompts
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.open_values import without_secrets
@@ -82,6 +83,8 @@ class RunState:
         self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
         self.call_log: CallLog | None = None
         """What is asked, in order, for who wants to know; set before the first call."""
+        self.kept_prompts = KeptPrompts()
+        """What a provider keeps under names that calls go on from."""
         self.learner: CallLearner | None = None
         """What makes rules of calls that are not found, while a command is learned."""
         self._store = store

@@ -86,6 +86,8 @@ class FakeProvider:
     """How many connections the client left in the middle of an answer."""
     sent: int = 0
     """Whatever a script wants to count."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Whatever a script wants to keep."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

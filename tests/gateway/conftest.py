@@ -20,7 +20,7 @@ from tests.servers.llamacpp import is_available, start_llamacpp
 
 Opened = Callable[..., AbstractContextManager[Gateway]]
 
-KEYS = {"ANTHROPIC_API_KEY": REAL_KEY, "OPENAI_API_KEY": REAL_KEY}
+KEYS = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), REAL_KEY)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,8 +72,9 @@ def gateway_over(
     root: Path, mode: Any = "replay", upstream: str | None = None, **options: Any
 ) -> Iterator[Gateway]:
     store = Store.open_or_create(root, verify="on-read")
-    urls = {} if upstream is None else {"ANTHROPIC_BASE_URL": upstream, "OPENAI_BASE_URL": f"{upstream}/v1"}
-    environment = {**KEYS, **urls, **({} if upstream is None else {"OLLAMA_HOST": upstream})}
+    names_of_urls = ("ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL")
+    urls = {} if upstream is None else dict.fromkeys(names_of_urls, upstream)
+    environment = {**KEYS, **urls, **({} if upstream is None else {"OPENAI_BASE_URL": f"{upstream}/v1"})}
     of_gateway = {
         name: options.pop(name)
         for name in ("token", "allowed_hosts", "max_body", "faults", "proxy")

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from cortex_replay.providers import address_at
@@ -73,6 +75,9 @@ async def answer(exchange: Exchange) -> None:
     if given and not any(REAL_KEY in value for value in given):
         await exchange.whole(b'{"error": {"message": "bad key", "type": "authentication_error"}}', 401)
         return
+    if "cachedContents" in path:
+        await answer_about_kept(exchange, path)
+        return
     address = address_at(path)
     if address is None or received.method != "POST":
         found = OTHER.get(re.sub(r"^/openai/deployments/[^/]+", "/v1", path))
@@ -81,7 +86,17 @@ async def answer(exchange: Exchange) -> None:
         return
     wire = WIRES[address.protocol]
     document = {**received.json, **dict(address.parameters)}
+    kept = exchange.provider.kept.get(document.get("cachedContent", ""))
+    if "cachedContent" in document and kept is None:
+        await exchange.whole(b'{"error": {"code": 403, "message": "CachedContent not found"}}', 403)
+        return
     response = said(wire.lift(document))
+    if kept is not None:
+        response = replace(
+            response,
+            text=f"{response.text} ({_text_of(kept)})",
+            usage=TokenUsage(2011, 5, cached_tokens=2000),
+        )
     if not wire.wants_stream(document):
         body = json.dumps(wire.encode_answer(response, "real")).encode()
         await exchange.whole(body, request_id="req_1", anthropic_organization_id="org-secret")
@@ -93,6 +108,34 @@ async def answer(exchange: Exchange) -> None:
         await exchange.piece(encoder.chunk(chunk))
         await asyncio.sleep(0.002)
     await exchange.end_stream()
+
+
+async def answer_about_kept(exchange: Exchange, path: str) -> None:
+    """``cachedContents`` of Gemini: each gets a new name, and lives for an hour."""
+    received, provider = exchange.received, exchange.provider
+    name = path[path.index("cachedContents") :]
+    status, found = 200, provider.kept.get(name)
+    match received.method:
+        case "POST":
+            provider.sent += 1
+            name = f"cachedContents/{provider.sent}-{secrets.token_hex(4)}"
+            provider.kept[name] = found = received.json | {"name": name, "expireTime": "2026-11-16T08:00:00Z"}
+        case "PATCH" if found is not None:
+            found["expireTime"] = "2026-11-16T10:00:00Z"
+        case "DELETE" if found is not None:
+            del provider.kept[name]
+            found = {"name": ""}
+        case "GET" if name == "cachedContents":
+            found = {"cachedContents": list(provider.kept.values())}
+    if found is None:
+        status, found = 403, {"error": {"code": 403, "message": "CachedContent not found"}}
+    shown = {name: value for name, value in found.items() if name not in ("contents", "systemInstruction")}
+    await exchange.whole(json.dumps(shown).encode(), status)
+
+
+def _text_of(kept: Any) -> str:
+    contents = [kept.get("systemInstruction", {}), *kept.get("contents", [])]
+    return " ".join(part["text"] for content in contents for part in content.get("parts", []))
 
 
 @contextmanager

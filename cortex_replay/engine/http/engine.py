@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
@@ -25,6 +26,7 @@ from cortex_replay.engine.http.render import (
     reply_of_wire,
 )
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
+from cortex_replay.engine.kept_prompts import KeptPrompt
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout, Upstream
@@ -39,7 +41,10 @@ from cortex_replay.providers import provider_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.labels import LABELS_HEADER
+from cortex_replay.wire.gemini import GEMINI_GENERATE
+from cortex_replay.wire.gemini.kept import KEPT_NAME, kept_name
 
 __all__ = ["Engine", "refusal_of"]
 
@@ -85,10 +90,16 @@ class Engine:
         if not call.route.is_lifted(call.query):
             return None
         binder = scope.run.binder(scope.store.key_rules.bindings)
-        question = self._questions.read(scope.store, binder, call.route, call.body)
+        kept = _kept_prompt(scope, call)
+        question = self._questions.read(scope.store, binder, call.route, call.body, kept)
         if question is not None:
             question.labels = call.header(LABELS_HEADER)
             question.look = scope.find(question.look, question.ask)
+            if kept is not None and not scope.store.has_any(question.look.key, scope.owner):
+                # It may have been recorded by one who did not know what is kept.
+                by_name = self._questions.read(scope.store, binder, call.route, call.body)
+                if by_name is not None and scope.store.has_any(by_name.look.key, scope.owner):
+                    return by_name
         return question
 
     def begin(self, scope: Scope, call: Call) -> tuple[Question | None, HttpReply | None]:
@@ -144,7 +155,8 @@ class Engine:
             outcome = turn.stored
             if outcome is None or (not question.facts.stream and turn.tries_count()):
                 environment = self.environment_of(scope)
-                asked = ask_provider(send(call, environment), call, question, turn, self.most)
+                sent = replace(call, body=question.body_to_send)
+                asked = ask_provider(send(sent, environment), call, question, turn, self.most)
                 reply = await stack.enter_async_context(_or_refusal(call, asked))
                 if outcome is None or turn.is_counted:
                     yield reply
@@ -227,8 +239,22 @@ def _sole_reply(scope: Scope, call: Call) -> HttpReply | None:
 
 
 def _serve_exchange(scope: Scope, look: ExchangeLookUp, wire: dict[str, JsonValue]) -> HttpReply:
+    scope.run.kept_prompts.learn(look.asked, wire, is_there=False)
     scope.serve(nothing, look.key, Exchange(wire, key=look.key))
     return reply_of_exchange(wire, look.asked, lambda asked: _may_lead(scope, asked))
+
+
+def _kept_prompt(scope: Scope, call: Call) -> KeptPrompt | None:
+    """The prompt that a call goes on from, where it is one that a provider keeps under a name."""
+    if call.route.protocol != GEMINI_GENERATE.protocol or not KEPT_NAME.search(call.body):
+        return None
+    try:
+        name = kept_name(loads(call.body))
+    except JsonError:
+        return None
+    if name is None:
+        return None
+    return scope.run.kept_prompts.find(call.route.upstream, name, scope.store, scope.owner)
 
 
 def _may_lead(scope: Scope, asked: dict[str, JsonValue]) -> bool:

@@ -10,6 +10,7 @@ import orjson
 from cortex_replay.bindings import Binder
 from cortex_replay.config.key_rules import KeyRules
 from cortex_replay.engine.http.routes import Route
+from cortex_replay.engine.kept_prompts import KeptPrompt
 from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import Parameters
@@ -17,6 +18,7 @@ from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest
 from cortex_replay.types.labels import label_request, read_labels
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.gemini.kept import join_kept
 
 __all__ = ["Facts", "Question", "Questions", "document_in", "problem_in"]
 
@@ -46,8 +48,14 @@ class Question:
     _body: bytes
     _parameters: Parameters = ()
     _request: LlmRequest | None = None
+    _instead: bytes | None = None
     labels: str = ""
     """What the client calls the blocks of its system text, as its header says it."""
+
+    @property
+    def body_to_send(self) -> bytes:
+        """What a provider is asked: the body as it came, unless what it goes on from may be gone there."""
+        return self._body if self._instead is None else self._instead
 
     @property
     def is_small(self) -> bool:
@@ -69,7 +77,9 @@ class Questions:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, Parameters, bytes], tuple[KeyRules, Binder, Facts]] = {}
 
-    def read(self, store: Store, binder: Binder, route: Route, body: bytes) -> Question | None:
+    def read(
+        self, store: Store, binder: Binder, route: Route, body: bytes, kept: KeptPrompt | None = None
+    ) -> Question | None:
         """What a body asks for; ``None`` if it cannot be told, or its route is of no wire.
 
         Args:
@@ -77,15 +87,20 @@ class Questions:
             binder: What binds values today; what was kept of another day is not right any more.
             route: Where it was sent.
             body: What was sent.
+            kept: The prompt that it goes on from, where the provider keeps one and it is known here.
         """
         protocol, parameters = route.protocol, route.parameters
         if protocol is None:
             return None
-        kept = self._kept.get((protocol, parameters, body))
-        if kept is not None and kept[0] is store.key_rules and kept[1] is binder:
-            return Question(kept[2], kept[2].look, protocol, body, parameters)
+        known = self._kept.get((protocol, parameters, body)) if kept is None else None
+        if known is not None and known[0] is store.key_rules and known[1] is binder:
+            return Question(known[2], known[2].look, protocol, body, parameters)
+        instead = None
         try:
             document = document_in(body, parameters)
+            if kept is not None and (joined := join_kept(kept.body, document)) is not None:
+                document = joined
+                instead = None if kept.is_there else _without(joined, parameters)
             request = WIRES[protocol].lift(document)
         except (InvalidRequest, orjson.JSONDecodeError):
             return None
@@ -96,12 +111,18 @@ class Questions:
             isinstance(options, dict) and options.get("include_usage") is True,
             request.extra.get("n", 1) == 1 and not isinstance(request.extra.get("prompt"), list),
         )
-        question = Question(facts, facts.look, protocol, body, parameters, request)
-        if question.is_small:
+        question = Question(facts, facts.look, protocol, body, parameters, request, instead)
+        if question.is_small and kept is None:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[protocol, parameters, body] = store.key_rules, binder, facts
         return question
+
+
+def _without(document: dict[str, Any], parameters: Parameters) -> bytes:
+    """A body, of which the path says the rest."""
+    said = dict(parameters)
+    return orjson.dumps({name: value for name, value in document.items() if name not in said})
 
 
 def document_in(body: bytes, parameters: Parameters) -> Any:
