@@ -7,6 +7,7 @@
     │   └── ConfigError                    a file, a variable or a flag that says what cannot be
     ├── Transport                          the connection, not the model
     ├── Timeout                            the request's whole budget is spent
+    │   └── TurnTooLate                    it would be, before a limit of requests lets the call go out
     ├── Upstream                           the provider answered with an error
     ├── ResponseParse                      the provider's answer is not what it should be
     ├── NoFixture                 exit 3   nothing recorded under this key
@@ -40,6 +41,7 @@ __all__ = [
     "StoreIo",
     "Timeout",
     "Transport",
+    "TurnTooLate",
     "Upstream",
 ]
 
@@ -95,6 +97,23 @@ class Timeout(LlmError):
     def __str__(self) -> str:
         awaited = f", waiting for {self.server}" if self.server else ""
         return f"timeout after {self.timeout_ms} ms{awaited}"
+
+
+class TurnTooLate(Timeout):
+    """The call was not made: a limit of requests per minute would have let it go out after its time."""
+
+    def __init__(self, timeout_ms: int, wait_ms: int, per_minute: int) -> None:
+        super().__init__(timeout_ms)
+        self.args = (timeout_ms, wait_ms, per_minute)
+        self.wait_ms = wait_ms
+        self.per_minute = per_minute
+
+    def __str__(self) -> str:
+        return (
+            f"timeout: with {self.per_minute} requests a minute, this call would go out in "
+            f"{self.wait_ms} ms, and its timeout is {self.timeout_ms} ms. Nothing was sent. "
+            "Raise timeout_ms or requests_per_minute, or make fewer calls at once"
+        )
 
 
 class Upstream(LlmError):

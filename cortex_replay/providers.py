@@ -69,12 +69,13 @@ class KindRow:
     """Whether paths of the API begin with ``/v1``."""
 
 
-_WITH_KEY: Final = frozenset(["base_url", "key_env", "key_file"])
+_SERVED: Final = frozenset(["base_url", "requests_per_minute"])
+_WITH_KEY: Final = _SERVED | {"key_env", "key_file"}
 KINDS: Final[dict[Kind, KindRow]] = {
     "claude": KindRow(
         _WITH_KEY | {"allow_latest", "version", "betas"}, "claude", ("x-api-key", ""), is_versioned=True
     ),
-    "ollama": KindRow(frozenset(["base_url", "allow_remote", "allow_unpinned"]), "ollama", is_versioned=True),
+    "ollama": KindRow(_SERVED | {"allow_remote", "allow_unpinned"}, "ollama", is_versioned=True),
     "openai-compat": KindRow(_WITH_KEY | {"max_tokens_field"}, "openai", is_versioned=True),
     "openai-responses": KindRow(_WITH_KEY, "openai", is_versioned=True),
     "azure": KindRow(_WITH_KEY, None, ("api-key", "")),

@@ -18,6 +18,14 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
     ),
     (errors.Timeout(30), "timeout after 30 ms", 1),
     (errors.Timeout(30, "http://host"), "timeout after 30 ms, waiting for http://host", 1),
+    (
+        errors.TurnTooLate(30, 60, 5),
+        (
+            "timeout: with 5 requests a minute, this call would go out in 60 ms, and its timeout is 30 ms. "
+            "Nothing was sent. Raise timeout_ms or requests_per_minute, or make fewer calls at once"
+        ),
+        1,
+    ),
     (errors.ResponseParse("not JSON"), "response parse: not JSON", 1),
     (NoFixture("m", "ab"), "no replay fixture for model=m prompt_hash=ab", 3),
     (

@@ -12,6 +12,7 @@ import orjson
 from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http import HttpClient
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.adapters.schema import check_schema, with_parsed_json
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.servers import shown_url
@@ -43,6 +44,9 @@ class LiveOptions(TypedDict, total=False):
     """How often to try again after 429, 5xx and broken connections; twice, unless given."""
     max_body_bytes: int
     """The largest answer, decoded; 64 MiB, unless given."""
+    requests_per_minute: int | RequestRate | None
+    """How many requests may go out in a minute, retries among them; any number, unless given. A
+    :class:`~cortex_replay.adapters.request_rate.RequestRate` is for several adapters together."""
 
 
 class LiveAdapter(LlmAdapter):
@@ -64,10 +68,14 @@ class LiveAdapter(LlmAdapter):
         max_sensitivity: Sensitivity | SensitivityLevel = Sensitivity.MEDIUM,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
+        requests_per_minute: int | RequestRate | None = None,
     ) -> None:
         self._wire = wire
         self._path = path
-        self._http = client(max_retries=max_retries, max_body_bytes=max_body_bytes)
+        rate = (
+            RequestRate(requests_per_minute) if isinstance(requests_per_minute, int) else requests_per_minute
+        )
+        self._http = client(max_retries=max_retries, max_body_bytes=max_body_bytes, rate=rate)
         self._max_sensitivity = Sensitivity.of(max_sensitivity)
         self._also_send = dict(also_send or {})
         for name in self._also_send:
@@ -93,7 +101,7 @@ class LiveAdapter(LlmAdapter):
             InvalidRequest: The request must not, or cannot, be sent; nothing was.
             Upstream: The provider answered with an error.
             Transport: It could not be reached, or the connection broke.
-            Timeout: ``timeout_ms`` passed.
+            Timeout: ``timeout_ms`` passed, or would have before the call may go out (:class:`TurnTooLate`).
             ResponseParse: The answer is not what it should be.
         """
         body = self._body(request, stream=False)

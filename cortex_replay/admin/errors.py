@@ -19,6 +19,7 @@ from cortex_replay.errors import (
     ResponseParse,
     Timeout,
     Transport,
+    TurnTooLate,
     Upstream,
 )
 from cortex_replay.redact.logs import logger_of
@@ -60,7 +61,6 @@ class AdminError(LlmError):
 
 def error_for(error: Exception) -> AdminError:
     """What a caller is told of an error."""
-    data: dict[str, Any]
     match error:
         case AdminError():
             return error
@@ -72,6 +72,23 @@ def error_for(error: Exception) -> AdminError:
             return AdminError(Code.NO_FIXTURE, f"no_fixture: {error}", data)
         case BudgetSpent():
             return AdminError(Code.RATE_LIMITED, f"rate_limited: {error}", {"limit": "run"})
+        case Timeout() | Upstream() | Transport() | ResponseParse():
+            return _error_of_provider(error)
+    logger.error("a call of the admin RPC failed: %s", type(error).__name__)
+    # The names of our own errors say what is broken, such as the store; others might say anything.
+    known = {"error": type(error).__name__} if isinstance(error, LlmError) else None
+    return AdminError(Code.INTERNAL_ERROR, "Internal error", known)
+
+
+def _error_of_provider(error: Timeout | Upstream | Transport | ResponseParse) -> AdminError:
+    data: dict[str, Any] = {"status": None}
+    match error:
+        case TurnTooLate():
+            message = (
+                "rate_limited: the provider's requests per minute leave this call no time; nothing was sent"
+            )
+            data = {"limit": "provider", "retry_after_ms": error.wait_ms}
+            return AdminError(Code.RATE_LIMITED, message, data)
         case Timeout():
             return AdminError(Code.TIMEOUT, f"timeout: {error}", {"timeout_ms": error.timeout_ms})
         case Upstream():
@@ -79,14 +96,8 @@ def error_for(error: Exception) -> AdminError:
             if error.error_type is not None and _PLAIN_WORD.fullmatch(error.error_type):
                 data["type"] = error.error_type
             message = f"upstream_error: the provider answered with an error ({error.status})"
-            return AdminError(Code.UPSTREAM_ERROR, message, data)
         case Transport():
             message = "upstream_error: the provider could not be reached, or the connection broke"
-            return AdminError(Code.UPSTREAM_ERROR, message, {"status": None})
         case ResponseParse():
             message = "upstream_error: the provider's answer is not what it should be"
-            return AdminError(Code.UPSTREAM_ERROR, message, {"status": None})
-    logger.error("a call of the admin RPC failed: %s", type(error).__name__)
-    # The names of our own errors say what is broken, such as the store; others might say anything.
-    known = {"error": type(error).__name__} if isinstance(error, LlmError) else None
-    return AdminError(Code.INTERNAL_ERROR, "Internal error", known)
+    return AdminError(Code.UPSTREAM_ERROR, message, data)

@@ -145,6 +145,11 @@ adapter_options = option_group(
     click.option("--budget-tokens", type=click.IntRange(0), help="Stop before more tokens than this."),
     click.option("--timeout-ms", type=click.IntRange(1), help="What one call may take.  [default: 30000]"),
     click.option("--base-url", metavar="URL", help="The provider's server."),
+    click.option(
+        "--requests-per-minute",
+        type=click.IntRange(1, 100_000),
+        help="Ask the provider no more often than this.",
+    ),
     click.option("--script", type=click.Path(path_type=Path), help="Rules for the scripted provider."),
 )
 """The options of commands that ask a provider themselves: each is the name of a setting."""

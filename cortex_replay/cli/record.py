@@ -24,7 +24,17 @@ _OF_A_COMMAND = (
     "again",
 )
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
-_SETTINGS = ("provider", "model", "mode", "budget_calls", "budget_tokens", "timeout_ms", "base_url", "script")
+_SETTINGS = (
+    "provider",
+    "model",
+    "mode",
+    "budget_calls",
+    "budget_tokens",
+    "timeout_ms",
+    "base_url",
+    "requests_per_minute",
+    "script",
+)
 
 
 @options.command(

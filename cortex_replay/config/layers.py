@@ -66,6 +66,7 @@ class Layer:
             given = self.providers[name]
             if given["kind"].value == weaker.kinds[name]:  # else it is another provider altogether
                 providers[name] = weaker.providers[name] | given
+                providers[name] |= _lower(weaker.providers[name], given, "requests_per_minute", int)
         own, further = weaker.redaction.extra_patterns, self.redaction.extra_patterns
         names = _free_names(own, further)
         table = "redaction.extra_patterns"
@@ -75,15 +76,11 @@ class Layer:
             redact_key=self.redaction.redact_key,
             known_env=(*weaker.redaction.known_env, *self.redaction.known_env),
         )
-        stricter = {
-            name: weaker.scalars[name]
-            for name, rank in _CEILINGS.items()
-            if name in weaker.scalars
-            and name in self.scalars
-            and rank(weaker.scalars[name].value) < rank(self.scalars[name].value)
-        }
+        scalars = weaker.scalars | self.scalars
+        for name, rank in _CEILINGS.items():
+            scalars |= _lower(weaker.scalars, self.scalars, name, rank)
         return Layer(
-            weaker.scalars | self.scalars | stricter,
+            scalars,
             providers,
             redaction,
             self.normalisers,
@@ -93,6 +90,18 @@ class Layer:
             weaker.origins | renamed | self.origins,
             [*weaker.warnings, *self.warnings],
         )
+
+
+def _lower(
+    own: Mapping[str, SourceValue],
+    of_project: Mapping[str, SourceValue],
+    name: str,
+    rank: Callable[[Any], int],
+) -> dict[str, SourceValue]:
+    """The user's own limit, where a project would lift it."""
+    if name in own and name in of_project and rank(own[name].value) < rank(of_project[name].value):
+        return {name: own[name]}
+    return {}
 
 
 def _free_names(own: Mapping[str, str], of_project: Mapping[str, str]) -> dict[str, str]:

@@ -42,6 +42,7 @@ PROVIDER_CHECKS: Final[Mapping[str, Check]] = {
     "max_tokens_field": checks.optional(checks.choice_of(get_args(MaxTokensField))),
     "script": checks.optional(checks.path),
     "models": checks.optional(checks.some_words),
+    "requests_per_minute": checks.optional(checks.whole_from(1, 100_000)),
 }
 
 
@@ -102,6 +103,8 @@ class ProviderSettings(WithOrigin):
     """Scripted: the file of rules."""
     models: tuple[str, ...] | None = None
     """The models that callers of the admin RPC may name; ``None`` for any."""
+    requests_per_minute: int | None = None
+    """How many requests may go out in a minute; ``None`` for any number."""
 
     def __post_init__(self) -> None:
         for name, check in PROVIDER_CHECKS.items():

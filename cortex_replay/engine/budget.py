@@ -20,6 +20,7 @@ from cortex_replay.errors import (
     InvalidRequest,
     NoFixture,
     StoreIo,
+    TurnTooLate,
     Upstream,
 )
 from cortex_replay.types import LlmRequest, TokenUsage
@@ -31,7 +32,15 @@ _BYTES_PER_TOKEN: Final = 2
 _LOOK_AGAIN_S: Final = 0.01
 _UNLIMITED_ANSWER: Final = 8192
 """What an answer without a limit of its own is taken to cost at the most."""
-_FREE: Final = (Upstream, NoFixture, InvalidRequest, BudgetSpent, StoreIo, FixtureIntegrityFailed)
+_FREE: Final = (
+    Upstream,
+    NoFixture,
+    InvalidRequest,
+    BudgetSpent,
+    TurnTooLate,
+    StoreIo,
+    FixtureIntegrityFailed,
+)
 """Errors after which there is nothing to pay: no model has answered."""
 
 

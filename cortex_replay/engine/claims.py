@@ -25,7 +25,7 @@ from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
 
-__all__ = ["Claim", "Claims", "FileClaims", "FileSpending", "MemoryClaims", "RunFolder"]
+__all__ = ["Claim", "Claims", "FileClaims", "FileSlots", "FileSpending", "MemoryClaims", "RunFolder"]
 
 _ALIVE: Final = "alive"
 _SPENDING: Final = "spending"
@@ -69,6 +69,26 @@ class FileSpending:
             if counters != before:
                 text = f"{counters.calls} {counters.tokens} {counters.reserved}".encode()
                 os.pwrite(descriptor, text.ljust(_SPENDING_BYTES), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlots:
+    """When the requests of all processes of a run go out to one provider. They read one clock, that of the
+    machine."""
+
+    folder: RunFolder
+    provider: str
+
+    @contextmanager
+    def change(self) -> Iterator[list[float]]:
+        name = f"rate-{blake3_hex(self.provider.encode())[:40]}"
+        with self.folder.open(name) as descriptor, _storing():
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            taken = [float(moment) for moment in data.split()]
+            yield taken
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, " ".join(map(repr, taken)).encode(), 0)
 
 
 @dataclass

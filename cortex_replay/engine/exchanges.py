@@ -16,7 +16,7 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import KeyState
-from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
+from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused, TurnTooLate
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey
 from cortex_replay.store.changes import essence_of_exchange
@@ -213,7 +213,7 @@ async def ask_opaquely(run: RunState, what: str) -> AsyncIterator[ExchangeAttemp
         try:
             yield attempt
         except LlmError as error:
-            problem, is_sent = f"{what}: {error}", not isinstance(error, InvalidRequest)
+            problem, is_sent = f"{what}: {error}", not isinstance(error, InvalidRequest | TurnTooLate)
             raise
         finally:
             if not attempt.is_good:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.call_log import CallLog
-from cortex_replay.engine.claims import Claims, FileClaims, FileSpending, MemoryClaims, RunFolder
+from cortex_replay.engine.claims import Claims, FileClaims, FileSlots, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.kept_prompts import KeptPrompts
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.money import PriceList
@@ -55,6 +56,7 @@ class RunState:
         every_answer: Whether each answer to a question is recorded where calls name no scope; else the first.
         claims: Those of this process, if other runs share them.
         prices: What models cost, for what the ledger says of money.
+        rates: How many requests a minute may go out to some providers, by name.
         surroundings: What is known of where it runs; by default what is known of this process.
         name: What its recordings say that they are of; by default a new one, or that of the run that this
             process is a part of.
@@ -72,6 +74,7 @@ class RunState:
         every_answer: bool = False,
         claims: MemoryClaims | None = None,
         prices: PriceList | None = None,
+        rates: Mapping[str, int] | None = None,
         surroundings: Surroundings | None = None,
         name: str | None = None,
     ) -> None:
@@ -91,6 +94,8 @@ class RunState:
         self._redactor: Redactor | Callable[[], Redactor] = redactor
         self._limits = budget
         self._budget: Budget | None = None
+        self._requests_per_minute = dict(rates or {})
+        self._rates: dict[str, RequestRate] = {}
         self._own_claims = claims or MemoryClaims()
         self._claims: Claims | None = None
         self._folder: RunFolder | None = None
@@ -163,6 +168,17 @@ class RunState:
                 self._budget = Budget(*self._limits, spending=spending)
             return self._budget
 
+    def rate_of(self, provider: str) -> RequestRate | None:
+        """How often a provider may be asked, by all processes of this run together; ``None``: any number."""
+        if provider not in self._requests_per_minute:
+            return None
+        with self._lock:
+            if provider not in self._rates:
+                folder = self._run_folder()
+                slots = None if folder is None else FileSlots(folder, provider)
+                self._rates[provider] = RequestRate(self._requests_per_minute[provider], slots=slots)
+            return self._rates[provider]
+
     def share_budget(self, other: RunState) -> None:
         """Spend from the budget of another run, which this one goes on from."""
         self._budget = other.budget
@@ -192,6 +208,7 @@ class RunState:
             if self._folder is not None:
                 self._folder.close()
                 self._folder = self._claims = self._budget = None
+                self._rates.clear()
 
 
 def _working_folder() -> str:

@@ -21,6 +21,7 @@ from cortex_replay.errors import (
     InvalidRequest,
     LlmError,
     RecordingRefused,
+    TurnTooLate,
     Upstream,
 )
 from cortex_replay.modes import Mode
@@ -141,7 +142,7 @@ class Turn:
             try:
                 yield attempt
             except LlmError as error:
-                problem, is_sent = str(error), not isinstance(error, InvalidRequest)
+                problem, is_sent = str(error), not isinstance(error, InvalidRequest | TurnTooLate)
                 if isinstance(error, Upstream) and not attempt.is_good:
                     attempt.fail(_wire_of(error))
                 raise

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cortex_replay.adapters import LlmAdapter
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.config import Kind, ProviderSettings, Settings, key_for
 from cortex_replay.config.files import shown_path
 from cortex_replay.config.keys import refuse_outside
@@ -17,8 +18,8 @@ from cortex_replay.providers import DUMMY_KEY
 __all__ = ["adapter_for"]
 
 
-def adapter_for(settings: Settings, name: str | None) -> LlmAdapter:
-    """The provider of that name, or the configured one.
+def adapter_for(settings: Settings, name: str | None, rate: RequestRate | None = None) -> LlmAdapter:
+    """The provider of that name, or the configured one, which is asked no more often than a rate says.
 
     Raises:
         ConfigError: There is no such provider, it lacks its key, or it is for the gateway alone.
@@ -29,8 +30,13 @@ def adapter_for(settings: Settings, name: str | None) -> LlmAdapter:
     if make is None:
         reason = f"one of the kind {provider.kind} is for the gateway: cortex-replay record -- COMMAND"
         raise ConfigError("provider", reason)
-    shared = {"max_retries": settings.max_retries, "max_sensitivity": settings.max_sensitivity}
-    return make(provider, {**shared, "base_url": provider.base_url})
+    shared = {
+        "base_url": provider.base_url,
+        "max_retries": settings.max_retries,
+        "max_sensitivity": settings.max_sensitivity,
+        "requests_per_minute": rate,
+    }
+    return make(provider, shared)
 
 
 # Each is loaded when it is wanted: most commands need no HTTP client.

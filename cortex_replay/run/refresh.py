@@ -233,6 +233,7 @@ class _Askers:
                 os.environ,
                 max_retries=settings.max_retries,
                 max_sensitivity=settings.max_sensitivity,
+                rate=self._run.rate_of(target.provider),
             )
             self._stack.push_async_callback(made.aclose)
             self._clients[server.name, protocol] = made

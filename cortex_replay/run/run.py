@@ -80,6 +80,11 @@ class Run(RunCore):
             how_to_record=how_to_record,
             every_answer=settings.every_answer,
             prices=PriceList(settings.prices, settings.currency),
+            rates={
+                name: provider.requests_per_minute
+                for name, provider in settings.providers.items()
+                if provider.requests_per_minute is not None
+            },
             surroundings=surroundings,
         )
 
@@ -123,7 +128,7 @@ class Run(RunCore):
         from cortex_replay.run.bypass import BypassAdapter  # noqa: PLC0415
 
         name = provider or self.settings.provider
-        live = BypassAdapter(adapter_for(self.settings, provider))
+        live = BypassAdapter(adapter_for(self.settings, provider, self.rate_of(name or "")))
         return ScopeAdapter(scope, live, None if name is None else {"provider": name})
 
     def engine(self) -> Engine:

@@ -320,6 +320,11 @@ SECRET = "the prompt of somebody"
         (errors.Transport(SECRET), Code.UPSTREAM_ERROR, {"status": None}),
         (errors.ResponseParse(SECRET), Code.UPSTREAM_ERROR, {"status": None}),
         (errors.Timeout(5000), Code.TIMEOUT, {"timeout_ms": 5000}),
+        (
+            errors.TurnTooLate(5000, 60_000, 1),
+            Code.RATE_LIMITED,
+            {"limit": "provider", "retry_after_ms": 60_000},
+        ),
         (errors.BudgetSpent("calls", 3), Code.RATE_LIMITED, {"limit": "run"}),
         (errors.StoreIo(SECRET), Code.INTERNAL_ERROR, {"error": "StoreIo"}),
         (

@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
 from cortex_replay import Store
+from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
 from tests.gateway.conftest import Opened
@@ -278,3 +279,19 @@ def test_a_secret_of_the_client_is_not_stored(
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert secret.encode() not in stored
     assert b"You said: one" in stored
+
+
+def test_each_response_over_a_socket_is_a_request_of_its_provider(
+    opened: Opened, upstream: SocketUpstream
+) -> None:
+    """The first goes out with the opening; the second would have to wait longer than it may."""
+    own = ProviderSettings(kind="openai-compat", requests_per_minute=1)
+    settings = Settings(providers={"openai": own})
+    with (
+        opened("record", upstream.url, settings=settings, timeout_ms=5000) as gateway,
+        opening(gateway) as socket,
+    ):
+        assert "You said: one" in ask(socket, "one")[-1]
+        refused = ask(socket, "two")[-1]
+    assert json.loads(refused)["status"] == 429
+    assert "requests_per_minute" in refused

@@ -59,7 +59,7 @@ def test_what_a_cache_gave_and_took_has_its_own_price_and_its_own_line(
 ) -> None:
     """100 fresh, 600 read, 200 written for five minutes and 100 for an hour, and 10 of output."""
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi."}]}
-    request = WIRES["anthropic-messages"].lift(body)  # type: ignore[arg-type] # plain JSON
+    request = WIRES["anthropic-messages"].lift(body)
     answer = Answer("Hello.", finish_reason="stop", usage=TokenUsage(1000, 10, 600, 300, 100))
     store = Store.open(project.path / "llm")
     store.add(Fixture(FixtureKey("m", request.prompt_hash()), (answer,), request))

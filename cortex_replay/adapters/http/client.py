@@ -16,8 +16,9 @@ from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.connections import Connections
 from cortex_replay.adapters.http.endpoint import Endpoint
 from cortex_replay.adapters.http.sigv4 import AwsSigner
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.adapters.secret import ApiKey
-from cortex_replay.errors import InvalidRequest, LlmError, Transport, Upstream
+from cortex_replay.errors import InvalidRequest, LlmError, Transport, TurnTooLate, Upstream
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.wire.failures import upstream_error
 
@@ -67,6 +68,7 @@ class HttpClient(Connections):
         signer: AwsSigner | None = None,
         max_retries: int = 2,
         max_body_bytes: int = 64 * 2**20,
+        rate: RequestRate | None = None,
     ) -> None:
         super().__init__(
             endpoint,
@@ -75,6 +77,7 @@ class HttpClient(Connections):
             key_prefix=key_prefix,
             signer=signer,
             max_body_bytes=max_body_bytes,
+            rate=rate,
         )
         for name, value in (headers or {}).items():
             if not value.isascii() or not value.isprintable():
@@ -108,11 +111,16 @@ class HttpClient(Connections):
 
     async def _with_retries(self, once: Callable[[], Awaitable[_T]], deadline: Deadline) -> _T:
         attempt = 0
+        error: LlmError | None = None
         while True:
             try:
                 return await once()
+            except TurnTooLate:
+                if error is None:
+                    raise
+                raise error from None  # it was asked, and this is what came of it
             except Transport as broken:
-                error: LlmError = broken
+                error = broken
                 pause = None
             except _RetryableError as refusal:
                 error, pause = refusal.error, refusal.retry_after_s

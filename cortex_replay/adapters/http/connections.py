@@ -17,6 +17,7 @@ from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.endpoint import Endpoint
 from cortex_replay.adapters.http.failures import failure_at
 from cortex_replay.adapters.http.sigv4 import AwsSigner
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.adapters.secret import ApiKey
 from cortex_replay.redact.logs import guard_http_logs
 from cortex_replay.redact.process import learn_secret
@@ -87,8 +88,10 @@ class Connections:
         key_prefix: str = "",
         signer: AwsSigner | None = None,
         max_body_bytes: int = 64 * 2**20,
+        rate: RequestRate | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._rate = rate
         self._key = key
         self._signer = signer
         for secret in self._secrets:
@@ -113,6 +116,15 @@ class Connections:
         if own is not None:
             await _close(own)
 
+    async def take_turn(self, deadline: Deadline) -> None:
+        """Wait until another request may go out, where their number is limited.
+
+        Raises:
+            TurnTooLate: That would be after the deadline.
+        """
+        if self._rate is not None:
+            await self._rate.turn(deadline)
+
     async def _send(
         self,
         method: str,
@@ -126,10 +138,12 @@ class Connections:
 
         Raises:
             InvalidRequest: The path leads away from the base URL.
+            TurnTooLate: A limit of requests leaves it no time.
             Transport, Timeout: See :meth:`ByteStream.read`.
         """
         client, _, places = await self._client()
         url = self._endpoint.at(path)
+        await self.take_turn(deadline)
         response = None
         try:
             request = client.build_request(method, url, content=body, headers=headers, extensions=extensions)

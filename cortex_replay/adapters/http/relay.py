@@ -83,6 +83,7 @@ class RelayClient(Connections):
         """
         from cortex_replay.adapters.http.sockets import open_socket  # noqa: PLC0415 - most calls are HTTP
 
+        await self.take_turn(deadline)
         sent = list(headers)
         if self._key is not None:
             sent = [(name, value) for name, value in sent if name != self._key_header]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -29,7 +30,15 @@ from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.kept_prompts import KeptPrompt
 from cortex_replay.engine.outcomes import Outcome, failure_of
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import BudgetSpent, InvalidRequest, LlmError, NoFixture, Timeout, Upstream
+from cortex_replay.errors import (
+    BudgetSpent,
+    InvalidRequest,
+    LlmError,
+    NoFixture,
+    Timeout,
+    TurnTooLate,
+    Upstream,
+)
 from cortex_replay.misses.explanation import (
     MISS_STATUS,
     explain_opaque_exhaustion,
@@ -83,7 +92,7 @@ class Engine:
         self.most = Sensitivity.of(max_sensitivity)
         """The highest label that may leave."""
         self._environment = environment
-        self.relay = Relay(upstreams, timeout_ms, lambda: run.redactor)
+        self.relay = Relay(upstreams, timeout_ms, lambda: run.redactor, run.rate_of)
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""
@@ -313,6 +322,10 @@ def refusal_of(call: Call, error: LlmError) -> HttpReply:
     protocol = _protocol_like(call)
     if isinstance(error, InvalidRequest | BudgetSpent):  # nothing was sent
         return error_reply(protocol, 400, f"cortex-replay: {error}", "invalid_request_error")
+    if isinstance(error, TurnTooLate):  # as a provider says it, whose SDK then waits
+        reply = error_reply(protocol, 429, f"cortex-replay: {error}", "rate_limit_error", may_retry=True)
+        after = ("retry-after", str(math.ceil(error.wait_ms / 1000)))
+        return replace(reply, headers=(*reply.headers, after))
     # A client may try again, as it would without us.
     status = 504 if isinstance(error, Timeout) else 502
     message = f"cortex-replay: {call.route.upstream} did not answer: {error}"

@@ -27,7 +27,7 @@ from cortex_replay.engine.http.routes import METHODS, path_problem
 from cortex_replay.engine.http.upstreams import Upstreams, UpstreamServer
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.providers import DUMMY_KEY
+from cortex_replay.providers import DUMMY_KEY, provider_name
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.secret_names.names import (
     CREDENTIAL_PARAMETERS,
@@ -43,6 +43,7 @@ from cortex_replay.types.labels import LABELS_HEADER
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import AwsSigner, RelayClient, RelayReply
     from cortex_replay.adapters.http.sockets import UpgradeRefused, UpstreamSocket
+    from cortex_replay.adapters.request_rate import RequestRate
     from cortex_replay.redact.redactor import Redactor
 
 __all__ = ["GATEWAY_VARIABLE", "Relay", "SendOn", "client_headers", "client_keys_in", "recordable_headers"]
@@ -183,6 +184,11 @@ def _refuse_without_key(upstream: UpstreamServer, environment: Mapping[str, str]
         raise ConfigError(" or ".join(variables), f"{reason}. Nothing was sent")
 
 
+def _is_gateway(upstream: UpstreamServer, environment: Mapping[str, str]) -> bool:
+    """Whether a call goes to the gateway that this process runs behind."""
+    return upstream.base_url.startswith(f"{environment.get(GATEWAY_VARIABLE)}/")
+
+
 class Relay:
     """One client for each upstream, made when it is first asked.
 
@@ -190,11 +196,19 @@ class Relay:
         upstreams: Who may be asked.
         timeout_ms: What a call may take in all.
         redactor_for: The redactor that learns the keys of clients, and tells whether something holds one.
+        rate_of: How often a provider may be asked, by its name in a configuration.
     """
 
-    def __init__(self, upstreams: Upstreams, timeout_ms: int, redactor_for: Callable[[], Redactor]) -> None:
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        timeout_ms: int,
+        redactor_for: Callable[[], Redactor],
+        rate_of: Callable[[str], RequestRate | None],
+    ) -> None:
         self._upstreams = upstreams
         self._redactor_for = redactor_for
+        self._rate_of = rate_of
         self._timeout_ms = timeout_ms
         self._clients: dict[tuple[str, str, str], tuple[RelayClient, bool]] = {}
 
@@ -235,6 +249,17 @@ class Relay:
         offered = [name for name in subprotocols if name and not _SUBPROTOCOL_KEY.match(name)]
         with bypassing():
             return await http.open_socket(target, headers, offered, Deadline(self._timeout_ms))
+
+    async def take_turn(self, call: Call, environment: Mapping[str, str]) -> None:
+        """Wait until another message may go out over the WebSocket of a call; see :meth:`send`.
+
+        Raises:
+            TurnTooLate: That would be too late.
+        """
+        from cortex_replay.adapters.deadline import Deadline  # noqa: PLC0415
+
+        http, _, _ = await self._prepare(call, environment)
+        await http.take_turn(Deadline(self._timeout_ms))
 
     async def check_frame(self, call: Call, frame: str | bytes, environment: Mapping[str, str]) -> None:
         """Keep a key in a frame from a server that a project's file put in its provider's place.
@@ -288,7 +313,7 @@ class Relay:
             query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
             upstream.refuse_key_of_client(environment)
-        if call.outer_scope and upstream.base_url.startswith(f"{environment.get(GATEWAY_VARIABLE)}/"):
+        if call.outer_scope and _is_gateway(upstream, environment):
             headers.append(("x-cortex-replay-scope", quote(call.outer_scope)))
             headers += [(name, value) for name, value in call.headers if name == LABELS_HEADER]
         return http, f"{call.route.path}?{query}" if query else call.route.path, headers
@@ -347,6 +372,8 @@ class Relay:
             if isinstance(key, InvalidRequest):
                 raise key
             header, prefix = upstream.key_header
+            # A gateway around this process counts the requests that go out.
+            is_last = not _is_gateway(upstream, environment)
             http = RelayClient(
                 Endpoint(upstream.base_url),
                 key=key,
@@ -354,6 +381,7 @@ class Relay:
                 key_prefix=prefix,
                 signer=signer if key is None else None,
                 max_body_bytes=_MAX_ANSWER,
+                rate=self._rate_of(provider_name(upstream.name)) if is_last else None,
             )
             self._clients[place] = http, key is not None or signer is not None
         return self._clients[place]

@@ -10,6 +10,7 @@ import orjson
 from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http import Endpoint, HttpClient
 from cortex_replay.adapters.openai_compat import max_tokens_field_at
+from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.config import ProviderSettings
 from cortex_replay.engine.http.aws import regional, signer_of
@@ -37,6 +38,7 @@ class WireClient:
         environment: Where keys are.
         max_retries: How often to try again.
         max_sensitivity: The highest label that may be sent.
+        rate: How often it may be asked; ``None``: any number of times.
 
     Raises:
         ConfigError: There is a key, and the user has not agreed that it goes there.
@@ -52,6 +54,7 @@ class WireClient:
         *,
         max_retries: int,
         max_sensitivity: SensitivityLevel,
+        rate: RequestRate | None = None,
     ) -> None:
         value = server.key(environment)
         key = None if value is None else read_key(value)
@@ -76,6 +79,7 @@ class WireClient:
             key_prefix=prefix,
             signer=None if key is not None else signer_of(server, environment),
             max_retries=max_retries,
+            rate=rate,
         )
 
     async def ask(self, request: LlmRequest, before: Answer) -> tuple[Answer, TokenUsage | None]:

@@ -49,6 +49,7 @@ class ResponsesUpstream:
         """What the upstream answers to a body; see :meth:`Relay.send`."""
         from cortex_replay.adapters.http import RelayReply  # noqa: PLC0415 - replay needs no client
 
+        before = self._socket
         opened = None if self._has_none else await self._open(environment)
         if opened is None:
             async with self._relay.send(call, environment) as reply:
@@ -58,6 +59,8 @@ class ResponsesUpstream:
             yield RelayReply(opened.status, opened.headers, _Whole(opened.body, "application/json"))
             return
         await self._relay.check_frame(call, call.body, environment)
+        if opened is before:  # opening it was a turn
+            await self._relay.take_turn(self._opening, environment)
         is_over = False
         try:
             await opened.send(create_event(call.body))
