@@ -22,8 +22,8 @@ SURFACE = {
         TokenUsage ToolCall ToolCallDelta Transport Upstream WrapperAdapter __version__ blake3_hex intercept
     """,
     "cortex_replay.admin": """
-        METHOD AdminClient AdminError Code LlmCompleteInput LlmCompleteMessage LlmCompleteOutput
-        LlmCompleteUsage
+        LLM_COMPLETE_METHOD METHOD AdminClient AdminError Code LlmChatMessage LlmCompleteInput
+        LlmCompleteMessage LlmCompleteOutput LlmCompleteResponse LlmCompleteUsage LlmUsage
     """,
     "cortex_replay.gateway": "Gateway Pace",
     "cortex_replay.prompt": """

@@ -12,7 +12,7 @@ import orjson
 
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.admin.errors import AdminError
-from cortex_replay.admin.values import METHOD, LlmCompleteInput, LlmCompleteMessage, LlmCompleteOutput
+from cortex_replay.admin.values import METHOD, LlmChatMessage, LlmCompleteInput, LlmCompleteResponse
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest, ResponseParse, Timeout, Transport, Upstream
 from cortex_replay.strict_json import JsonError, loads
@@ -54,12 +54,12 @@ class AdminClient:
         self,
         provider: str,
         model: str,
-        messages: str | Sequence[LlmCompleteMessage | Mapping[str, Any]],
+        messages: str | Sequence[LlmChatMessage | Mapping[str, Any]],
         *,
         max_tokens: int | None = None,
         temperature: float | None = None,
         system_prompt: str | None = None,
-    ) -> LlmCompleteOutput:
+    ) -> LlmCompleteResponse:
         """Ask a model; a text alone is one message of the user's.
 
         Raises:
@@ -69,13 +69,13 @@ class AdminClient:
             Transport, Timeout, ResponseParse: There was no answer, or none that can be read.
         """
         if isinstance(messages, str):
-            messages = [LlmCompleteMessage("user", messages)]
+            messages = [LlmChatMessage("user", messages)]
         given = LlmCompleteInput(provider, model, messages, max_tokens, temperature, system_prompt)
         params = orjson.Fragment(given.to_json())
         call = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": METHOD, "params": params})
         status, body = self._post(call)
         try:
-            return LlmCompleteOutput.from_dict(_result(status, body))
+            return LlmCompleteResponse.from_dict(_result(status, body))
         except InvalidRequest as error:
             raise ResponseParse(f"{error.field}: {error.reason}") from None
 

@@ -11,9 +11,9 @@ from cortex_replay.adapters import LlmAdapter
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.errors import AdminError, Code
 from cortex_replay.admin.rpc import Method, Params
-from cortex_replay.admin.values import METHOD, LlmCompleteInput, LlmCompleteOutput, LlmCompleteUsage
+from cortex_replay.admin.values import METHOD, LlmCompleteInput, LlmCompleteResponse, LlmUsage, quote
 from cortex_replay.canonical import JsonValue
-from cortex_replay.config import Settings
+from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.config.checks import did_you_mean
 from cortex_replay.engine.budget import Budget
 from cortex_replay.errors import InvalidRequest
@@ -29,6 +29,8 @@ _ROLES: Final = ("system", "user", "assistant")
 _MESSAGE: Final = re.compile(r"messages\[(\d+)\]")
 _RENAMED: Final = {"system": "system_prompt"}
 _FIELDS: Final = ("provider", "model", "messages", "max_tokens", "temperature", "system_prompt")
+_DEFAULT_MAX_TOKENS: Final = 4096
+"""What the reference asks for where a call names no limit; here only a provider that needs one gets it."""
 
 
 class LlmService:
@@ -53,7 +55,7 @@ class LlmService:
         """What a dispatcher needs to offer this service."""
         return {METHOD: self._answer_call}
 
-    async def complete(self, given: LlmCompleteInput, caller: Caller) -> LlmCompleteOutput:
+    async def complete(self, given: LlmCompleteInput, caller: Caller) -> LlmCompleteResponse:
         """The answer.
 
         Raises:
@@ -62,8 +64,8 @@ class LlmService:
             LlmError: As the adapter raises it.
         """
         _require_grant(caller)
-        _check(given, self._settings)
-        request = request_of(given, self._settings.timeout_ms)
+        needs_limit = _check(given, self._settings).kind == "claude"
+        request = request_of(given, self._settings.timeout_ms, _DEFAULT_MAX_TOKENS if needs_limit else None)
         adapter = self._adapter(given.provider)
         allowance = self._allowances.setdefault(caller.name, _allowance_of(caller))
         async with allowance.call(request) as bill:
@@ -99,8 +101,13 @@ class LlmService:
         return self._adapters[provider]
 
 
-def request_of(given: LlmCompleteInput, timeout_ms: int) -> LlmRequest:
+def request_of(given: LlmCompleteInput, timeout_ms: int, max_tokens: int | None = None) -> LlmRequest:
     """The request of a call. It has the key of the same conversation on any wire.
+
+    Args:
+        given: The call.
+        timeout_ms: What it may take.
+        max_tokens: Its limit, if it names none itself.
 
     Raises:
         InvalidRequest: A role is unknown.
@@ -108,7 +115,7 @@ def request_of(given: LlmCompleteInput, timeout_ms: int) -> LlmRequest:
     messages: list[LlmMessage] = []
     for i, message in enumerate(given.messages):
         if message.role not in _ROLES:
-            reason = f"expected system, user or assistant{did_you_mean(message.role, _ROLES)}"
+            reason = f"must be one of {'|'.join(_ROLES)}, got {quote(message.role, '`')}"
             raise InvalidRequest(f"messages[{i}].role", reason)
         messages.append(LlmMessage(message.role, message.content))
     leading, messages = split_leading_system(messages)
@@ -117,7 +124,7 @@ def request_of(given: LlmCompleteInput, timeout_ms: int) -> LlmRequest:
         system=join_system([given.system_prompt or "", *(message.content for message in leading)]),
         messages=messages,
         temperature=given.temperature,
-        max_tokens=given.max_tokens,
+        max_tokens=max_tokens if given.max_tokens is None else given.max_tokens,
         timeout_ms=timeout_ms,
     )
 
@@ -128,21 +135,25 @@ def _require_grant(caller: Caller) -> None:
         raise AdminError(Code.PERMISSION_DENIED, message, {"capability": "llm_complete"})
 
 
-def _check(given: LlmCompleteInput, settings: Settings) -> None:
-    models = settings.provider_named(given.provider).models
+def _check(given: LlmCompleteInput, settings: Settings) -> ProviderSettings:
+    """Who is asked, if what is asked can be. Where the reference refuses the same, this has its words."""
+    for name in ("provider", "model"):
+        if not getattr(given, name).strip():
+            raise InvalidRequest(name, "is empty")
+    provider = settings.provider_named(given.provider)
+    models = provider.models
     if models is not None and given.model not in models:
         hint = did_you_mean(given.model, models) or f"; there are {', '.join(models)}"
         raise InvalidRequest("model", f"this provider is not configured for it{hint}")
-    if not given.model:
-        raise InvalidRequest("model", "is empty")
-    if not given.messages:
-        raise InvalidRequest("messages", "is empty")
+    if not given.messages and not given.system_prompt:
+        raise InvalidRequest("messages", "cannot be empty when system_prompt is also missing")
     if given.max_tokens == 0:
         raise InvalidRequest("max_tokens", "must be at least 1")
     if given.temperature is not None and not (
         math.isfinite(given.temperature) and 0 <= given.temperature <= 2
     ):
-        raise InvalidRequest("temperature", "must be from 0 to 2")
+        raise InvalidRequest("temperature", "must be in [0, 2]")
+    return provider
 
 
 def _field_of_input(field: str, lifted: int) -> str:
@@ -165,9 +176,9 @@ def _refusal(what: str, most: int) -> AdminError:
     return AdminError(Code.RATE_LIMITED, message, {"limit": what})
 
 
-def _output_of(response: LlmResponse) -> LlmCompleteOutput:
-    usage = LlmCompleteUsage()
+def _output_of(response: LlmResponse) -> LlmCompleteResponse:
+    usage = LlmUsage()
     if response.usage is not None:
         prompt, completion = response.usage.prompt_tokens, response.usage.completion_tokens
-        usage = LlmCompleteUsage(prompt, completion, prompt + completion)
-    return LlmCompleteOutput(response.text, response.model, usage)
+        usage = LlmUsage(prompt, completion, prompt + completion)
+    return LlmCompleteResponse(response.text, response.model, usage)

@@ -22,9 +22,22 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.process import process_redactor
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["METHOD", "LlmCompleteInput", "LlmCompleteMessage", "LlmCompleteOutput", "LlmCompleteUsage"]
+__all__ = [
+    "LLM_COMPLETE_METHOD",
+    "METHOD",
+    "LlmChatMessage",
+    "LlmCompleteInput",
+    "LlmCompleteMessage",
+    "LlmCompleteOutput",
+    "LlmCompleteResponse",
+    "LlmCompleteUsage",
+    "LlmUsage",
+    "quote",
+]
 
-METHOD: Final = "nexo/admin/llm/complete"
+LLM_COMPLETE_METHOD: Final = "nexo/admin/llm/complete"
+METHOD: Final = LLM_COMPLETE_METHOD
+"""Our own name for it."""
 
 _SHOWN: Final = 60
 """How much of a text is quoted to the one who sent it."""
@@ -92,7 +105,7 @@ class _Struct:
 
 
 @dataclass(frozen=True, slots=True)
-class LlmCompleteMessage(_Struct):
+class LlmChatMessage(_Struct):
     """One turn of a conversation. Any role can be read; which are known is asked later."""
 
     _place: ClassVar[str] = "message"
@@ -113,7 +126,7 @@ class LlmCompleteInput(_Struct):
 
     provider: str
     model: str
-    messages: tuple[LlmCompleteMessage, ...]
+    messages: tuple[LlmChatMessage, ...]
     max_tokens: int | None = None
     temperature: float | None = None
     """Kept as the shortest decimal that names the same 32-bit float."""
@@ -125,7 +138,7 @@ class LlmCompleteInput(_Struct):
             self,
             provider: str,
             model: str,
-            messages: Sequence[LlmCompleteMessage | Mapping[str, Any]],
+            messages: Sequence[LlmChatMessage | Mapping[str, Any]],
             max_tokens: int | None = None,
             temperature: float | None = None,
             system_prompt: str | None = None,
@@ -144,7 +157,7 @@ class LlmCompleteInput(_Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class LlmCompleteUsage(_Struct):
+class LlmUsage(_Struct):
     """What a call cost, zeros where nobody knows. The total is taken as it is given."""
 
     _place: ClassVar[str] = "usage"
@@ -159,7 +172,7 @@ class LlmCompleteUsage(_Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class LlmCompleteOutput(_Struct):
+class LlmCompleteResponse(_Struct):
     """An answer."""
 
     _place: ClassVar[str] = "result"
@@ -167,27 +180,31 @@ class LlmCompleteOutput(_Struct):
     content: str
     model: str
     """The model that answered."""
-    usage: LlmCompleteUsage = field(default_factory=LlmCompleteUsage)
+    usage: LlmUsage = field(default_factory=LlmUsage)
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
-        def __init__(
-            self, content: str, model: str, usage: LlmCompleteUsage | Mapping[str, Any] = ...
-        ) -> None: ...
+        def __init__(self, content: str, model: str, usage: LlmUsage | Mapping[str, Any] = ...) -> None: ...
 
     def __post_init__(self) -> None:
         check.keep(self, "content", _text(self.content, "content"))
         check.keep(self, "model", _text(self.model, "model"))
         usage: object = self.usage
-        if not isinstance(usage, LlmCompleteUsage):
-            check.keep(self, "usage", _inner(LlmCompleteUsage, usage, "usage"))
+        if not isinstance(usage, LlmUsage):
+            check.keep(self, "usage", _inner(LlmUsage, usage, "usage"))
 
 
-def _messages(value: object) -> tuple[LlmCompleteMessage, ...]:
+# What these were called here before they had the names of the reference.
+LlmCompleteMessage = LlmChatMessage
+LlmCompleteOutput = LlmCompleteResponse
+LlmCompleteUsage = LlmUsage
+
+
+def _messages(value: object) -> tuple[LlmChatMessage, ...]:
     if not isinstance(value, list | tuple):
         raise _wrong_type(value, "a sequence", "messages")
     return tuple(
-        item if isinstance(item, LlmCompleteMessage) else _inner(LlmCompleteMessage, item, f"messages[{i}]")
+        item if isinstance(item, LlmChatMessage) else _inner(LlmChatMessage, item, f"messages[{i}]")
         for i, item in enumerate(value)
     )
 
@@ -242,12 +259,17 @@ def _describe(value: object) -> str:
         case float():
             return f"floating point `{orjson.dumps(value).decode()}`"
         case str():
-            # Redacted before it is cut: half a secret is not found any more.
-            clean = process_redactor().text(value)[0]
-            quoted = json.dumps(clean[:_SHOWN], ensure_ascii=not clean.isprintable())
-            return f"string {quoted}{'...' if len(clean) > _SHOWN else ''}"
+            return f"string {quote(value)}"
         case list() | tuple():
             return "sequence"
         case Mapping():
             return "map"
     return check.kind_of(value)
+
+
+def quote(text: str, mark: str = '"') -> str:
+    """A text of a caller's, for the one who sent it."""
+    # Redacted before it is cut: half a secret is not found any more.
+    clean = process_redactor().text(text)[0]
+    quoted = json.dumps(clean[:_SHOWN], ensure_ascii=not clean.isprintable())[1:-1]
+    return f"{mark}{quoted}{mark}{'...' if len(clean) > _SHOWN else ''}"

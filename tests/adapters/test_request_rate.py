@@ -147,21 +147,21 @@ def test_no_two_requests_are_nearer_than_they_may_be(
     per_minute: int, arrivals: list[tuple[float, bool]]
 ) -> None:
     """Whenever they come, and whoever of them gives up."""
-    time = Arrivals()
-    rate = RequestRate(per_minute, clock=lambda: time.now, sleep=time.sleep)
+    crowd = Arrivals()
+    rate = RequestRate(per_minute, clock=lambda: crowd.now, sleep=crowd.sleep)
 
     async def work() -> None:
-        for pause, time.gives_up in arrivals:
-            time.now += pause
-            time.moment = time.now
+        for pause, crowd.gives_up in arrivals:
+            crowd.now += pause
+            crowd.moment = crowd.now
             with suppress(GaveUpError):
                 await rate.turn(Deadline(10**9))
-                time.sent.append(time.moment)
+                crowd.sent.append(crowd.moment)
 
     in_loop(work)
 
     interval = 60 / per_minute - 1e-5
-    assert all(later - one >= interval for one, later in pairwise(sorted(time.sent)))
+    assert all(later - one >= interval for one, later in pairwise(sorted(crowd.sent)))
 
 
 @pytest.mark.parametrize("number", [0, -1, 100_001, True, 1.5, "60"])

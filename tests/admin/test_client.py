@@ -18,9 +18,9 @@ from cortex_replay.admin import (
     AdminClient,
     AdminError,
     Code,
-    LlmCompleteMessage,
-    LlmCompleteOutput,
-    LlmCompleteUsage,
+    LlmChatMessage,
+    LlmCompleteResponse,
+    LlmUsage,
 )
 from cortex_replay.admin.callers import Callers
 from cortex_replay.admin.rpc import RpcDispatcher
@@ -93,13 +93,13 @@ def test_a_call() -> None:
         client.complete(
             "mine",
             "m-2",
-            [LlmCompleteMessage("user", "a"), {"role": "assistant", "content": "b"}],
+            [LlmChatMessage("user", "a"), {"role": "assistant", "content": "b"}],
             max_tokens=5,
             temperature=0.7,
             system_prompt="Be brief.",
         )
 
-    assert output == LlmCompleteOutput("Hi.", "m-1-served", LlmCompleteUsage())
+    assert output == LlmCompleteResponse("Hi.", "m-1-served", LlmUsage())
     first, second = adapter.asked
     assert first.messages[0].content == "Hello!"
     assert (second.system, second.temperature, second.max_tokens) == ("Be brief.", 0.7, 5)

@@ -8,7 +8,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from cortex_replay.admin import METHOD, Code, LlmCompleteInput, LlmCompleteOutput
+from cortex_replay.admin import METHOD, Code, LlmCompleteInput, LlmCompleteResponse
 from cortex_replay.config import load_settings
 from tests.admin.conftest import GRANTED, Noting, dispatcher_of
 
@@ -35,7 +35,7 @@ def test_the_examples_are_sound(tmp_path: Path) -> None:
     """The call, the answer, the program and the configuration."""
     call, answer = map(json.loads, re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL))
     LlmCompleteInput.from_dict(call["params"])
-    LlmCompleteOutput.from_dict(answer["result"])
+    LlmCompleteResponse.from_dict(answer["result"])
     (program,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     exec(compile(program, "admin.md", "exec"), {})
     (tmp_path / ".git").mkdir()

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from cortex_replay import errors
 from cortex_replay.adapters import LlmAdapter
-from cortex_replay.admin import AdminError, Code, LlmCompleteInput, LlmCompleteOutput, LlmCompleteUsage
+from cortex_replay.admin import AdminError, Code, LlmCompleteInput, LlmCompleteResponse, LlmUsage
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.service import LlmService, request_of
 from cortex_replay.config import ProviderSettings, Settings
@@ -25,7 +25,7 @@ from tests.property.strategies import effort, texts
 from tests.waiting import until
 
 
-def ask(service: LlmService, caller: Caller = GRANTED, **changes: Any) -> LlmCompleteOutput:
+def ask(service: LlmService, caller: Caller = GRANTED, **changes: Any) -> LlmCompleteResponse:
     return asyncio.run(service.complete(LlmCompleteInput.from_dict(call(**changes)), caller))
 
 
@@ -33,8 +33,8 @@ def test_an_answer() -> None:
     """Its text, the model that answered, and a total that is derived."""
     output = ask(service_of(Noting(TokenUsage(3, 4))))
 
-    assert output == LlmCompleteOutput("Hi.", "m-1-served", LlmCompleteUsage(3, 4, 7))
-    assert ask(service_of(Noting())).usage == LlmCompleteUsage(0, 0, 0)
+    assert output == LlmCompleteResponse("Hi.", "m-1-served", LlmUsage(3, 4, 7))
+    assert ask(service_of(Noting())).usage == LlmUsage(0, 0, 0)
 
 
 def test_what_is_asked() -> None:
@@ -117,11 +117,18 @@ def test_a_recording_answers(builder: Any) -> None:
         ({"model": "m-3"}, "model", "not configured for it; did you mean m-2?"),
         ({"model": "gpt"}, "model", "not configured for it; there are m-1, m-2"),
         ({"provider": "echo", "model": ""}, "model", "is empty"),
-        ({"messages": []}, "messages", "is empty"),
-        ({"messages": [{"role": "users", "content": ""}]}, "messages[0].role", "did you mean user?"),
+        ({"provider": " "}, "provider", "is empty"),
+        ({"messages": []}, "messages", "cannot be empty when system_prompt is also missing"),
+        ({"messages": [], "system_prompt": ""}, "messages", "cannot be empty"),
+        (
+            {"messages": [{"role": "users", "content": ""}]},
+            "messages[0].role",
+            "must be one of system|user|assistant, got `users`",
+        ),
+        ({"messages": [{"role": "tool", "content": ""}]}, "messages[0].role", "got `tool`"),
         ({"max_tokens": 0}, "max_tokens", "at least 1"),
-        ({"temperature": 2.0000002}, "temperature", "from 0 to 2"),
-        ({"temperature": -1}, "temperature", "from 0 to 2"),
+        ({"temperature": 2.0000002}, "temperature", "must be in [0, 2]"),
+        ({"temperature": -1}, "temperature", "must be in [0, 2]"),
     ],
 )
 def test_what_cannot_be_asked(changes: dict[str, Any], field: str, reason: str) -> None:
@@ -142,6 +149,26 @@ def test_what_cannot_be_asked(changes: dict[str, Any], field: str, reason: str) 
 def test_temperatures_that_can_be_asked(temperature: float) -> None:
     """The ends count, and what is an end as a 32-bit float."""
     ask(service_of(Noting()), temperature=temperature)
+
+
+def test_claude_gets_a_limit_where_a_call_names_none() -> None:
+    """The reference's; nobody else needs one, and so nobody else gets it."""
+    adapter = Noting()
+    service = service_of(adapter)
+
+    ask(service, provider="claude", model="claude-x")
+    ask(service, provider="claude", model="claude-x", max_tokens=None)
+    ask(service, provider="claude", model="claude-x", max_tokens=7)
+    ask(service)
+
+    assert [request.max_tokens for request in adapter.asked] == [4096, 4096, 7, None]
+
+
+def test_a_system_prompt_alone_can_be_asked() -> None:
+    adapter = Noting()
+    ask(service_of(adapter), messages=[], system_prompt="Say hello.")
+
+    assert (adapter.asked[0].system, adapter.asked[0].messages) == ("Say hello.", ())
 
 
 def test_any_model_of_a_provider_without_a_list() -> None:
@@ -233,7 +260,7 @@ async def _many(service: LlmService, caller: Caller, count: int, **changes: Any)
 
 
 def refusals(outcomes: list[Any]) -> list[AdminError]:
-    assert all(isinstance(one, LlmCompleteOutput | AdminError) for one in outcomes)
+    assert all(isinstance(one, LlmCompleteResponse | AdminError) for one in outcomes)
     return [one for one in outcomes if isinstance(one, AdminError)]
 
 
@@ -315,7 +342,7 @@ def test_a_caller_who_leaves_gives_back_what_was_set_aside() -> None:
     service = service_of(adapter)
     caller = Caller("ci", frozenset(["llm_complete"]), max_tokens=400)
 
-    async def scenario() -> LlmCompleteOutput:
+    async def scenario() -> LlmCompleteResponse:
         given_ = LlmCompleteInput.from_dict(call(max_tokens=100))
         task = asyncio.ensure_future(service.complete(given_, caller))
         await until(lambda: adapter.asked)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from cortex_replay import admin
 from cortex_replay.admin import (
     METHOD,
+    LlmChatMessage,
     LlmCompleteInput,
-    LlmCompleteMessage,
-    LlmCompleteOutput,
-    LlmCompleteUsage,
+    LlmCompleteResponse,
+    LlmUsage,
 )
 from cortex_replay.canonical import compact
 from cortex_replay.errors import InvalidRequest
@@ -21,7 +22,7 @@ from tests.golden import read_vectors
 from tests.property.strategies import effort, json_values, texts
 
 VECTORS = read_vectors("admin_rpc.jsonl")
-KINDS: dict[str, Any] = {"input": LlmCompleteInput, "response": LlmCompleteOutput}
+KINDS: dict[str, Any] = {"input": LlmCompleteInput, "response": LlmCompleteResponse}
 USER = {"role": "user", "content": "hi"}
 
 
@@ -63,7 +64,27 @@ def test_the_constant() -> None:
     (row,) = [row for row in VECTORS if row["kind"] == "constant"]
 
     assert row["value"] == METHOD
-    assert row["default_usage"] == LlmCompleteUsage().to_dict()
+    assert row["default_usage"] == LlmUsage().to_dict()
+
+
+def test_the_names_of_the_reference_and_those_of_former_versions_mean_the_same() -> None:
+    assert admin.LLM_COMPLETE_METHOD == METHOD
+    assert admin.LlmCompleteMessage is LlmChatMessage
+    assert admin.LlmCompleteOutput is LlmCompleteResponse
+    assert admin.LlmCompleteUsage is LlmUsage
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "struct"),
+    [
+        (LlmCompleteInput, '{"provider":"p","model":"m","messages":[3]}', "LlmChatMessage"),
+        (LlmCompleteResponse, '{"content":"x","model":"m","usage":3}', "LlmUsage"),
+        (LlmCompleteResponse, "3", "LlmCompleteResponse"),
+    ],
+)
+def test_an_error_names_the_struct_as_the_reference_does(kind: Any, text: str, struct: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"invalid type: integer `3`, expected struct {struct}$"):
+        kind.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +133,7 @@ def test_a_message_that_is_none(messages: Any, field: str) -> None:
 @pytest.mark.parametrize(
     ("usage", "field", "reason"),
     [
-        (None, "usage", "invalid type: null, expected struct LlmCompleteUsage"),
+        (None, "usage", "invalid type: null, expected struct LlmUsage"),
         ({"total_tokens": None}, "usage.total_tokens", "invalid type: null, expected u64"),
         ({"total_tokens": 2**64}, "usage.total_tokens", f"invalid value: integer `{2**64}`, expected u64"),
     ],
@@ -120,7 +141,7 @@ def test_a_message_that_is_none(messages: Any, field: str) -> None:
 def test_usage_that_is_none(usage: Any, field: str, reason: str) -> None:
     """It may be missing, but not null."""
     with pytest.raises(InvalidRequest) as caught:
-        LlmCompleteOutput.from_dict({"content": "", "model": "", "usage": usage})
+        LlmCompleteResponse.from_dict({"content": "", "model": "", "usage": usage})
 
     assert (field, reason) == (caught.value.field, caught.value.reason)
 
@@ -138,7 +159,7 @@ def test_null_is_absent_and_empty_is_not() -> None:
 
 def test_values_by_hand() -> None:
     """Are checked in the same way, and cannot be changed."""
-    message = LlmCompleteMessage("user", "hi")
+    message = LlmChatMessage("user", "hi")
     value = LlmCompleteInput("p", "m", [message, USER], 5, 1)
 
     assert value.messages == (message, message)
@@ -175,7 +196,7 @@ inputs = st.builds(
     LlmCompleteInput,
     texts,
     texts,
-    st.lists(st.builds(LlmCompleteMessage, texts, texts), max_size=3),
+    st.lists(st.builds(LlmChatMessage, texts, texts), max_size=3),
     st.none() | st.integers(0, 2**32 - 1),
     st.none() | st.floats(0, 2),
     st.none() | texts,
@@ -190,7 +211,7 @@ def test_what_is_written_reads_the_same(value: LlmCompleteInput) -> None:
 
 
 @effort(200)
-@given(json_values, st.sampled_from([LlmCompleteInput, LlmCompleteOutput, LlmCompleteUsage]))
+@given(json_values, st.sampled_from([LlmCompleteInput, LlmCompleteResponse, LlmUsage]))
 def test_any_json_is_read_or_refused(value: Any, kind: Any) -> None:
     """And nothing else happens."""
     place = "nowhere"

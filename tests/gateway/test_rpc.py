@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,7 +16,14 @@ import jsonrpcclient
 import openai
 import pytest
 
+from cortex_replay import Store
 from cortex_replay.admin import METHOD, AdminClient, AdminError
+from cortex_replay.admin.callers import Caller
+from cortex_replay.config import CallerSettings, ProviderSettings, Settings
+from cortex_replay.gateway.rpc import Rpc
+from cortex_replay.modes import AnyMode
+from cortex_replay.run import Run
+from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli.programs import PROGRAM, Shell, served
 from tests.gateway.upstream import REAL_KEY
@@ -88,6 +96,30 @@ def test_a_foreign_client_calls_over_http(shell: Shell, provider: FakeProvider) 
     assert replayed.result == recorded.result
     assert by_sdk.choices[0].message.content == "You said: Hello.", "one key, whichever way it came"
     assert (ledger["hits"], len(provider.received)) == (1, 1)
+
+
+def test_claude_is_asked_without_a_limit_of_the_caller_s(
+    tmp_path: Path, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was recorded so is what Anthropic's SDK gets for the same limit."""
+    monkeypatch.setenv("LOCAL_KEY", REAL_KEY)
+    own = ProviderSettings(kind="claude", base_url=provider.url, key_env=("LOCAL_KEY",))
+    callers = {"ci": CallerSettings(grants=("llm_complete",))}
+    settings = Settings(providers={"claude": own}, callers=callers)
+    params = {"provider": "claude", "model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+    message = json.dumps(jsonrpcclient.request(METHOD, params=params)).encode()
+
+    def ask(mode: AnyMode) -> Any:
+        run = Run(settings, mode, tmp_path, environment={})
+        reply = asyncio.run(Rpc(run, {}).reply(message, Caller("ci", frozenset(["llm_complete"]))))
+        run.commit()
+        return json.loads(reply.body)["result"]
+
+    assert ask("once") == ask("replay")
+    assert [received.json["max_tokens"] for received in provider.received] == [4096]
+    body: Any = {"model": "m", "max_tokens": 4096, "messages": params["messages"]}
+    asked = WIRES["anthropic-messages"].lift(body).prompt_hash()
+    assert [item.prompt_hash for item in Store.open(tmp_path).list()] == [asked]
 
 
 @contextmanager
