@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -14,7 +15,7 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
-from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.store.check import Progress
 from cortex_replay.store.fixture import bindings_in
@@ -189,7 +190,13 @@ def _calls_in(
 
 
 def _with_plan(request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
-    return restore_breakpoints(request, meta.get("breakpoints"))
+    """A request with the plan that its recording notes; all else in it is shared."""
+    plan = restore_plan(request, meta)
+    if plan is None:
+        return request
+    planned = copy(request)
+    check.keep(planned, "cache", plan)  # a new request would check everything again
+    return planned
 
 
 def _ready(answer: Answer, asked: float, recorded: float | None) -> float | None:

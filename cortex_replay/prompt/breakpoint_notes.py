@@ -18,7 +18,7 @@ from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.markers import breakpoints_of, system_blocks
 from cortex_replay.types import CacheMark, LlmRequest, PromptCachePlan
 
-__all__ = ["block_ends", "note_cache", "restore_breakpoints"]
+__all__ = ["block_ends", "note_cache", "restore_breakpoints", "restore_plan"]
 
 _MOST_MARKERS: Final = 64
 """A provider takes a few; a client may send any number."""
@@ -116,9 +116,14 @@ def restore_breakpoints(request: LlmRequest, meta: Mapping[str, JsonValue] | Non
         request: As it is stored.
         meta: Of the recording, or of the one answer of several.
     """
-    notes = (meta or {}).get("cache")
-    plan = _read_notes(notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
+    plan = restore_plan(request, meta)
     return request if plan is None else replace(request, cache=plan)
+
+
+def restore_plan(request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> PromptCachePlan | None:
+    """The plan alone, for whoever reads many; see :func:`restore_breakpoints`."""
+    notes = (meta or {}).get("cache")
+    return _read_notes(notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
 
 
 def _read_notes(notes: Mapping[str, Any]) -> PromptCachePlan | None:

@@ -1,0 +1,119 @@
+"""Recorded calls, replayed through simulated caches in their order and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cortex_replay.history.cache_rules import cache_provider
+from cortex_replay.history.calls import RecordedCall
+from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.settings import settings_of
+from cortex_replay.prompt.cache.simulator import SIMULATORS, CacheSimulator, simulator_for
+from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
+from cortex_replay.store.gc_pause import pause_gc
+
+__all__ = ["CacheReplay", "ReplayedCall", "replay_calls", "simulate_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedCall:
+    """A call, and what the cache would have done with it."""
+
+    recorded: RecordedCall
+    provider: Provider | None
+    """Whose rules were followed; ``None`` where nobody knows them."""
+    prompt: SizedPrompt
+    path: tuple[int, ...]
+    """The prefix that ends with each block: calls that begin alike have the same."""
+    seconds: float
+    """Since the first call."""
+    call: CacheCall | None
+    outcome: CacheOutcome | None
+
+    @property
+    def tokens(self) -> int:
+        """The size of the prompt."""
+        return sum(block.tokens for block in self.prompt.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReplay:
+    """The calls of a run after their replay."""
+
+    calls: tuple[ReplayedCall, ...]
+    text_of: Callable[[str], str]
+    """What a block says, by its digest."""
+
+
+@pause_gc()
+def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = None) -> CacheReplay:
+    """Replay calls through the caches of their providers, in which nothing is at first.
+
+    Args:
+        recorded: In the order in which they were asked.
+        provider: Whose rules to follow, whatever the recordings say.
+    """
+    layouts, sizes = Layouts(), PromptSizes()
+    providers: list[Provider | None] = []
+    traced: list[TracedPrompt] = []
+    for call in recorded:
+        known = provider or cache_provider(call.model, call.meta)
+        providers.append(known)
+        traced.append(sizes.trace(known, call.model, layouts.lay_out(call.request), call.usage))
+    prompts = [sizes.measure(prompt) for prompt in traced]
+    seconds = _seconds(recorded)
+    calls = [
+        _cache_call(call, known, prompt, at) if known in SIMULATORS else None
+        for call, known, prompt, at in zip(recorded, providers, prompts, seconds, strict=True)
+    ]
+    outcomes = iter(simulate_calls([call for call in calls if call is not None]))
+    rows = zip(recorded, providers, prompts, traced, seconds, calls, strict=True)
+    return CacheReplay(
+        tuple(
+            ReplayedCall(call, known, prompt, path.path, at, asked, None if asked is None else next(outcomes))
+            for call, known, prompt, path, at, asked in rows
+        ),
+        layouts.text_of,
+    )
+
+
+def simulate_calls(calls: Sequence[CacheCall]) -> list[CacheOutcome]:
+    """What the caches of all providers do with calls, in their order, when nothing is in them at first."""
+    simulators: dict[Provider, CacheSimulator] = {}
+    outcomes = []
+    for call in calls:
+        if call.provider not in simulators:
+            simulators[call.provider] = simulator_for(call.provider)
+        outcomes.append(simulators[call.provider].ask(call))
+    return outcomes
+
+
+def _seconds(recorded: Sequence[RecordedCall]) -> list[float]:
+    """When each call was asked, counted from the first; one of which nobody knows, with the one before it."""
+    start = next((call.at for call in recorded if call.at is not None), 0.0)
+    found, now = [], 0.0
+    for call in recorded:
+        now = now if call.at is None else max(now, call.at - start)
+        found.append(now)
+    return found
+
+
+def _cache_call(
+    recorded: RecordedCall, provider: Provider | None, prompt: SizedPrompt, at: float
+) -> CacheCall:
+    assert provider is not None  # noqa: S101 - whoever has no rules is not simulated
+    plan = recorded.request.cache
+    wait = None if recorded.ready is None or recorded.at is None else recorded.ready - recorded.at
+    return CacheCall(
+        provider,
+        recorded.model,
+        at,
+        prompt.blocks,
+        ready=None if wait is None else at + wait,
+        settings=settings_of(recorded.request, provider),
+        key="" if plan is None else plan.key or "",
+        retention="" if plan is None else plan.retention or "",
+        is_estimate=not prompt.is_counted,
+    )

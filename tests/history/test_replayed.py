@@ -1,0 +1,65 @@
+"""Recorded calls, replayed through simulated caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cortex_replay.history.calls import read_calls
+from cortex_replay.history.replayed import CacheReplay, replay_calls
+from cortex_replay.store import Answer, TimedChunk
+from cortex_replay.types import StreamChunk, TokenUsage
+from tests.history.recordings import Recording, record
+
+TEXT = "Umbrella, 12 EUR. " * 400
+
+
+def replay(root: Path, *recordings: Recording) -> CacheReplay:
+    return replay_calls(read_calls(record(root, *recordings)).calls)
+
+
+def call(at: float, *turns: str, **more: object) -> Recording:
+    given = {"usage": TokenUsage(2010, 5, 0, 2000), "markers": [("system", 1)], **more}
+    return Recording(at, {"catalogue": TEXT}, turns or ["x"], **given)  # type: ignore[arg-type]
+
+
+def reads(found: CacheReplay) -> list[int]:
+    return [row.outcome.read for row in found.calls if row.outcome]
+
+
+def test_order_and_times_are_those_of_the_recording(tmp_path: Path) -> None:
+    found = replay(tmp_path, call(700, "c"), call(0, "a"), call(299, "b"))
+
+    assert [row.seconds for row in found.calls] == [0, 299, 700]
+    assert reads(found) == [0, 2000, 0]  # five minutes from the second on
+
+
+def test_an_hour_is_an_hour(tmp_path: Path) -> None:
+    assert reads(replay(tmp_path, call(0, "a", ttl="1h"), call(3599, "b", ttl="1h"))) == [0, 2000]
+
+
+def test_parallel_calls_find_nothing(tmp_path: Path) -> None:
+    """What one writes is there when its answer begins."""
+    stream = (TimedChunk(2000, StreamChunk("Y")), TimedChunk(9000, StreamChunk("es.", "stop")))
+    streamed = Answer("Yes.", usage=TokenUsage(2010, 5), finish_reason="stop", stream=stream)
+    found = replay(tmp_path, call(0, "a", answer=streamed), call(1.9, "b"), call(2.1, "c"))
+
+    assert reads(found) == [0, 0, 2000]
+
+
+def test_another_provider_s_calls_are_left_alone(tmp_path: Path) -> None:
+    found = replay(tmp_path, call(0, "a", model="some-model", meta={"provider": "groq"}), call(1, "b"))
+
+    assert [row.provider for row in found.calls] == [None, "anthropic"]
+    assert found.calls[0].outcome is None
+    assert found.calls[0].tokens == 2010
+
+
+def test_blocks_have_the_labels_of_the_recording(tmp_path: Path) -> None:
+    found = replay(tmp_path, call(0, "a"))
+
+    assert [block.name for block in found.calls[0].prompt.blocks] == ["block 'catalogue'", "turn 1 (user)"]
+    assert found.text_of(found.calls[0].prompt.blocks[1].digest) == "a"
+
+
+def test_nothing_is_nothing() -> None:
+    assert replay_calls([]).calls == ()
