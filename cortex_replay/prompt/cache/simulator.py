@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from cortex_replay.prompt.cache.anthropic import AnthropicCache
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 
-__all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulator_for"]
+__all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
 
 
 class CacheSimulator(Protocol):
@@ -32,3 +32,14 @@ SIMULATORS: Final[Mapping[Provider, Callable[[], CacheSimulator]]] = {
 def simulator_for(provider: Provider) -> CacheSimulator:
     """The cache of a provider, with nothing in it."""
     return SIMULATORS[provider]()
+
+
+def simulate_run(calls: Iterable[CacheCall]) -> list[CacheOutcome]:
+    """What the caches of all providers do with the calls of a run, when nothing is in them at first."""
+    caches: dict[Provider, CacheSimulator] = {}
+    outcomes = []
+    for call in calls:
+        if call.provider not in caches:
+            caches[call.provider] = simulator_for(call.provider)
+        outcomes.append(caches[call.provider].ask(call))
+    return outcomes
