@@ -71,7 +71,7 @@ class _Step:
     long: int = -1
     write: int = -1
     needs: dict[int, int] = field(default_factory=dict)
-    """Partings that later calls read, by their last block: how many tokens."""
+    """Prefixes that later calls read, by their last block: how many tokens."""
     long_needs: set[int] = field(default_factory=set)
 
     def give(self, depth: int, tokens: int, *, is_long: bool) -> None:

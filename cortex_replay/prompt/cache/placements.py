@@ -83,6 +83,7 @@ def compare_placements(
     tariff: Tariff,
     simulate: Simulate = simulate_run,
     completions: Sequence[int] | None = None,
+    outcomes: Sequence[CacheOutcome] | None = None,
 ) -> Alternatives:
     """What a run costs, and what it would cost with other markers.
 
@@ -91,13 +92,16 @@ def compare_placements(
         tariff: What is paid.
         simulate: The caches.
         completions: How long each answer was, in tokens.
+        outcomes: What the caches do with the calls as they are, where that is known.
     """
 
-    def scenario(name: ScenarioName, asked: Sequence[CacheCall]) -> Scenario:
-        outcomes = simulate(asked)
-        return Scenario(name, tariff.cost(asked, outcomes, completions), tuple(asked), tuple(outcomes))
+    def scenario(
+        name: ScenarioName, asked: Sequence[CacheCall], known: Sequence[CacheOutcome] | None = None
+    ) -> Scenario:
+        found = simulate(asked) if known is None else known
+        return Scenario(name, tariff.cost(asked, found, completions), tuple(asked), tuple(found))
 
-    given = scenario("given", calls)
+    given = scenario("given", calls, outcomes)
     return Alternatives(
         given,
         _without_markers(given, tariff, completions),

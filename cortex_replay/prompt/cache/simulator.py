@@ -7,6 +7,9 @@ from typing import Final, Protocol
 
 from cortex_replay.prompt.cache.anthropic import AnthropicCache
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.gemini import GeminiCache
+from cortex_replay.prompt.cache.llamacpp import LlamaCppCache
+from cortex_replay.prompt.cache.openai import OpenAiCache
 
 __all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
 
@@ -26,6 +29,9 @@ def simulate(simulator: CacheSimulator, calls: Iterable[CacheCall]) -> list[Cach
 
 SIMULATORS: Final[Mapping[Provider, Callable[[], CacheSimulator]]] = {
     "anthropic": AnthropicCache,
+    "openai": OpenAiCache,
+    "gemini": GeminiCache,
+    "llamacpp": LlamaCppCache,
 }
 
 
