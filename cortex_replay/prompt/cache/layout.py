@@ -224,6 +224,7 @@ def _pieces(message: LlmMessage) -> Iterator[_Piece]:
     if message.role is LlmRole.TOOL:
         yield _tool_result(message)
         return
+    plain: BlockKind = "user" if message.role is LlmRole.USER else ""
     has_text = False
     for part in message.parts:
         match part:
@@ -231,15 +232,15 @@ def _pieces(message: LlmMessage) -> Iterator[_Piece]:
                 pass
             case {"type": "text", "text": str(text), **others}:
                 has_text = True
-                yield _Piece(role, _json(part) if others else text, can_carry=bool(text))
+                yield _Piece(role, _json(part) if others else text, kind=plain, can_carry=bool(text))
             case {"type": "thinking" | "redacted_thinking"}:
                 yield _Piece(role, _json(part), kind="thinking", can_carry=False)
             case {"type": "tool_use" | "tool_result" as kind}:
                 yield _Piece(role, _json(part), kind=kind)
             case _:
-                yield _Piece(role, _json(part), _media_size(part))
+                yield _Piece(role, _json(part), _media_size(part), plain)
     if message.content and not has_text:
-        yield _Piece(role, message.content)
+        yield _Piece(role, message.content, kind=plain)
     for call in message.tool_calls:
         yield _Piece(role, _json(call.to_dict()), kind="tool_use")
 

@@ -69,7 +69,7 @@ def test_every_block_of_a_message_is_one_and_a_tool_s_result_is_one_whatever_it_
         "turn 3 (tool)",
         "turn 4 (tool)",
     ]
-    kinds = ["", "", "thinking", "", "tool_use", "tool_use", "tool_result", "tool_result"]
+    kinds = ["user", "user", "thinking", "", "tool_use", "tool_use", "tool_result", "tool_result"]
     assert [block.kind for block in lay_out(asked)] == kinds
     sizes = [block.tokens for block in lay_out(asked)]
     assert sizes[1] == 1600  # a picture has a size of its own, wherever it stands

@@ -35,7 +35,10 @@ def asked(**fields: Any) -> LlmRequest:
         ("anthropic", {"messages": [{"role": "user", "content": "", "parts": [{"type": "x"}]}]}, set()),
         ("anthropic", {"extra": {"speed": "fast"}}, {Place.SYSTEM}),
         ("anthropic", {"json_schema": {"type": "object"}}, {Place.TOOLS}),
-        ("anthropic", {"extra": {"output_config": {"effort": "low"}}}, set()),
+        ("anthropic", {"extra": {"output_config": {"effort": "low"}}}, {Place.MESSAGES}),
+        ("openai", {"extra": {"reasoning": {"effort": "low"}}}, {Place.TOOLS}),
+        ("openai", {"extra": {"reasoning_effort": "low"}}, {Place.TOOLS}),
+        ("openai", {"extra": {"parallel_tool_calls": False}}, {Place.TOOLS}),
         ("openai", {"json_schema": {"type": "object"}}, {Place.TOOLS}),
         ("openai", {"extra": {"text": {"format": {"type": "json_object"}}}}, {Place.TOOLS}),
         ("openai", {"tool_choice": "required"}, set()),
@@ -54,3 +57,14 @@ def test_equal_settings_are_one_text() -> None:
     ]
 
     assert thinking[0] == thinking[1] != thinking[2]
+
+
+def test_other_efforts_are_other_texts() -> None:
+    low, high = ({"effort": effort} for effort in ("low", "high"))
+
+    assert settings_of(asked(extra={"reasoning": low}), "openai") != settings_of(
+        asked(extra={"reasoning": high}), "openai"
+    )
+    assert settings_of(asked(extra={"output_config": low}), "anthropic") != settings_of(
+        asked(extra={"output_config": high}), "anthropic"
+    )
