@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from random import Random
 
 from hypothesis import given, strategies as st
@@ -163,3 +163,59 @@ def test_only_equality_and_distance_count(row: list[CacheCall], shift: int) -> N
     ]
 
     assert run(other) == run(row) == run(row)
+
+
+@given(row=rows)
+@effort(200)
+def test_a_plain_list_of_entries_gives_the_same(row: list[CacheCall]) -> None:
+    """The rules once more, without a tree and without haste."""
+    kept: dict[tuple[object, ...], list[float]] = {}  # a prefix: its time, its end, and when it can be read
+    for call, outcome in zip(row, run(row), strict=True):
+        if outcome.reasons and outcome.reasons[0].why == "refused":
+            continue
+        prefixes = [prefix_of(call, i) for i in range(len(call.blocks))]
+        ends = list(accumulate(block.tokens for block in call.blocks))
+        marks = {i: block.marker for i, block in enumerate(call.blocks) if block.marker.is_cached}
+        able = [i for i, block in enumerate(call.blocks) if block.kind != "thinking" and block.tokens]
+        if call.automatic.is_cached and able:
+            marks[able[-1]] = call.automatic
+        live = [i for i, prefix in enumerate(prefixes) if prefix in kept and is_live(kept[prefix], call.at)]
+        hit = max((i for i in live for mark in marks if i <= mark and steps(call, i, mark) < 20), default=-1)
+        written = [i for i in marks if i > hit and ends[i] >= MINIMUM]
+        hours = [i for i in written if marks[i] is CachePolicy.EPHEMERAL_1H]
+        read = ends[hit] if hit >= 0 else 0
+        hour = ends[max(hours)] if hours else read
+        end = ends[max(written)] if written else read
+        assert (outcome.read, outcome.write_1h, outcome.write_5m) == (read, hour - read, end - hour)
+        for i in live:
+            if i <= hit:
+                kept[prefixes[i]][1] = call.at + kept[prefixes[i]][0]
+        ready = call.at if call.ready is None else call.ready
+        for i, time in marks.items():
+            if ends[i] >= MINIMUM and i not in live:
+                seconds = 3600 if time is CachePolicy.EPHEMERAL_1H else 300
+                entry = [seconds, call.at + seconds, ready]
+                before = kept.get(prefixes[i])
+                if before is not None and before[1] > call.at:
+                    entry = [*max(before[:2], entry[:2], key=lambda pair: pair[1]), min(before[2], ready)]
+                kept[prefixes[i]] = entry
+
+
+def prefix_of(call: CacheCall, last: int) -> tuple[object, ...]:
+    """Everything that has to be equal."""
+    settings = [call.settings.get(place, "") for place in Place if place <= call.blocks[last].place]
+    return (
+        call.model,
+        tuple((block.place, block.digest) for block in call.blocks[: last + 1]),
+        tuple(settings),
+    )
+
+
+def is_live(entry: list[float], at: float) -> bool:
+    return entry[2] <= at < entry[1]
+
+
+def steps(call: CacheCall, first: int, last: int) -> int:
+    """How many positions there are from one block to a later one."""
+    kinds = [block.kind for block in call.blocks[first : last + 1]]
+    return sum(one != two or one not in ("tool_use", "tool_result") for one, two in pairwise(kinds))
