@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from cortex_replay import Store
 from integration import install
 from integration.clients.install import gemini_cli, gemini_client, gemini_python, node_client
 from integration.gateway_clients import Ran, behind
@@ -57,7 +58,7 @@ def test_a_client_is_replayed_without_its_server(client: str, tmp_path: Path) ->
     for _ in range(TIMES if client == "node" else 3):
         assert replayed(store, command).said == live.said
 
-    assert len(live.steps) == (15 if client == "python" else 6)
+    assert len(live.steps) == (17 if client == "python" else 6)
     found = [file for file in store.rglob("*") if file.is_file() and REAL_KEY.encode() in file.read_bytes()]
     assert found == []
     assert REAL_KEY not in live.said + live.told
@@ -70,6 +71,24 @@ def test_another_language_is_answered_with_the_recording(tmp_path: Path) -> None
     again = replayed(store, [*node_client("gemini"), "gemini.plain", "gemini.stream"])
 
     assert [step | {"calls": []} for step in again.steps] == [step | {"calls": []} for step in live.steps]
+
+
+def test_a_kept_prompt_has_the_same_key_under_any_name(tmp_path: Path) -> None:
+    """Its name is another one each time. What was read from it is counted, whole and in a stream."""
+    command = [*gemini_client(), "gemini.kept", "vertex.kept"]
+    stores = [tmp_path / "first", tmp_path / "second"]
+
+    first, second = [recorded(store, command) for store in stores]
+
+    keys = [[found.prompt_hash for found in Store.open(store).list()] for store in stores]
+    assert sorted(keys[0]) == sorted(keys[1])
+    assert len(keys[0]) == 2  # both places ask the same
+    assert [step["name"] for step in first.steps] != [step["name"] for step in second.steps]
+    for step in first.steps:
+        assert step["text"] == "You said: And pets? (Be brief. The rules of the house.)"
+        assert "".join(step["pieces"]) == "You said: And cats? (Be brief. The rules of the house.)"
+        assert (step["cached"], step["cached_in_stream"], step["is_listed"]) == (2000, 2000, True)
+    assert replayed(stores[0], command).said == first.said
 
 
 def test_gemini_cli_is_replayed(tmp_path: Path) -> None:
@@ -106,6 +125,14 @@ def test_stream():
     client = genai.Client()
     stream = client.models.generate_content_stream(model={MODEL!r}, contents="Within, in pieces")
     assert [chunk.text for chunk in stream] == ["You ", "said: ", "Within, ", "in ", "pieces", ""]
+
+def test_kept():
+    client = genai.Client()
+    cache = client.caches.create(model={MODEL!r}, config={{"contents": "The rules."}})
+    config = {{"cached_content": cache.name}}
+    answer = client.models.generate_content(model={MODEL!r}, contents="Pets?", config=config)
+    assert answer.text == "You said: Pets? (The rules.)"
+    assert answer.usage_metadata.cached_content_token_count == 2000
 """
 MISS: Final = f"""
 import pytest

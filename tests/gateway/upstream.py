@@ -113,19 +113,19 @@ async def answer(exchange: Exchange) -> None:
 async def answer_about_kept(exchange: Exchange, path: str) -> None:
     """``cachedContents`` of Gemini: each gets a new name, and lives for an hour."""
     received, provider = exchange.received, exchange.provider
-    name = path[path.index("cachedContents") :]
+    name = path.split("/", 2)[2]  # behind the version
     status, found = 200, provider.kept.get(name)
     match received.method:
         case "POST":
             provider.sent += 1
-            name = f"cachedContents/{provider.sent}-{secrets.token_hex(4)}"
+            name = f"{name}/{provider.sent}-{secrets.token_hex(4)}"
             provider.kept[name] = found = received.json | {"name": name, "expireTime": "2026-11-16T08:00:00Z"}
         case "PATCH" if found is not None:
             found["expireTime"] = "2026-11-16T10:00:00Z"
         case "DELETE" if found is not None:
             del provider.kept[name]
             found = {"name": ""}
-        case "GET" if name == "cachedContents":
+        case "GET" if found is None and name.endswith("cachedContents"):
             found = {"cachedContents": list(provider.kept.values())}
     if found is None:
         status, found = 403, {"error": {"code": 403, "message": "CachedContent not found"}}

@@ -98,6 +98,31 @@ def failure() -> Outcome:
     return {"code": None}
 
 
+def kept(client: Any) -> Outcome:
+    """A prompt that is kept, asked on from, prolonged and dropped."""
+    config = {"contents": "The rules of the house.", "system_instruction": "Be brief.", "ttl": "3600s"}
+    cache = client.caches.create(model=MODEL, config=config)
+    answer = client.models.generate_content(
+        model=MODEL, contents="And pets?", config={"cached_content": cache.name}
+    )
+    stream = client.models.generate_content_stream(
+        model=MODEL, contents="And cats?", config={"cached_content": cache.name}
+    )
+    chunks = list(stream)
+    longer = client.caches.update(name=cache.name, config={"ttl": "7200s"})
+    listed = [one.name for one in client.caches.list()]
+    found = client.caches.get(name=cache.name)
+    client.caches.delete(name=cache.name)
+    return told(answer) | {
+        "name": cache.name,
+        "cached": answer.usage_metadata.cached_content_token_count,
+        "pieces": [chunk.text for chunk in chunks],
+        "cached_in_stream": chunks[-1].usage_metadata.cached_content_token_count,
+        "is_listed": found.name in listed,
+        "until": str(longer.expire_time),
+    }
+
+
 def anthropic_vertex() -> Outcome:
     from anthropic import AnthropicVertex  # noqa: PLC0415
 
@@ -148,11 +173,13 @@ run(
             "image": image,
             "async_stream": async_stream,
             "failure": failure,
+            "kept": lambda: kept(CLIENT),
         },
         "vertex": {
             "plain": lambda: told(VERTEX.models.generate_content(model=MODEL, contents="Vertex")),
             "stream": lambda: streamed(VERTEX, "Vertex, in pieces"),
             "claude": anthropic_vertex,
+            "kept": lambda: kept(VERTEX),
         },
         "others": {"pydantic_ai": pydantic_ai, "langchain": langchain, "litellm": litellm},
     }
