@@ -51,10 +51,11 @@ def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
     if plan.system_cuts:
         written["system_cuts"] = [list(cut) for cut in plan.system_cuts]
     if plan.marks:
-        written["marks"] = [asdict(mark) for mark in plan.marks]
+        written["marks"] = [_without_none(asdict(mark)) for mark in plan.marks]
     if plan.labels:
         written["labels"] = list(plan.labels)
-    for name in ("key", "retention"):
-        if (value := getattr(plan, name)) is not None:
-            written[name] = value
-    return written
+    return written | _without_none({"key": plan.key, "retention": plan.retention})
+
+
+def _without_none(fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {name: value for name, value in fields.items() if value is not None}

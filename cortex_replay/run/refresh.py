@@ -15,14 +15,17 @@ from cortex_replay.bindings import Binder, Filling
 from cortex_replay.bindings.placeholders import name_of
 from cortex_replay.bindings.requests import rewrite_value
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.engine.block_ends import move_ends
 from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.engine.http.wire_client import WireClient
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
+from cortex_replay.engine.run_names import now_in_milliseconds
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused
 from cortex_replay.modes import Mode
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.redact.redactor import Hit
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above
 from cortex_replay.run.renewal import renew
@@ -32,13 +35,14 @@ from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.store import StoredFixture
-from cortex_replay.types import LlmRequest
+from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.wire import WIRES
+from cortex_replay.wire.diagnostics import cache_miss_reason
 
 __all__ = ["Plan", "Refresh", "ask_all", "plan_refresh", "write"]
 
 _OF_ONE_ANSWER: Final = frozenset(
-    ["recorded_at", "version", "redactions", "normalisers", "bindings", "usage"]
+    ["recorded_at", "run", "asked_at", "version", "redactions", "normalisers", "bindings", "usage"]
 )
 """What ``meta`` says of an answer that another takes the place of."""
 _SDK_TIMEOUT_MS: Final = 600_000
@@ -145,7 +149,8 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int
         request, look = renewed.request, LookUp(fixture.key, binder, renewed.binding)
     elif (bound := binder.bind(request)).request == request:  # what is bound now was not bound then
         look = LookUp(fixture.key, binder, bound.binding)
-    request = replace(request, timeout_ms=run.settings.timeout_ms)
+    plan = _cache_plan(fixture, request, binder)
+    request = replace(request, timeout_ms=run.settings.timeout_ms, cache=plan)
     item = Refresh(stored, fixture, request, target, look)
     try:
         refuse_above(request, Sensitivity.of(run.settings.max_sensitivity))
@@ -155,6 +160,23 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int
     except InvalidRequest as error:
         return f"its request cannot be sent: {error}"
     return item
+
+
+def _cache_plan(fixture: Fixture, request: LlmRequest, binder: Binder) -> PromptCachePlan | None:
+    """What the cache of the provider was told, for the request with the values of today."""
+    stored = fixture.request
+    plan = None if stored is None else restore_breakpoints(stored, fixture.meta).cache
+    if stored is None or plan is None:
+        return None
+
+    def renew_system(text: str) -> str | None:
+        renewed = renew(replace(stored, system=text), bindings_in(fixture.meta), binder)
+        return None if isinstance(renewed, str) else renewed.request.system
+
+    ends = move_ends(stored.system, [end for end, _ in plan.system_cuts], request.system, renew_system)
+    cuts = zip(ends or (), (time for _, time in plan.system_cuts), strict=False)
+    # What is noted of the key is its hash, which groups nothing at the provider.
+    return replace(plan, key=None, system_cuts=tuple(cuts))
 
 
 def _here(fixture: Fixture, binder: Binder) -> Fixture:
@@ -247,7 +269,8 @@ async def _ask(run: Run, askers: _Askers, item: Refresh) -> None:
         adapter = askers.adapter(item.target)
         item.origin = {**adapter.origin, "provider": item.target.provider}
         for before in item.fixture.answers:
-            _take(run, item, await _ask_adapter(adapter, request, before))
+            asked_at = now_in_milliseconds()
+            _take(run, item, await _ask_adapter(adapter, request, before), asked_at)
         return
     client = askers.client(item.target, protocol)
     item.origin = {"wire": protocol, **(item.target.server.origin if item.target.server else {})}
@@ -257,19 +280,24 @@ async def _ask(run: Run, askers: _Askers, item: Refresh) -> None:
             scope.turn(lambda: request, item.look, request.timeout_ms, {}) as turn,
             turn.ask() as attempt,
         ):
+            asked_at = now_in_milliseconds()
             answer, usage = await client.ask(request, before)
             attempt.keep(answer, usage)
-        _take(run, item, answer)
+        _take(run, item, answer, asked_at)
 
 
-def _take(run: Run, item: Refresh, answer: Answer) -> None:
+def _take(run: Run, item: Refresh, answer: Answer, asked_at: str) -> None:
     """Note an answer of today, as it would be stored."""
     request = item.request
     answer, hits = redact_answer(answer, run.redactor, needs_wire=request.extra.get("n", 1) != 1)
+    meta: dict[str, JsonValue] = {"asked_at": asked_at}
     if (bound := item.look.bind(request)) is not None:
         answer = bind_answer(answer, bound.binding, request.model)
-        answer = replace(answer, meta={"bindings": [*bound.names]} if bound.names else None)
-    item.after.append((answer, hits))
+        if bound.names:
+            meta["bindings"] = [*bound.names]
+    if answer.wire is not None and (reason := cache_miss_reason(answer.wire)) is not None:
+        meta["cache"] = {**_cache_notes(item.fixture.meta), "reason": reason}
+    item.after.append((replace(answer, meta=meta), hits))
 
 
 async def _ask_adapter(llm: LlmAdapter, request: LlmRequest, before: Answer) -> Answer:
@@ -291,6 +319,7 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
         if item.has_changed:
             maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
             origin = {**_lasting(item.fixture.meta or {}), **item.look.bind_origin(item.origin)}
+            origin["run"] = run.name
             later = {name: value for name, value in origin.items() if name != "call"}
             answers = [
                 replace(answer, meta={**meta_of(later if n else origin, hits), **(answer.meta or {})})
@@ -305,4 +334,13 @@ def write(run: Run, items: Iterable[Refresh]) -> None:
 
 def _lasting(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What a recording says that stays true of another answer: which tests it is for, and the like."""
-    return {name: value for name, value in meta.items() if name not in _OF_ONE_ANSWER}
+    lasting = {name: value for name, value in meta.items() if name not in (*_OF_ONE_ANSWER, "cache")}
+    notes = _cache_notes(meta)
+    return {**lasting, "cache": notes} if notes else lasting
+
+
+def _cache_notes(meta: Mapping[str, JsonValue] | None) -> dict[str, JsonValue]:
+    """What a cache was told, without what the provider said of the answer before."""
+    notes = (meta or {}).get("cache")
+    plain = notes if isinstance(notes, dict) else {}
+    return {name: value for name, value in plain.items() if name != "reason"}

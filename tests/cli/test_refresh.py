@@ -383,3 +383,28 @@ def test_where_there_is_nothing_to_ask_the_check_has_failed(pattern: str | None)
         assert "no recording is of a model 'gpt-*'; there are test-model" in result.stderr
 
     assert result.exit_code == 1
+
+
+def test_what_a_cache_was_told_is_told_again(server: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block by block, though a value of this place in the first one has another length in the recording."""
+    marker = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    a, b = {"type": "text", "text": f"You work in {Path.cwd()}."}, {"type": "text", "text": "b"}
+    talk = [{"role": "user", "content": [a | marker, b]}]
+    body = {"model": "m", "max_tokens": 9, "system": [a | marker, b], "messages": talk, "stream": False}
+    with run_over(Path(), "once", server.url) as recording:
+        assert call(recording, "POST", PATHS["anthropic-messages"], body).status == 200
+    sent = server.received[0].json
+    server.received.clear()
+    (stored,) = Store.open(".").list()
+    before = Store.open(".").get(stored.model, stored.prompt_hash).meta or {}
+
+    with serving_in_thread(_say_otherwise) as now:
+        name_server(monkeypatch, now.url)
+        assert refresh().exit_code == 0
+        (asked,) = now.received
+
+    assert asked.json == {name: value for name, value in sent.items() if name != "stream"}
+    after = Store.open(".").get(stored.model, stored.prompt_hash).meta or {}
+    assert after["cache"] == before["cache"]
+    assert str(after["run"]) != before["run"]
+    assert str(after["asked_at"]) > str(before["asked_at"])

@@ -25,7 +25,8 @@ Change = Callable[[str], str]
 
 def moved(blocks: list[str], change: Change) -> list[str] | None:
     """What stands between the ends that were found."""
-    text, ends = "\n\n".join(blocks), []
+    text = "\n\n".join(blocks)
+    ends: list[int] = []
     for block in blocks:
         ends.append((ends[-1] + 2 if ends else 0) + len(block))
     changed = change(text)

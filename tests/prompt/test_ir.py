@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from cortex_replay.prompt import (
     Segment,
     SegmentRole,
 )
-from cortex_replay.prompt.plan import plan_from_dict
+from cortex_replay.prompt.plan import plan_from_dict, plan_to_dict
+from cortex_replay.types import CacheMark
 from cortex_replay.wire import WIRES
 from tests.golden import read_vectors
 
@@ -429,3 +431,20 @@ def test_what_is_no_ir_is_refused(plain: Any, field: str) -> None:
         PromptIR.from_dict(plain)
 
     assert caught.value.field == field
+
+
+def test_every_field_of_a_plan_survives_its_plain_form() -> None:
+    plan = PromptCachePlan(
+        cache_tools=True,
+        cache_system=True,
+        breakpoint_message_ids=("a",),
+        ttl="1h",
+        system_cuts=((3, "1h"), (8, "none")),
+        marks=(CacheMark("message", 2, "1h", 1), CacheMark("prompt")),
+        labels=("policy", ""),
+        key="team-a",
+        retention="24h",
+    )
+
+    assert plan_from_dict(json.loads(json.dumps(plan_to_dict(plan)))) == plan
+    assert all(getattr(plan, field.name) != field.default for field in fields(PromptCachePlan))
