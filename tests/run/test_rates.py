@@ -176,3 +176,24 @@ def test_a_batch_and_a_refresh_keep_to_it(
     again = command("refresh", "--check")
     assert "with 1 requests a minute" in again.stderr, again.output
     assert len(provider.received) == 1
+
+
+def test_what_an_sdk_recorded_is_asked_again_no_more_often(
+    tmp_path: Path, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over its own wire, by a client of its own."""
+    for name in ("CI", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    with Gateway(opened(tmp_path, provider, "once", 60_000)).running() as gateway:
+        assert [chat(gateway.url("openai"), said).status_code for said in ("One?", "Two?")] == [200] * 2
+        gateway.run.commit()
+    Path("cortex-replay.toml").write_text(
+        f'[providers.openai]\nbase_url = "{provider.url}/v1"\nrequests_per_minute = 1\n'
+    )
+    provider.received.clear()
+
+    again = command("refresh", "--check", "--timeout-ms", "5000")
+
+    assert "with 1 requests a minute" in again.stderr, again.output
+    assert len(provider.received) == 1
