@@ -28,11 +28,12 @@ _INTERRUPTED: Final = 130
     epilog="""Examples:
 
   cortex-replay batch requests.jsonl --provider claude --jobs 8 --budget-calls 500
+  cortex-replay batch requests.jsonl --requests-per-minute 50
   cortex-replay batch requests.jsonl --mode record     ask again what is recorded, too
   make-requests | cortex-replay batch - --json
 
 A line is a request as JSON, with an optional provider:
-  {"model": "m", "system": "", "messages": "Hi.", "temperature": 0, "max_tokens": 64, "provider": "ollama"}
+  {"model": "m", "system": "", "messages": "Hi.", "max_tokens": 64, "provider": "ollama"}
 
 Exit status:
   0  every request is answered and recorded

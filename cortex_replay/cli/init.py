@@ -51,7 +51,6 @@ REQUEST = LlmRequest(
     model="example-model",
     system="You are a friendly assistant.",
     messages=[{{"role": "user", "content": "Say hello."}}],
-    temperature=0.0,
     max_tokens=64,
 )
 
