@@ -95,7 +95,9 @@ class RequestRate:
                 if at + self._interval_s <= moment + _ROUNDING_S:
                     break
                 at = max(at, moment + self._interval_s)
-            if at - now > deadline.remaining_s:
+            if (
+                at > now and at - now > deadline.remaining_s
+            ):  # who need not wait may be late for other reasons
                 raise TurnTooLate(deadline.timeout_ms, round((at - now) * 1000), self.per_minute)
             insort(taken, at)
             return at

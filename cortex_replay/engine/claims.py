@@ -84,11 +84,17 @@ class FileSlots:
         name = f"rate-{blake3_hex(self.provider.encode())[:40]}"
         with self.folder.open(name) as descriptor, _storing():
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-            taken = [float(moment) for moment in data.split()]
+            taken = _moments_in(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
             yield taken
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, " ".join(map(repr, taken)).encode(), 0)
+
+
+def _moments_in(data: bytes) -> list[float]:
+    try:
+        return [float(moment) for moment in data.split()]
+    except ValueError:  # its writer was killed
+        return []
 
 
 @dataclass

@@ -94,6 +94,15 @@ def test_who_comes_first_goes_first_and_who_would_be_late_is_told_at_once() -> N
     assert waits == [1, 2, 3]
 
 
+def test_who_need_not_wait_is_not_told_of_a_wait() -> None:
+    """Though his time is up: that is another error."""
+
+    async def work() -> None:
+        await RequestRate(1).turn(Deadline(0))
+
+    in_loop(work)
+
+
 def test_who_gives_up_leaves_the_moment_to_the_next() -> None:
     """Else a client that comes and goes would shut out all others."""
     waits: list[float] = []

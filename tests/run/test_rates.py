@@ -86,6 +86,9 @@ def test_the_processes_of_a_run_have_one_limit(
     ask(one, "One?")
     with pytest.raises(TurnTooLate):
         ask(other, "Two?")
+    (kept,) = tmp_path.rglob("rate-*")
+    kept.write_text("12.5 1e")  # as a process leaves it that was killed
+    ask(other, "Two?")
 
 
 def chat(url: str, said: str) -> httpx.Response:
