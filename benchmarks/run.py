@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks import (
     adapter_call,
     bound_values,
+    cache_report,
     cache_simulation,
     gateway,
     miss,
@@ -54,6 +55,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("plugin",): plugin.run,
     ("start",): start.run,
     ("miss",): miss.run,
+    ("cache-report",): cache_report.run,
     ("cache",): cache_simulation.run,
 }
 NAMES = [name for names in GROUPS for name in names]

@@ -25,6 +25,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "list": "List the recordings: prompt hash, model, question.",
         "show": "Show one recording: prompt, answers, usage, where it came from.",
         "explain": "Explain a recorded prompt: its parts, their sizes, what each provider would cache.",
+        "cache": "Show what a prompt cache did with recorded calls, and what would cost less.",
     },
     "Keep the store healthy": {
         "verify": "Check that a store is what its index says.",

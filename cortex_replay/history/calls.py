@@ -21,7 +21,7 @@ from cortex_replay.store.check import Progress
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage
+from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 
 __all__ = ["BEFORE", "RecordedCall", "RecordedCalls", "read_calls"]
 
@@ -108,7 +108,7 @@ def read_calls(store: Store, progress: Progress | None = None) -> RecordedCalls:
         if fixture.request is None:
             without_request += 1
         else:
-            calls += _calls_in(fixture, fixture.request, stored.path, scopes[stored.path])
+            calls += _calls_in(reader, fixture, fixture.request, stored.path, scopes[stored.path])
         if progress and done % _PROGRESS_STEP == 0:
             progress(done, len(places))
     calls.sort(key=lambda call: (call.at is None, call.at or 0.0, call.order, call.path, call.answer))
@@ -119,8 +119,9 @@ class _Reader:
     """Reads fixtures; what two of them have in common is one value."""
 
     def __init__(self) -> None:
-        self._messages: dict[bytes, LlmMessage] = {}
+        self._messages: dict[object, LlmMessage] = {}
         self._tools: dict[bytes, tuple[JsonValue, ...]] = {}
+        self._plans: dict[bytes, PromptCachePlan | None] = {}
 
     def read(self, path: str, data: bytes) -> Fixture:
         try:
@@ -155,18 +156,46 @@ class _Reader:
     def _message(self, message: JsonValue) -> JsonValue | LlmMessage:
         if not isinstance(message, dict):
             return message
-        written = orjson.dumps(message)
-        known = self._messages.get(written)
+        key = _short_key(message) or orjson.dumps(message)
+        known = self._messages.get(key)
         if known is None:
             try:
-                known = self._messages[written] = check.from_mapping(LlmMessage, message)
+                known = self._messages[key] = check.from_mapping(LlmMessage, message)
             except InvalidRequest:
                 return message
         return known
 
+    def with_plan(self, request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
+        """A request with the plan that its recording notes; all else in it is shared."""
+        notes = meta.get("cache")
+        if isinstance(notes, dict):
+            written = orjson.dumps(notes)
+            if written not in self._plans:
+                self._plans[written] = restore_plan(request, meta)
+            plan = self._plans[written]
+        else:
+            plan = restore_plan(request, meta) if "breakpoints" in meta else None
+        if plan is None:
+            return request
+        planned = copy(request)
+        check.keep(planned, "cache", plan)  # a new request would check everything again
+        return planned
+
+
+def _short_key(message: Mapping[str, JsonValue]) -> object:
+    """What most messages are told by, at a third of what writing them takes; ``None`` for the others."""
+    role, content = message.get("role"), message.get("content")
+    if role.__class__ is content.__class__ is str:
+        if len(message) == 2:
+            return role, content
+        call = message.get("tool_call_id")
+        if len(message) == 3 and call.__class__ is str:
+            return role, content, call
+    return None
+
 
 def _calls_in(
-    fixture: Fixture, request: LlmRequest, path: str, scopes: Sequence[str]
+    reader: _Reader, fixture: Fixture, request: LlmRequest, path: str, scopes: Sequence[str]
 ) -> Iterator[RecordedCall]:
     for number, answer in enumerate(fixture.answers, start=1):
         meta = (fixture.meta if number == 1 else answer.meta) or {}
@@ -175,7 +204,7 @@ def _calls_in(
         at = recorded if asked is None else asked
         order = meta.get("call")
         yield RecordedCall(
-            request=_with_plan(request, meta or fixture.meta or {}),
+            request=reader.with_plan(request, meta or fixture.meta or {}),
             prompt_hash=fixture.key.prompt_hash,
             path=path,
             answer=number,
@@ -187,16 +216,6 @@ def _calls_in(
             scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
             meta=meta,
         )
-
-
-def _with_plan(request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
-    """A request with the plan that its recording notes; all else in it is shared."""
-    plan = restore_plan(request, meta)
-    if plan is None:
-        return request
-    planned = copy(request)
-    check.keep(planned, "cache", plan)  # a new request would check everything again
-    return planned
 
 
 def _ready(answer: Answer, asked: float, recorded: float | None) -> float | None:

@@ -9,24 +9,14 @@ from typing import Final
 from cortex_replay.history.replayed import ReplayedCall
 from cortex_replay.prompt.cache.calls import CacheOutcome, Provider, Why
 from cortex_replay.prompt.cache.facts import value_of
-from cortex_replay.types import TokenUsage
 
-__all__ = ["explain_difference", "is_different", "is_estimate", "reported_outcome"]
+__all__ = ["explain_difference", "is_different", "is_estimate"]
 
 _FRAME: Final = 16
 """So many tokens a provider counts around a prompt, which are in no block."""
 _PLACEHOLDER: Final = re.compile("⟦([a-z][a-z0-9_-]*)[^⟧]{0,40}⟧")
 _RULES: Final[frozenset[Why]] = frozenset(["too short", "lookback", "settings", "no marker", "refused"])
 """What hangs on rules of the provider, which may have changed."""
-
-
-def reported_outcome(usage: TokenUsage | None) -> CacheOutcome | None:
-    """What a provider said that its cache did; ``None`` where it said nothing of it."""
-    if usage is None or (usage.cached_tokens is None and usage.cache_write_tokens is None):
-        return None
-    read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    hour = min(usage.cache_write_1h_tokens or 0, written)
-    return CacheOutcome(read, written - hour, hour, max(0, usage.prompt_tokens - read - written))
 
 
 def is_estimate(replayed: ReplayedCall) -> bool:

@@ -35,7 +35,7 @@ class ReplayedCall:
     @property
     def tokens(self) -> int:
         """The size of the prompt."""
-        return sum(block.tokens for block in self.prompt.blocks)
+        return self.prompt.tokens
 
 
 @dataclass(frozen=True, slots=True)

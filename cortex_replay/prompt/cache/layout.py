@@ -176,7 +176,10 @@ def _markers(
     ``starts`` says where each message begins, and where the last one ends.
     """
     found: dict[int, CachePolicy] = {}
-    for kept in breakpoints_of(request).kept:
+    has_more = plan.cache_tools or plan.cache_system or bool(plan.breakpoint_message_ids)
+    if not has_more:  # which is cheap to tell, and so for every recording
+        has_more = any(time != "none" for _, time in plan.system_cuts)
+    for kept in breakpoints_of(request).kept if has_more else ():
         if kept.place is Place.TOOLS:
             found[tools - 1] = kept.cache
         elif kept.place is Place.SYSTEM:

@@ -41,6 +41,7 @@ class SizedPrompt:
     """The blocks of a prompt with their sizes."""
 
     blocks: tuple[CacheBlock, ...]
+    tokens: int
     is_counted: bool
     """Whether they add up to what the provider counted."""
     ends: frozenset[int]
@@ -112,7 +113,7 @@ class PromptSizes:
         """The sizes of a prompt's blocks."""
         layout, path, tokens = prompt.layout, prompt.path, prompt.tokens
         if not path:
-            return SizedPrompt((), tokens is not None, frozenset())
+            return SizedPrompt((), 0, tokens is not None, frozenset())
         counts, cached = self._counts, self._cached
         anchors = [
             (i + 1, cached[node] if node in cached else counts[node])
@@ -138,7 +139,7 @@ class PromptSizes:
         ends.add(0)
         if whole is not None:
             ends.add(whole)
-        return SizedPrompt(tuple(blocks), tokens is not None, frozenset(ends))
+        return SizedPrompt(tuple(blocks), so_far + sum(sizes), tokens is not None, frozenset(ends))
 
     def _prefix(
         self, rows: Sequence[BlockRow], path: Sequence[int], anchors: Sequence[_Anchor], *, is_usual: bool

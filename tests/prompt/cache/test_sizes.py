@@ -156,6 +156,7 @@ def test_sizes_add_up_to_the_count_and_are_never_negative(
     for (layout, usage), prompt in zip(made, measure(*made), strict=True):
         assert [block.digest for block in prompt.blocks] == [row.digest for row in layout.rows]
         assert all(size >= 0 for size in sizes(prompt))
+        assert prompt.tokens == sum(sizes(prompt))
         if usage is not None and usage.prompt_tokens and layout.rows:
             assert prompt.is_counted
             assert sum(sizes(prompt)) == usage.prompt_tokens

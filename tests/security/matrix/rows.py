@@ -209,6 +209,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("show --json", "show", "{fixture}", "--json"),
     _of("explain", "explain", "{fixture}"),
     _of("explain --json", "explain", "{fixture}", "--json"),
+    _of("cache", "cache", "all"),
+    _of("cache --json", "cache", "all", "--json"),
     _of("scan", "scan"),
     _of("scan --json", "scan", "--json"),
     _of("config", "config"),

@@ -1,0 +1,223 @@
+"""What a report says of a run."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from cortex_replay.config import Price
+from cortex_replay.history.cache_report import CacheReport, report_cache
+from cortex_replay.history.calls import read_calls
+from cortex_replay.store import Answer
+from cortex_replay.types import TokenUsage
+from tests.history.recordings import Recording, record
+
+RULES = "Refunds take five days. " * 100
+CATALOGUE = "Umbrella, 12 EUR. " * 400
+
+
+def policy(time: str) -> str:
+    return f"You answer for the shop. It is {time}.\n{RULES}"
+
+
+def report(root: Path, *recordings: Recording, **options: object) -> CacheReport:
+    return report_cache(read_calls(record(root, *recordings)).calls, **options)  # type: ignore[arg-type]
+
+
+def shop(at: float, time: str, read: int, written: int, **more: object) -> Recording:
+    """A call with a time in its first block, and a marker behind the second."""
+    given = {"markers": [("system", 2)], **more}
+    return Recording(
+        at,
+        {"policy": policy(time), "catalogue": CATALOGUE},
+        usage=TokenUsage(3010, 5, read, written),
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def test_calls_stand_beside_what_was_reported(tmp_path: Path) -> None:
+    found = report(
+        tmp_path,
+        shop(0, "09:15", 0, 3000),
+        shop(10, "09:15", 3000, 0, turns=["And now?"]),
+        shop(20, "09:16", 0, 3000, turns=["And then?"]),
+    )
+
+    assert [(call.simulated.read, call.simulated.write_5m) for call in found.calls if call.simulated] == [
+        (0, 3000),
+        (3000, 0),
+        (0, 3000),
+    ]
+    assert [call.differs for call in found.calls] == [False, False, False]
+    assert [call.is_estimate for call in found.calls] == [False, False, False]
+    assert [call.seconds for call in found.calls] == [0, 10, 20]
+
+
+def test_the_block_that_broke_the_cache_is_named_with_what_it_cost(tmp_path: Path) -> None:
+    found = report(tmp_path, *(shop(10 * i, f"09:{15 + i}", 0, 3000) for i in range(4)))
+
+    (loss,) = found.losses
+    assert (loss.why, loss.block, loss.calls, loss.first) == ("changed", "block 'policy'", 3, 2)
+    assert loss.looks_like == "a time"
+    assert str(loss) == "block 'policy' is not what was cached: what changed looks like a time"
+    catalogue = found.calls[1].losses[0].reason.tokens
+    assert 2000 < catalogue < 2500  # what stands behind the block, which is itself new text
+    assert loss.tokens == 3 * catalogue
+    assert loss.cost.value == loss.tokens * Fraction("1.15")
+    assert found.costs is not None
+    assert found.costs.reported.value == found.costs.alternatives.given.cost.value == 4 * (3000 * 1.25 + 10)
+    assert found.costs.alternatives.no_marker.cost.value == 4 * 3010
+
+
+def test_what_expired_is_said(tmp_path: Path) -> None:
+    found = report(tmp_path, shop(0, "09:15", 0, 3000), shop(301, "09:15", 0, 3000, turns=["After a break."]))
+
+    assert [(loss.why, loss.tokens) for loss in found.losses] == [("ttl", 3000)]
+    assert [str(loss) for loss in found.calls[1].losses] == [
+        "what was cached up to block 'catalogue' had expired: 3,000 tokens are paid again"
+    ]
+    assert found.costs is not None
+    assert found.costs.alternatives.hour.cost.value == 3000 * 2 + 10 + 300 + 10
+
+
+def test_a_difference_has_the_provider_s_own_reason(tmp_path: Path) -> None:
+    found = report(
+        tmp_path,
+        shop(0, "09:15", 0, 3000),
+        shop(10, "09:15", 0, 3000, turns=["x"], meta={"cache": {"reason": "tools_changed at tools.0"}}),
+        shop(20, "09:15", 0, 3000, turns=["y"]),
+        shop(30, "09:15", 2990, 10, turns=["z"]),
+    )
+
+    assert [call.differs for call in found.calls] == [False, True, True, False]
+    assert found.calls[1].explanations[0] == "the provider says: tools_changed at tools.0"
+    assert found.calls[2].explanations == (
+        "the provider may have dropped it early, or asked a machine that did not have it",
+    )
+    assert found.differing == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"read": 3000, "written": 0, "markers": []}, "does not say where its markers stood"),
+        ({"at": 400, "read": 3000, "written": 0}, "kept it longer than it promises"),
+        ({"time": "10:20", "read": 3000, "written": 0}, "was in the cache before this run began"),
+        (
+            {"read": 0, "written": 3000, "meta": {"normalisers": ["dates"]}},
+            "rules changed this request before it was stored",
+        ),
+    ],
+)
+def test_a_difference_has_a_likely_reason(tmp_path: Path, second: dict[str, object], words: str) -> None:
+    given = {"at": 10, "time": "09:15", **second}
+    found = report(tmp_path, shop(0, "09:15", 0, 3000), shop(**given, turns=["x"]))  # type: ignore[arg-type]
+
+    assert found.calls[1].differs
+    assert words in found.calls[1].explanations[0]
+
+
+def test_a_value_that_is_bound_is_named(tmp_path: Path) -> None:
+    """The recording has a placeholder in its place, so it looks the same in every call."""
+    bound = {"meta": {"bindings": ["today"]}}
+    found = report(
+        tmp_path,
+        shop(0, "⟦today⟧", 0, 3000, **bound),
+        shop(10, "⟦today⟧", 0, 3000, turns=["x"], **bound),
+    )
+
+    assert found.calls[1].explanations[0].startswith("block 'policy' holds ⟦today⟧, which stands for a value")
+
+
+def test_prices_make_it_money(tmp_path: Path) -> None:
+    prices = {"claude-sonnet-4-5": Price(3, 15)}
+    found = report(tmp_path, shop(0, "09:15", 0, 3000), prices=prices, currency="USD")
+
+    assert found.costs is not None
+    assert str(found.costs.reported) == "0.0114 USD"  # (3000 * 1.25 + 10) * 3 + 5 * 15, in millionths
+    assert "write_5m" in " ".join(found.costs.assumed)
+
+
+def test_other_models_and_uncounted_calls_are_told_apart(tmp_path: Path) -> None:
+    found = report(
+        tmp_path,
+        Recording(0, usage=TokenUsage(50, 5, 0), model="some-model", meta={"provider": "groq", "wire": "x"}),
+        Recording(1, {"policy": CATALOGUE}, markers=[("system", 1)], answer=Answer("Yes.")),
+        shop(2, "09:15", 0, 3000),
+    )
+
+    assert [call.provider for call in found.calls] == [None, "anthropic", "anthropic"]
+    assert found.calls[0].simulated is None
+    assert found.calls[0].reported is not None
+    assert found.calls[1].is_estimate
+    assert found.costs is not None
+    assert found.costs.calls == 1
+    text = " ".join(found.notes)
+    assert "1 call was not simulated, because nothing is known of the cache of some-model" in text
+    assert "1 call was not counted by the provider" in text
+
+
+def test_a_provider_can_be_named(tmp_path: Path) -> None:
+    other = Recording(
+        0,
+        {"policy": CATALOGUE},
+        usage=TokenUsage(3000, 5, 0, 3000),
+        markers=[("system", 1)],
+        model="proxy-model",
+        meta={"provider": "proxy"},
+    )
+    found = report(tmp_path, other, provider="anthropic")
+
+    assert found.calls[0].simulated is not None
+    assert found.calls[0].simulated.write_5m == 3000 or found.calls[0].simulated.is_assumed
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    found = report(tmp_path, Recording(0, answer=Answer("Yes.")))
+
+    assert found.costs is None
+    assert report_cache([]).calls == ()
+
+
+def test_a_program_gets_all_of_it(tmp_path: Path) -> None:
+    found = report(tmp_path, *(shop(10 * i, f"09:{15 + i}", 0, 3000) for i in range(2)))
+    value = json.loads(json.dumps(found.to_dict()))
+
+    assert value["calls"][1] == {
+        "number": 2,
+        "run": "20261116T063024Z-3f2a",
+        "scopes": [],
+        "model": "claude-sonnet-4-5",
+        "provider": "anthropic",
+        "prompt_hash": found.calls[1].recorded.prompt_hash,
+        "path": found.calls[1].recorded.path,
+        "answer": 1,
+        "seconds": 10.0,
+        "tokens": 3010,
+        "is_counted": True,
+        "simulated": {
+            "read": 0,
+            "write_5m": 3000,
+            "write_1h": 0,
+            "fresh": 10,
+            "cost": {"amount": "3760", "unit": "tokens", "currency": None},
+            "reasons": [{"why": "changed", "block": "block 'policy'", "tokens": 3000}],
+        },
+        "is_estimate": False,
+        "reported": {
+            "read": 0,
+            "write_5m": 3000,
+            "write_1h": 0,
+            "fresh": 10,
+            "cost": {"amount": "3760", "unit": "tokens", "currency": None},
+            "reasons": [],
+        },
+        "differs": False,
+        "explanations": [],
+    }
+    assert value["losses"][0]["looks_like"] == "a time"
+    assert value["costs"]["reported"]["amount"] == "7520"
+    assert {"given", "no marker", "1h", "best"} <= value["costs"].keys()
