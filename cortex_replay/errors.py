@@ -110,9 +110,9 @@ class TurnTooLate(Timeout):
 
     def __str__(self) -> str:
         return (
-            f"timeout: with {self.per_minute} requests a minute, this call would go out in "
+            f"timeout: with requests_per_minute = {self.per_minute}, this call would go out in "
             f"{self.wait_ms} ms, and its timeout is {self.timeout_ms} ms. Nothing was sent. "
-            "Raise timeout_ms or requests_per_minute, or make fewer calls at once"
+            "Raise one of the two, or make fewer calls at once"
         )
 
 

@@ -21,8 +21,8 @@ EXAMPLES: list[tuple[LlmError, str, int]] = [
     (
         errors.TurnTooLate(30, 60, 5),
         (
-            "timeout: with 5 requests a minute, this call would go out in 60 ms, and its timeout is 30 ms. "
-            "Nothing was sent. Raise timeout_ms or requests_per_minute, or make fewer calls at once"
+            "timeout: with requests_per_minute = 5, this call would go out in 60 ms, and its timeout is "
+            "30 ms. Nothing was sent. Raise one of the two, or make fewer calls at once"
         ),
         1,
     ),

@@ -135,14 +135,16 @@ class Budget:
         """
         while not self._reserve(most):
             await asyncio.sleep(_LOOK_AGAIN_S)
-        bill = Bill()
+        bill, made = Bill(), 1
         try:
             yield bill
-        except _FREE:
+        except _FREE as error:
             bill.tokens = bill.tokens or 0
+            made = 0 if isinstance(error, TurnTooLate) else made
             raise
         finally:
             with self._spending.change() as counters:
+                counters.calls += made - 1
                 counters.reserved -= most
                 # What is not known, a stream that was left among it, may have cost what was set aside.
                 counters.tokens += most if bill.tokens is None else bill.tokens

@@ -60,8 +60,9 @@ def test_all_adapters_of_a_provider_have_one_limit(tmp_path: Path, provider: Fak
     spent = run.budget.tokens
     with pytest.raises(TurnTooLate):
         ask(run, "Two?")
-    assert (run.ledger.live, run.ledger.unsent, run.budget.tokens) == (1, 1, spent)
-    assert "with 1 requests a minute" in run.ledger.failures[0]
+    assert (run.ledger.live, run.ledger.unsent) == (1, 1)
+    assert (run.budget.calls, run.budget.tokens) == (1, spent)
+    assert "with requests_per_minute = 1" in run.ledger.failures[0]
     assert len(provider.received) == 1
     run.commit()
 
@@ -169,15 +170,15 @@ def test_a_batch_and_a_refresh_keep_to_it(
 
     first = command("batch", file)
     assert first.exit_code == 1
-    assert "1 of 2 requests answered" in first.stdout
-    assert "line 2: timeout: with 1 requests a minute" in first.stderr
+    assert "1 of 2 requests answered, 1 asked for" in first.stdout
+    assert "line 2: timeout: with requests_per_minute = 1" in first.stderr
     command("batch", file)
     assert len(provider.received) == 2, "each run has its own minute, and the first answer was there"
     lifted = command("batch", file, "--requests-per-minute", "60000", "--mode", "record", "--jobs", "1")
     assert lifted.exit_code == 0, lifted.output
     provider.received.clear()
     again = command("refresh", "--check")
-    assert "with 1 requests a minute" in again.stderr, again.output
+    assert "with requests_per_minute = 1" in again.stderr, again.output
     assert len(provider.received) == 1
 
 
@@ -198,5 +199,5 @@ def test_what_an_sdk_recorded_is_asked_again_no_more_often(
 
     again = command("refresh", "--check", "--timeout-ms", "5000")
 
-    assert "with 1 requests a minute" in again.stderr, again.output
+    assert "with requests_per_minute = 1" in again.stderr, again.output
     assert len(provider.received) == 1
