@@ -10,7 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cortex_replay import Store
+from cortex_replay.cli.main import main
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.prompt.markers import marks_of
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.journey import Journey, set_out
 from integration.agents.machine import can_be_made
@@ -53,6 +58,31 @@ def test_a_newcomer_follows_the_recipe(agent: Agent, tmp_path: Path) -> None:
     calls = len(upstream.asked)
     assert f"0 misses, {calls} recorded, {calls} live" in told[0]
     assert told[-1].startswith(f"cortex-replay: {calls} hits, 0 misses, 0 recorded, 0 live")
+
+
+@pytest.mark.parametrize("program", ["claude", "opencode"])
+def test_what_an_agent_tells_the_cache_is_in_its_recordings(program: str, tmp_path: Path) -> None:
+    """Where it put its markers, and the blocks of its system prompt, as they are stored."""
+    can_be_made()
+    (agent,) = (one for one in AGENTS if one.program == program)
+    made = set_out(agent, tmp_path)
+    store = Store.open(made.store)
+    found = [store.get(stored.model, stored.prompt_hash, stored.scope) for stored in store.list(scoped=True)]
+    marked = [(one, one.request, (one.meta or {}).get("cache")) for one in found]
+
+    assert len({(one.meta or {})["run"] for one in found}) == 1
+    assert all("asked_at" in (one.meta or {}) for one in found)
+    told = [(one, request, notes) for one, request, notes in marked if isinstance(notes, dict) and request]
+    assert len(told) > 3
+    for one, request, notes in told:
+        assert "markers" in notes
+        places = marks_of(restore_breakpoints(request, one.meta))
+        assert len(places) == len(notes["markers"]), "each of them stands somewhere"  # type: ignore[arg-type]
+        ends = [block["end"] for block in notes.get("blocks", [])]  # type: ignore[union-attr, call-overload, index]
+        assert not ends or ends[-1] == len(request.system)
+        shown = CliRunner().invoke(main, ["explain", one.key.prompt_hash, "--store", str(made.store)])
+        assert shown.exit_code == 0, shown.output
+        assert "no breakpoint was recorded" not in shown.output
 
 
 def test_the_store_does_not_tell_of_the_machine_that_recorded(journey: Journey) -> None:

@@ -281,6 +281,8 @@ def test_many(i):
     assert asked.count("shared by all") == 1, "one asks, the others are given its answer"
     store = Store.open(pytester.path / "llm")
     assert len(store) == 1 + 7
+    metas = [store.get(stored.model, stored.prompt_hash).meta or {} for stored in store.list()]
+    assert len({meta["run"] for meta in metas}) == 1, "and it is one run"
     assert not store.abandoned().sessions
     replayed = run(*options, "--deselect", "test_workers_record_as_one.py::test_many[5]")
     replayed.assert_outcomes(passed=7)
