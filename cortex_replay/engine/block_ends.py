@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-__all__ = ["move_ends"]
+from cortex_replay.canonical import JsonValue
+
+__all__ = ["move_ends", "move_noted_blocks"]
 
 _BLANK_LINE: Final = "\n\n"
 _SEAMS: Final = tuple(map(chr, range(0xE000, 0xE010)))
@@ -44,3 +46,23 @@ def move_ends(
     for piece in pieces:
         moved.append((moved[-1] + len(_BLANK_LINE) if moved else 0) + len(piece))
     return tuple(moved)
+
+
+def move_noted_blocks(
+    meta: Mapping[str, JsonValue] | None, text: str, changed: str, change: Callable[[str], str | None]
+) -> dict[str, JsonValue] | None:
+    """What a recording says of itself, for a system text that was changed; see :func:`move_ends`."""
+    notes = (meta or {}).get("cache")
+    blocks = notes.get("blocks") if isinstance(notes, dict) else None
+    if meta is None or changed == text or not isinstance(notes, dict) or not isinstance(blocks, list):
+        return None if meta is None else dict(meta)
+    # Few recordings have blocks, and fewer are changed.
+    from cortex_replay.prompt.breakpoint_notes import move_blocks  # noqa: PLC0415
+
+    ends: list[int] = []
+    for row in blocks:
+        end = row.get("end") if isinstance(row, dict) else None
+        ends += [end] if isinstance(end, int) else []
+    is_known = len(ends) == len(blocks) and ends == sorted(ends) and ends[-1:] == [len(text)]
+    moved = move_ends(text, ends, changed, change) if is_known else None
+    return {**meta, "cache": move_blocks(notes, moved)}

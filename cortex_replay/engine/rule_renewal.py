@@ -12,6 +12,7 @@ from dataclasses import replace
 from cortex_replay.bindings import NOWHERE, Binder, Bound
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import KeyRules
+from cortex_replay.engine.block_ends import move_noted_blocks
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
 from cortex_replay.engine.exchange_lookup import is_bound_by_rules
 from cortex_replay.engine.http.opaque import opaque_key
@@ -48,7 +49,22 @@ class RuleRenewal:
         if normalisers:
             meta = _with(meta, "normalisers", normalisers)
         key = FixtureKey(bound.request.model, bound.request.prompt_hash())
-        return Fixture(key, (first, *then), bound.request, meta)
+        answers = (first, *(replace(one, meta=self._move_blocks(fixture, bound, one.meta)) for one in then))
+        return Fixture(key, answers, bound.request, self._move_blocks(fixture, bound, meta))
+
+    def _move_blocks(
+        self, fixture: Fixture, bound: Bound, meta: Mapping[str, JsonValue] | None
+    ) -> Meta | None:
+        """What a recording says of itself, with the ends of the blocks of its system text as it is now."""
+        before = fixture.request
+
+        def renew(text: str) -> str | None:
+            if before is None:
+                return None
+            request, _ = self._rules.apply(replace(before, system=text))
+            return self.bind(request, fixture.meta).request.system
+
+        return move_noted_blocks(meta, before.system if before else "", bound.request.system, renew)
 
     def failure(self, failure: Exchange, fixture: Fixture) -> Exchange:
         """A failure of a recording."""

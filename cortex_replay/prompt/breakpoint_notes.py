@@ -18,7 +18,7 @@ from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.markers import breakpoints_of, system_blocks
 from cortex_replay.types import CacheMark, LlmRequest, PromptCachePlan
 
-__all__ = ["block_ends", "note_cache", "restore_breakpoints", "restore_plan"]
+__all__ = ["block_ends", "move_blocks", "note_cache", "restore_breakpoints", "restore_plan"]
 
 _MOST_MARKERS: Final = 64
 """A provider takes a few; a client may send any number."""
@@ -51,31 +51,49 @@ def note_cache(request: LlmRequest, ends: Sequence[int] | None) -> dict[str, Jso
     plan = request.cache
     if plan is None:
         return {}
-    count = len(system_blocks(request))
-    if count > _MOST_BLOCKS:
-        ends = None
+    own_ends = block_ends(request)
+    count = len(own_ends)
     notes: dict[str, JsonValue] = {}
     marks = [mark for mark in _marks(request, plan) if mark.place != "system" or mark.index < count]
-    if count > 1 and ends is None:
-        # The end of the last block is that of the text, and so the end of the one block that it is now.
-        marks = [
-            replace(mark, index=0) if mark.place == "system" else mark
-            for mark in marks
-            if mark.place != "system" or mark.index == count - 1
-        ]
     if marks:
         notes["markers"] = [_marker(mark) for mark in marks[-_MOST_MARKERS:]]
     labels = plan.labels if len(plan.labels) == count else ()
-    if ends is not None and (count > 1 or any(labels)):
+    if count > 1 or any(labels):
         notes["blocks"] = [
             {"end": end, **({"label": _short(label, _LONGEST_LABEL)} if label else {})}
-            for end, label in zip(ends, labels or [""] * count, strict=True)
+            for end, label in zip(own_ends, labels or [""] * count, strict=True)
         ]
+        notes = move_blocks(notes, ends if count <= _MOST_BLOCKS else None)
     if plan.key:
         notes["key"] = blake3_hex(plan.key.encode("utf-8", "surrogatepass"))[:_KEY_LENGTH]
     if plan.retention:
         notes["retention"] = _short(plan.retention, _LONGEST_WORD)
     return notes
+
+
+def move_blocks(notes: Mapping[str, JsonValue], ends: Sequence[int] | None) -> dict[str, JsonValue]:
+    """The notes of a request whose system text was changed.
+
+    Args:
+        notes: Of the text before.
+        ends: Where its blocks end now; ``None`` where that cannot be told. Then it is one block, and only the
+            marker behind the last one has its place.
+    """
+    blocks, markers = notes.get("blocks"), notes.get("markers")
+    if not isinstance(blocks, list):
+        return dict(notes)
+    if ends is not None and len(ends) == len(blocks):
+        rows = [row if isinstance(row, dict) else {} for row in blocks]
+        moved: list[JsonValue] = [{**row, "end": end} for row, end in zip(rows, ends, strict=True)]
+        return {**notes, "blocks": moved}
+    kept: list[JsonValue] = []
+    for marker in markers if isinstance(markers, list) else ():
+        if not isinstance(marker, dict) or marker.get("at") != "system":
+            kept.append(marker)
+        elif marker.get("number") == len(blocks):
+            kept.append({**marker, "number": 1})
+    rest = {name: value for name, value in notes.items() if name not in ("blocks", "markers")}
+    return {"markers": kept, **rest} if kept else rest
 
 
 def _marks(request: LlmRequest, plan: PromptCachePlan) -> list[CacheMark]:
@@ -123,11 +141,13 @@ def restore_breakpoints(request: LlmRequest, meta: Mapping[str, JsonValue] | Non
 def restore_plan(request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> PromptCachePlan | None:
     """The plan alone, for whoever reads many; see :func:`restore_breakpoints`."""
     notes = (meta or {}).get("cache")
-    return _read_notes(notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
+    return _read_notes(request, notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
 
 
-def _read_notes(notes: Mapping[str, Any]) -> PromptCachePlan | None:
+def _read_notes(request: LlmRequest, notes: Mapping[str, Any]) -> PromptCachePlan | None:
     blocks = list(_read_blocks(notes.get("blocks")))
+    if not _fit(request.system, [end for end, _ in blocks]):
+        blocks, notes = [], move_blocks(notes, None)
     labels = tuple(label for _, label in blocks)
     key, retention = notes.get("key"), notes.get("retention")
     plan = PromptCachePlan(
@@ -138,6 +158,11 @@ def _read_notes(notes: Mapping[str, Any]) -> PromptCachePlan | None:
         retention=retention if isinstance(retention, str) else None,
     )
     return plan if plan != PromptCachePlan() else None
+
+
+def _fit(text: str, ends: Sequence[int]) -> bool:
+    """Whether these are ends of blocks of a text."""
+    return not ends or (ends[-1] == len(text) and all(text.startswith(BLANK_LINE, end) for end in ends[:-1]))
 
 
 def _read_blocks(notes: object) -> Iterator[tuple[int, str]]:

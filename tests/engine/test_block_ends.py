@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, strategies as st
 
 from cortex_replay import LlmRequest, Store
 from cortex_replay.bindings import Surroundings
+from cortex_replay.cli.main import main
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.block_ends import move_ends
 from cortex_replay.engine.core import RunCore
 from cortex_replay.prompt import PromptBlock, to_request
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.prompt.markers import marks_of
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.testing import EchoAdapter
 
@@ -144,3 +148,31 @@ def test_a_block_whose_end_is_lost_takes_its_marker_along(tmp_path: Path) -> Non
 
     assert system == "<both>\n\nthree"
     assert cache == {"markers": [{"at": "system", "number": 1, "ttl": "1h"}]}
+
+
+def test_rules_that_come_later_move_them_too(tmp_path: Path) -> None:
+    blocks = [PromptBlock.cached_long("a", "Ticket TICKET-12345."), PromptBlock.plain("b", "Be kind.")]
+    request = to_request(blocks, wire="anthropic-messages", model="m", messages="q")
+    root = tmp_path / "store"
+    before, _ = noted(root, request, tmp_path)
+    (tmp_path / "cortex-replay.toml").write_text(RULES)
+
+    assert CliRunner().invoke(main, ["rekey", "--store", str(root)]).exit_code == 0
+
+    (stored,) = Store.open(root).list()
+    fixture = Store.open(root).get(stored.model, stored.prompt_hash)
+    assert fixture.request is not None
+    assert fixture.request.system == "Ticket <ticket>.\n\nBe kind."
+    assert [block["end"] for block in before["blocks"]] == [20, 30]
+    assert (fixture.meta or {})["cache"] == before | {
+        "blocks": [{"end": 16, "label": "a"}, {"end": 26, "label": "b"}]
+    }
+
+
+def test_notes_that_do_not_fit_their_text_mark_only_its_end() -> None:
+    markers: Any = [{"at": "system", "number": n, "ttl": "1h"} for n in (1, 2)]
+    notes: Any = {"cache": {"markers": markers, "blocks": [{"end": 3}, {"end": 9}]}}
+
+    assert [m.index for m in marks_of(restore_breakpoints(LlmRequest("m", "one\n\ntwo!"), notes))] == [0, 1]
+    other = restore_breakpoints(LlmRequest("m", "another text"), notes)
+    assert [(m.index, m.name) for m in marks_of(other)] == [(0, "system text")]
