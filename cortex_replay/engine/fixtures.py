@@ -20,7 +20,6 @@ from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire.diagnostics import cache_miss_reason
 
 __all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of"]
 
@@ -112,8 +111,11 @@ class FixtureMaker:
             ends = block_ends(request)
             moved = move_ends(request.system, ends, stored.system, partial(self._store_system, request, look))
             notes = note_cache(request, moved)
-        if answer.wire is not None and (reason := cache_miss_reason(answer.wire)) is not None:
-            notes["reason"] = reason
+        if answer.wire is not None:
+            from cortex_replay.wire.diagnostics import cache_miss_reason  # noqa: PLC0415 - adapters have no wire
+
+            if (reason := cache_miss_reason(answer.wire)) is not None:
+                notes["reason"] = reason
         return notes
 
     def _store_system(self, request: LlmRequest, look: LookUp, system: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from cortex_replay import Store
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
+from cortex_replay.hashing import blake3_hex
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
 from tests.servers.websockets import SocketUpstream, socket_upstream
@@ -113,6 +115,21 @@ def test_an_upstream_without_web_sockets_is_asked_over_http(opened: Opened, prov
     assert [request.method for request in provider.received] == ["GET", "POST", "POST"]
     with opened() as gateway, opening(gateway) as socket:
         assert [ask(socket, "one"), ask(socket, "two")] == recorded
+
+
+def test_what_a_cache_is_told_over_a_web_socket_is_noted(
+    opened: Opened, upstream: SocketUpstream, tmp_path: Path
+) -> None:
+    with opened("record", upstream.url) as gateway, opening(gateway) as socket:
+        ask(socket, "one", prompt_cache_key="team-a", prompt_cache_retention="24h")
+
+    store = Store.open(tmp_path / "store")
+    ((cache, asked_at),) = [
+        ((found.meta or {})["cache"], (found.meta or {})["asked_at"])
+        for found in (store.get(stored.model, stored.prompt_hash) for stored in store.list())
+    ]
+    assert cache == {"key": blake3_hex(b"team-a")[:16], "retention": "24h"}
+    assert asked_at
 
 
 def test_a_miss_is_an_event_and_the_connection_stays(opened: Opened, upstream: SocketUpstream) -> None:
