@@ -1,4 +1,4 @@
-"""[cache]: ``cortex-replay cache`` over the recordings of an agent, against ``verify`` of the same store.
+"""[cache-report]: ``cortex-replay cache`` over an agent's recordings, against ``verify`` of the same store.
 
 Both read, hash and parse every file; the report also lays every prompt out in blocks and simulates the run
 with several placements of markers. The conversations grow to 80 blocks, 47 on average, as an agent's do.
@@ -44,8 +44,8 @@ def run(folder: Path, _: Collection[str]) -> list[Row]:
     )
     what = f"a report on {_COUNT:,} calls, the whole command"
     return [
-        Row("cache", what, taken["cache"], goal=Goal("seconds", _LIMIT_S)),
-        Row("cache", what, taken["cache"], "verify", taken["verify"], Goal("slower", 1.5)),
+        Row("cache-report", what, taken["cache"], goal=Goal("seconds", _LIMIT_S)),
+        Row("cache-report", what, taken["cache"], "verify", taken["verify"], Goal("slower", 1.5)),
     ]
 
 

@@ -268,13 +268,19 @@ def _cost_lines(costs: RunCosts) -> Iterator[str]:
     if costs.assumed:
         names = ", ".join(costs.assumed)
         yield f"  No price is set for {names}: taken as the provider's factor times `input`."
+    yield ""
+    if costs.advice is None:
+        yield "No single change to the prompts would make this run cheaper."
+    else:
+        yield click.style(output.escape(str(costs.advice)), bold=True)
 
 
 def _percent(cost: Cost, given: Cost) -> str:
     if not given.value:
         return ""
-    share = round(100 * (float(cost.value / given.value) - 1))
-    return f"{share:+d} %" if share else "the same"
+    if cost.value == given.value:
+        return "the same"
+    return f"{100 * (float(cost.value / given.value) - 1):+.1f} %"
 
 
 def _time(seconds: float) -> str:

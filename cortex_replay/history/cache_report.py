@@ -11,10 +11,12 @@ from cortex_replay.config import Price
 from cortex_replay.history.calls import RecordedCall
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
-from cortex_replay.history.replayed import CacheReplay, ReplayedCall, replay_calls, simulate_calls
-from cortex_replay.prompt.cache.calls import CacheOutcome, Provider
+from cortex_replay.history.replayed import CacheReplay, ReplayedCall, replay_calls
+from cortex_replay.prompt.cache.advice import Advice, advise
+from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, Unit, reported_outcome
 from cortex_replay.prompt.cache.placements import Alternatives, compare_placements
+from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.store.gc_pause import pause_gc
 
 __all__ = ["CacheReport", "CallReport", "RunCosts", "report_cache"]
@@ -96,6 +98,8 @@ class RunCosts:
     reported: Cost
     """By what the provider counted; what it says nothing of counts as fresh."""
     alternatives: Alternatives
+    advice: Advice | None
+    """The one change that saves most."""
     assumed: tuple[str, ...]
     """Which prices are not the user's own, but the provider's factors times that of input."""
 
@@ -105,6 +109,7 @@ class RunCosts:
             "calls": self.calls,
             "reported": self.reported.to_dict(),
             **self.alternatives.to_dict(),
+            "advice": None if self.advice is None else self.advice.to_dict(),
             "assumed_prices": list(self.assumed),
         }
 
@@ -205,11 +210,19 @@ def _costs(replay: CacheReplay, tariff: Tariff) -> RunCosts | None:
     calls = [call for _, call in rows]
     completions = [_completion(row) for row, _ in rows]
     reported = [reported_outcome(row.recorded.usage) or CacheOutcome(fresh=row.tokens) for row, _ in rows]
-    rates = [tariff.rates(call.provider, call.model) for call in calls]
+    known = [row.outcome for row, _ in rows if row.outcome is not None]
+
+    def simulate(asked: Sequence[CacheCall]) -> list[CacheOutcome]:
+        # As they were recorded they are simulated already, together with those that nobody counted.
+        return known if asked is calls else simulate_run(asked, replay.text_of)
+
+    alternatives = compare_placements(calls, tariff, simulate, completions)
+    rates = [tariff.rates(*model) for model in dict.fromkeys((call.provider, call.model) for call in calls)]
     return RunCosts(
         len(rows),
         tariff.cost(calls, reported, completions),
-        compare_placements(calls, tariff, simulate_calls, completions),
+        alternatives,
+        advise(alternatives, tariff, simulate, completions),
         tuple(dict.fromkeys(name for rate in rates for name in rate.assumed)),
     )
 

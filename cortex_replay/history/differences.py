@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 from cortex_replay.history.replayed import ReplayedCall
@@ -102,6 +103,7 @@ def _why_less(replayed: ReplayedCall, reported: CacheOutcome, text_of: Callable[
         yield "the provider may have dropped it early, or asked a machine that did not have it"
 
 
+@cache
 def _step(provider: Provider, model: str) -> int:
     try:
         return int(value_of(provider, model, "step"))

@@ -10,11 +10,11 @@ from cortex_replay.history.calls import RecordedCall
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.layout import Layouts
 from cortex_replay.prompt.cache.settings import settings_of
-from cortex_replay.prompt.cache.simulator import SIMULATORS, CacheSimulator, simulator_for
+from cortex_replay.prompt.cache.simulator import SIMULATORS, simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
 from cortex_replay.store.gc_pause import pause_gc
 
-__all__ = ["CacheReplay", "ReplayedCall", "replay_calls", "simulate_calls"]
+__all__ = ["CacheReplay", "ReplayedCall", "replay_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
         _cache_call(call, known, prompt, at) if known in SIMULATORS else None
         for call, known, prompt, at in zip(recorded, providers, prompts, seconds, strict=True)
     ]
-    outcomes = iter(simulate_calls([call for call in calls if call is not None]))
+    outcomes = iter(simulate_run([call for call in calls if call is not None], layouts.text_of))
     rows = zip(recorded, providers, prompts, traced, seconds, calls, strict=True)
     return CacheReplay(
         tuple(
@@ -77,17 +77,6 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
         ),
         layouts.text_of,
     )
-
-
-def simulate_calls(calls: Sequence[CacheCall]) -> list[CacheOutcome]:
-    """What the caches of all providers do with calls, in their order, when nothing is in them at first."""
-    simulators: dict[Provider, CacheSimulator] = {}
-    outcomes = []
-    for call in calls:
-        if call.provider not in simulators:
-            simulators[call.provider] = simulator_for(call.provider)
-        outcomes.append(simulators[call.provider].ask(call))
-    return outcomes
 
 
 def _seconds(recorded: Sequence[RecordedCall]) -> list[float]:

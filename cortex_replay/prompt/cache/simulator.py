@@ -27,25 +27,28 @@ def simulate(simulator: CacheSimulator, calls: Iterable[CacheCall]) -> list[Cach
     return [simulator.ask(call) for call in calls]
 
 
-SIMULATORS: Final[Mapping[Provider, Callable[[], CacheSimulator]]] = {
-    "anthropic": AnthropicCache,
+TextOf = Callable[[str], str]
+"""What a block says, by its digest: some caches find a part of one that changed."""
+
+SIMULATORS: Final[Mapping[Provider, Callable[[TextOf | None], CacheSimulator]]] = {
+    "anthropic": lambda _: AnthropicCache(),
     "openai": OpenAiCache,
     "gemini": GeminiCache,
     "llamacpp": LlamaCppCache,
 }
 
 
-def simulator_for(provider: Provider) -> CacheSimulator:
+def simulator_for(provider: Provider, text_of: TextOf | None = None) -> CacheSimulator:
     """The cache of a provider, with nothing in it."""
-    return SIMULATORS[provider]()
+    return SIMULATORS[provider](text_of)
 
 
-def simulate_run(calls: Iterable[CacheCall]) -> list[CacheOutcome]:
+def simulate_run(calls: Iterable[CacheCall], text_of: TextOf | None = None) -> list[CacheOutcome]:
     """What the caches of all providers do with the calls of a run, when nothing is in them at first."""
     caches: dict[Provider, CacheSimulator] = {}
     outcomes = []
     for call in calls:
         if call.provider not in caches:
-            caches[call.provider] = simulator_for(call.provider)
+            caches[call.provider] = simulator_for(call.provider, text_of)
         outcomes.append(caches[call.provider].ask(call))
     return outcomes
