@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay import InvalidRequest, LlmMessage, LlmRequest, ToolCall
+from cortex_replay import InvalidRequest, LlmMessage, LlmRequest, TokenUsage, ToolCall
 from cortex_replay.wire import WIRES
 
 WIRE = WIRES["gemini-generate"]
@@ -142,3 +142,57 @@ def test_an_error_has_the_status_that_its_clients_look_for(status: int, word: st
     assert json.loads(json.dumps(error)) == {
         "error": {"code": status, "message": "It is so.", "status": word}
     }
+
+
+COUNTS = {
+    "promptTokenCount": 3000,
+    "cachedContentTokenCount": 2048,
+    "toolUsePromptTokenCount": 40,
+    "candidatesTokenCount": 7,
+    "thoughtsTokenCount": 5,
+    "totalTokenCount": 3052,
+}
+USAGE = TokenUsage(3040, 12, cached_tokens=2048)
+
+
+def answer(text: str, **fields: Any) -> dict[str, Any]:
+    candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0, **fields}
+    return {"candidates": [candidate], "modelVersion": "m"}
+
+
+def test_what_was_read_from_the_cache_is_counted() -> None:
+    """What its own tools read belongs to the prompt, and what it thought to the answer."""
+    document = answer("Hi", finishReason="STOP") | {"usageMetadata": COUNTS}
+    read = WIRE.read_answer(document, "m", "")
+
+    assert read.usage == USAGE
+    again = WIRE.read_answer(WIRE.encode_answer(read, "1"), "m", "")
+    assert again.usage == USAGE
+
+
+@pytest.mark.parametrize("count_at", ["end", "start", "each"])
+def test_in_a_stream_it_is_counted_wherever_it_is_said(count_at: str) -> None:
+    """Events count anew, the first of them without an answer; the last one need not repeat what they said."""
+    of_prompt = {name: COUNTS[name] for name in ("promptTokenCount", "cachedContentTokenCount")}
+    counts = {
+        "end": [{}, COUNTS],
+        "start": [of_prompt, {name: COUNTS[name] for name in COUNTS if name not in of_prompt}],
+        "each": [of_prompt | {"candidatesTokenCount": 1}, COUNTS],
+    }[count_at]
+    events = [answer("H"), answer("i", finishReason="STOP")]
+    decoder = WIRE.stream_decoder("m")
+    data = [
+        f"data: {json.dumps(event | ({'usageMetadata': count} if count else {}))}\n\n".encode()
+        for event, count in zip(events, counts, strict=True)
+    ]
+
+    chunks = [chunk for piece in data for chunk in decoder.feed(piece)] + list(decoder.finish())
+
+    assert chunks[-1].response is not None
+    assert chunks[-1].response.usage == USAGE
+    encoder = WIRE.stream_encoder("m", "1")
+    again = WIRE.stream_decoder("m")
+    rendered = encoder.start() + b"".join(map(encoder.chunk, chunks))
+    last = [*again.feed(rendered), *again.finish()][-1]
+    assert last.response is not None
+    assert last.response.usage == USAGE

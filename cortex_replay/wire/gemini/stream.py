@@ -34,11 +34,14 @@ class GeminiStreamDecoder(StreamDecoder):
         super().__init__(SseParser(), asked_model)
         self._calls = 0
         self._word = ""
+        self._counts: Block = {}
 
     def _event(self, event: bytes) -> Iterator[StreamChunk]:
         document = self._document(event)
         self._model = text(document, "modelVersion") or self._model
-        self._usage = decode_usage(optional_object(document, "usageMetadata")) or self._usage
+        # Each event counts anew, and not every one counts everything.
+        self._counts |= optional_object(document, "usageMetadata")
+        self._usage = decode_usage(self._counts)
         if text(optional_object(document, "promptFeedback"), "blockReason"):
             self._word = "SAFETY"
         candidate = candidate_in(document) or {}
