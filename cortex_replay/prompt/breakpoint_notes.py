@@ -68,6 +68,8 @@ def note_cache(request: LlmRequest, ends: Sequence[int] | None) -> dict[str, Jso
         notes["key"] = blake3_hex(plan.key.encode("utf-8", "surrogatepass"))[:_KEY_LENGTH]
     if plan.retention:
         notes["retention"] = _short(plan.retention, _LONGEST_WORD)
+    if plan.mode:
+        notes["mode"] = _short(plan.mode, _LONGEST_WORD)
     return notes
 
 
@@ -149,13 +151,14 @@ def _read_notes(request: LlmRequest, notes: Mapping[str, Any]) -> PromptCachePla
     if not _fit(request.system, [end for end, _ in blocks]):
         blocks, notes = [], move_blocks(notes, None)
     labels = tuple(label for _, label in blocks)
-    key, retention = notes.get("key"), notes.get("retention")
+    key, retention, mode = notes.get("key"), notes.get("retention"), notes.get("mode")
     plan = PromptCachePlan(
         system_cuts=tuple((end, "none") for end, _ in blocks),
         marks=tuple(_read_markers(notes.get("markers"))),
         labels=labels if any(labels) else (),
         key=key if isinstance(key, str) else None,
         retention=retention if isinstance(retention, str) else None,
+        mode=mode if isinstance(mode, str) else None,
     )
     return plan if plan != PromptCachePlan() else None
 
@@ -180,9 +183,13 @@ def _read_blocks(notes: object) -> Iterator[tuple[int, str]]:
 def _read_markers(notes: object) -> Iterator[CacheMark]:
     for note in notes if isinstance(notes, list) else ():
         match note:
-            case {"at": "prompt", "ttl": ("5m" | "1h") as ttl}:
+            case {"at": "prompt", "ttl": ("5m" | "30m" | "1h") as ttl}:
                 yield CacheMark("prompt", 0, ttl)
-            case {"at": ("tool" | "system" | "message") as at, "number": number, "ttl": ("5m" | "1h") as ttl}:
+            case {
+                "at": ("tool" | "system" | "message") as at,
+                "number": number,
+                "ttl": ("5m" | "30m" | "1h") as ttl,
+            }:
                 part = note.get("part")
                 try:
                     yield CacheMark(at, _index(number), ttl, None if part is None else _index(part))

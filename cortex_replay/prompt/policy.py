@@ -37,6 +37,6 @@ class CachePolicy(StrEnum):
         return cls.of_ttl(plan.tail_ttl or plan.ttl)
 
     @classmethod
-    def of_ttl(cls, ttl: Literal["5m", "1h"] | None) -> CachePolicy:
+    def of_ttl(cls, ttl: Literal["5m", "30m", "1h"] | None) -> CachePolicy:
         """The policy of a plan's marker, whose time may be left to the provider."""
         return cls.EPHEMERAL_1H if ttl == "1h" else cls.EPHEMERAL_5M

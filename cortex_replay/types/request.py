@@ -28,15 +28,16 @@ class CacheMark:
     """``prompt``: the provider is to find the place itself, at the end."""
     index: int = 0
     """Which tool, block of the system text or message, from 0."""
-    ttl: Literal["5m", "1h"] = "5m"
+    ttl: Literal["5m", "30m", "1h"] = "5m"
+    """Half an hour is what OpenAI's breakpoints have."""
     part: int | None = None
     """Which block of a message's content, from 0; the last one if it is not said."""
 
     def __post_init__(self) -> None:
         if self.place not in ("tool", "system", "message", "prompt"):
             raise InvalidRequest("place", f"expected a place, not {check.short_repr(self.place)}")
-        if self.ttl not in ("5m", "1h"):
-            raise InvalidRequest("ttl", f'expected "5m" or "1h", not {check.short_repr(self.ttl)}')
+        if self.ttl not in ("5m", "30m", "1h"):
+            raise InvalidRequest("ttl", f'expected "5m", "30m" or "1h", not {check.short_repr(self.ttl)}')
         check.whole_number(self.index, "index", check.MAX_U32)
         check.optional_whole_number(self.part, "part", check.MAX_U32)
 
@@ -65,6 +66,8 @@ class PromptCachePlan:
     """OpenAI's ``prompt_cache_key``."""
     retention: str | None = field(default=None, kw_only=True)
     """OpenAI's ``prompt_cache_retention``."""
+    mode: str | None = field(default=None, kw_only=True)
+    """OpenAI's ``prompt_cache_options.mode``: whether it adds a breakpoint of its own."""
 
     def __post_init__(self) -> None:
         check.flag(self.cache_tools, "cache_tools")
@@ -80,6 +83,7 @@ class PromptCachePlan:
         check.keep(self, "labels", check.texts(self.labels, "labels"))
         check.keep(self, "key", check.optional_text(self.key, "key"))
         check.keep(self, "retention", check.optional_text(self.retention, "retention"))
+        check.keep(self, "mode", check.optional_text(self.mode, "mode"))
 
 
 def _cut(value: object) -> tuple[int, CacheTime]:

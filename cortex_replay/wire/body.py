@@ -69,6 +69,7 @@ DROPPED: Final[Mapping[str, str]] = {
 
 DROPPED_WITHIN: Final[Mapping[str, str]] = {
     "cache_control": "what the provider keeps of the prompt",
+    "prompt_cache_breakpoint": "what the provider keeps of the prompt",
     "internal_chat_message_metadata_passthrough": "for the provider's records",
 }
 """Fields of messages, items, blocks and tools that no model sees, and why. Every other one counts."""

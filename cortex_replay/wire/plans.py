@@ -11,11 +11,13 @@ from cortex_replay.wire.body import Block, Body, put
 from cortex_replay.wire.systems import BLANK_LINE, system_texts
 
 __all__ = [
+    "BREAKPOINT",
     "MARKER",
     "Time",
     "block_count",
     "cache_fields",
     "make_marker",
+    "mark_block",
     "mark_tools",
     "marker_time",
     "marks_in",
@@ -24,12 +26,18 @@ __all__ = [
 ]
 
 MARKER: Final = "cache_control"
-Time = Literal["5m", "1h"]
+BREAKPOINT: Final = "prompt_cache_breakpoint"
+"""OpenAI's own marker, which lives for half an hour."""
+Time = Literal["5m", "30m", "1h"]
 
 
 def marker_time(block: object) -> Time | None:
     """How long the marker on a block is to hold, five minutes if it does not say; ``None`` without one."""
-    marker = block.get(MARKER) if isinstance(block, dict) else None
+    if not isinstance(block, dict):
+        return None
+    if isinstance(block.get(BREAKPOINT), dict):
+        return "30m"
+    marker = block.get(MARKER)
     if not isinstance(marker, dict):
         return None
     return "1h" if marker.get("ttl") == "1h" else "5m"
@@ -38,6 +46,11 @@ def marker_time(block: object) -> Time | None:
 def make_marker(time: Time) -> Block:
     """The way back."""
     return {"type": "ephemeral", "ttl": "1h"} if time == "1h" else {"type": "ephemeral"}
+
+
+def mark_block(block: Block, time: Time) -> Block:
+    """A block with a marker, in the form that OpenAI or OpenRouter has for it."""
+    return block | ({BREAKPOINT: {"mode": "explicit"}} if time == "30m" else {MARKER: make_marker(time)})
 
 
 def block_count(message: LlmMessage) -> int:
@@ -59,7 +72,7 @@ def marks_in(
         before: How many of them are none of these, and stand before them.
         behind_last: Whether a marker on the last block is one on the message; not within a tool's result.
     """
-    if not any(MARKER in block for block in blocks):
+    if not any(MARKER in block or BREAKPOINT in block for block in blocks):
         return
     if before + len(blocks) > count:  # an empty text is no block, and takes no marker
         blocks = [block for block in blocks if block.get("text") != ""]
@@ -78,10 +91,13 @@ def mark_tools(tools: object) -> Iterator[CacheMark]:
 def cache_fields(body: object) -> dict[str, Any]:
     """What a body says of the cache beside its markers, for :func:`plan_of`."""
     fields = body if isinstance(body, dict) else {}
+    options = fields.get("prompt_cache_options")
+    options = options if isinstance(options, dict) else {}
     return {
         "whole": marker_time(fields),
         "key": fields.get("prompt_cache_key"),
         "retention": fields.get("prompt_cache_retention"),
+        "mode": options.get("mode"),
     }
 
 
@@ -90,6 +106,7 @@ def put_cache_fields(body: Body, plan: PromptCachePlan | None) -> None:
     if plan is not None:
         put(body, "prompt_cache_key", plan.key)
         put(body, "prompt_cache_retention", plan.retention)
+        put(body, "prompt_cache_options", None if plan.mode is None else {"mode": plan.mode})
 
 
 def plan_of(
@@ -100,6 +117,7 @@ def plan_of(
     whole: Time | None = None,
     key: object = None,
     retention: object = None,
+    mode: object = None,
 ) -> PromptCachePlan | None:
     """The plan of a request; ``None`` where a client says nothing.
 
@@ -110,6 +128,7 @@ def plan_of(
         whole: The marker on the prompt as such.
         key: What OpenAI groups prompts by.
         retention: How long OpenAI is to keep them.
+        mode: Whether OpenAI adds a breakpoint of its own.
     """
     of_messages = list(marks)
     texts = [(text, time) for text, time in system if text]
@@ -126,10 +145,15 @@ def plan_of(
         found.append(CacheMark("prompt", 0, whole))
     key = key if isinstance(key, str) and key else None
     retention = retention if isinstance(retention, str) and retention else None
-    if not found and len(texts) < 2 and key is None and retention is None:
+    mode = mode if isinstance(mode, str) and mode else None
+    if not found and len(texts) < 2 and (key, retention, mode) == (None, None, None):
         return None
     return PromptCachePlan(
-        system_cuts=_cuts([text for text, _ in texts]), marks=tuple(found), key=key, retention=retention
+        system_cuts=_cuts([text for text, _ in texts]),
+        marks=tuple(found),
+        key=key,
+        retention=retention,
+        mode=mode,
     )
 
 

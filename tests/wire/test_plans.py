@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from cortex_replay import LlmRequest, PromptCachePlan
+from cortex_replay.prompt.breakpoint_notes import block_ends, note_cache, restore_breakpoints
 from cortex_replay.prompt.markers import marks_of, system_blocks
 from cortex_replay.types import CacheMark
 from cortex_replay.wire import WIRES
@@ -339,3 +342,91 @@ def test_a_plan_without_markers_sends_none_to_openai() -> None:
 
     assert sent["messages"][0] == {"role": "system", "content": "a\n\nb"}
     assert count_markers(sent) == 0
+
+
+STOP = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+BREAKPOINTS: dict[str, tuple[dict[str, Any], str]] = {
+    "openai-chat": (
+        {
+            "model": "gpt-5.6-luna",
+            "messages": [
+                {
+                    "role": "system",
+                    "content": [
+                        {"type": "text", "text": "Policy.", **STOP},
+                        {"type": "text", "text": "Shop."},
+                    ],
+                },
+                {"role": "user", "content": [{"type": "text", "text": "Hi", **STOP}]},
+                {"role": "assistant", "content": "Hello."},
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "A", **STOP}, {"type": "text", "text": "B"}],
+                },
+            ],
+            "prompt_cache_options": {"mode": "explicit", "ttl": "30m"},
+        },
+        "text",
+    ),
+    "openai-responses": (
+        {
+            "model": "gpt-5.6-luna",
+            "input": [
+                {
+                    "type": "message",
+                    "role": "developer",
+                    "content": [
+                        {"type": "input_text", "text": "Policy.", **STOP},
+                        {"type": "input_text", "text": "Shop."},
+                    ],
+                },
+                {"role": "user", "content": [{"type": "input_text", "text": "Hi", **STOP}]},
+                {"role": "assistant", "content": "Hello."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "A", **STOP},
+                        {"type": "input_text", "text": "B"},
+                    ],
+                },
+            ],
+            "prompt_cache_options": {"mode": "explicit", "ttl": "30m"},
+        },
+        "input_text",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKPOINTS)
+def test_openai_s_breakpoints_are_in_the_plan_and_not_in_the_key(name: str) -> None:
+    """From GPT-5.6 on a client may set some, in a form of OpenAI's own, and they are sent again in it."""
+    wire, (sent, kind) = WIRES[name], BREAKPOINTS[name]
+    request = wire.lift(sent)
+    bare = json.loads(json.dumps(sent).replace(f", {json.dumps(STOP)[1:-1]}", ""))
+    del bare["prompt_cache_options"]
+
+    assert marks(request.cache) == [
+        ("system", 0, None, "30m"),
+        ("message", 0, None, "30m"),
+        ("message", 2, 0, "30m"),
+    ]
+    assert request.cache is not None
+    assert request.cache.mode == "explicit"
+    assert "prompt_cache" not in json.dumps(bare)
+    assert wire.lift(bare) == request
+    assert wire.lift(bare).prompt_hash() == request.prompt_hash()
+    lowered = wire.encode_request(request)
+    assert json.dumps(lowered).count("prompt_cache_breakpoint") == 3
+    assert lowered["prompt_cache_options"] == {"mode": "explicit"}
+    assert {"type": kind, "text": "A", **STOP} in lowered.get("messages", lowered.get("input"))[-1]["content"]
+    assert (wire.lift(lowered), wire.lift(lowered).cache) == (request, request.cache)
+
+
+def test_breakpoints_of_openai_are_noted_and_restored() -> None:
+    request = WIRES["openai-chat"].lift(BREAKPOINTS["openai-chat"][0])
+    notes = note_cache(request, block_ends(request))
+
+    assert notes["mode"] == "explicit"
+    restored = restore_breakpoints(replace(request, cache=None), {"cache": notes})
+    assert restored.cache is not None
+    assert (restored.cache.marks, restored.cache.mode) == (request.cache and request.cache.marks, "explicit")

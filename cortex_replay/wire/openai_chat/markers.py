@@ -1,4 +1,5 @@
-"""Cache markers in chat completions: OpenRouter and others hand them on to providers that take some."""
+"""Cache markers in chat completions: OpenAI's own, and those that OpenRouter and others hand on to providers
+that take some."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole
 from cortex_replay.wire.body import Block, Body, blocks_of, text_block
 from cortex_replay.wire.openai_chat.messages import is_field, reasoning_field
-from cortex_replay.wire.plans import MARKER, block_count, make_marker, marker_time, marks_in
+from cortex_replay.wire.plans import Time, block_count, make_marker, mark_block, marker_time, marks_in
 
 __all__ = ["ChatMarkers", "marks_on_messages"]
 
@@ -35,10 +36,11 @@ class ChatMarkers:
     def __init__(self, request: LlmRequest) -> None:
         self._request = request
         marks = () if request.cache is None else request.cache.marks
-        self._behind: dict[tuple[str, int, int | None], Block] = {
-            (mark.place, mark.index, mark.part): make_marker(mark.ttl) for mark in marks
+        self._behind: dict[tuple[str, int, int | None], Time] = {
+            (mark.place, mark.index, mark.part): mark.ttl for mark in marks
         }
-        self.of_prompt: Block | None = self._behind.get(("prompt", 0, None))
+        of_prompt = self._behind.get(("prompt", 0, None))
+        self.of_prompt: Block | None = None if of_prompt is None else make_marker(of_prompt)
 
     def system(self) -> Any:
         """The content of the system message: in blocks only where a marker stands on one."""
@@ -76,5 +78,5 @@ class ChatMarkers:
         return marked
 
     def _mark(self, block: Block, place: str, index: int, part: int | None = None) -> Block:
-        marker = self._behind.get((place, index, part))
-        return block if marker is None else block | {MARKER: marker}
+        time = self._behind.get((place, index, part))
+        return block if time is None else mark_block(block, time)

@@ -6,11 +6,12 @@ calls, in this order) are one message here, as they are on every other wire.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
+from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.validation import kind_of
 from cortex_replay.wire.body import (
     DROPPED_WITHIN,
@@ -43,7 +44,8 @@ from cortex_replay.wire.media import (
     lift_file_data,
     lift_url,
 )
-from cortex_replay.wire.plans import cache_fields, plan_of, put_cache_fields
+from cortex_replay.wire.openai_responses.markers import ResponsesMarks, mark_content
+from cortex_replay.wire.plans import block_count, cache_fields, marks_in, plan_of, put_cache_fields
 from cortex_replay.wire.systems import is_plain_system, join_system, split_leading_system, system_texts
 
 __all__ = ["encode_request", "lift_request"]
@@ -67,7 +69,8 @@ def lift_request(body: object) -> LlmRequest:
         items = [{"role": "user", "content": items}]
     elif isinstance(items, list):
         items = [_seen(item) for item in items]
-    leading, messages = split_leading_system(_lift_items(items))
+    lifted, marks = _lift_items(items)
+    leading, messages = split_leading_system(lifted)
     if not all(map(is_plain_system, leading)):
         head = [{"role": "system", "content": instructions}] if instructions else []
         rest["system"] = head + [without_nulls(item, "id", "status") for item in items[: len(leading)]]
@@ -82,7 +85,7 @@ def lift_request(body: object) -> LlmRequest:
         tool_choice=lift_choice(rest.pop("tool_choice", None)),
         top_p=take(rest, "top_p", is_number),
         extra=rest,
-        cache=plan_of([(instructions, None)], leading, (), **cache_fields(body)),
+        cache=plan_of([(instructions, None)], leading, marks, **cache_fields(body)),
     )
 
 
@@ -103,10 +106,12 @@ def _take_schema(rest: Body) -> JsonValue:
     return schema
 
 
-def _lift_items(items: object) -> list[LlmMessage]:
+def _lift_items(items: object) -> tuple[list[LlmMessage], list[CacheMark]]:
+    """The messages, and the breakpoints on their blocks."""
     if not isinstance(items, list):
         raise InvalidRequest("input", f"expected text or a list, not {kind_of(items)}")
     messages: list[LlmMessage] = []
+    marks: list[CacheMark] = []
     turn = _Turn(messages)
     for i, item in enumerate(items):
         if not isinstance(item, dict):
@@ -115,8 +120,12 @@ def _lift_items(items: object) -> list[LlmMessage]:
             _lift_item(item, turn, messages)
         except InvalidRequest as error:
             raise InvalidRequest(f"input[{i}].{error.field}", error.reason) from None
+        content = item.get("content", item.get("output"))
+        is_of_caller = not turn.is_open  # the model's own have none
+        if is_of_caller and isinstance(content, list) and all(isinstance(block, dict) for block in content):
+            marks += marks_in(content, len(messages) - 1, block_count(messages[-1]))
     turn.end()
-    return messages
+    return messages, marks
 
 
 class _Turn:
@@ -130,6 +139,11 @@ class _Turn:
         self._items: list[Block] = []
         self._message: tuple[str, tuple[Block, ...]] | None = None
         self._calls: list[ToolCall] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self._items or self._message is not None or self._calls)
 
     def item(self, item: Block) -> None:
         if self._message is not None or self._calls:
@@ -145,7 +159,7 @@ class _Turn:
         self._calls.append(call)
 
     def end(self) -> None:
-        if self._items or self._message is not None or self._calls:
+        if self.is_open:
             text, parts = self._message or ("", ())
             parts = (*self._items, *parts)
             self._messages.append(LlmMessage(LlmRole.ASSISTANT, text, parts=parts, tool_calls=self._calls))
@@ -210,13 +224,16 @@ def encode_request(request: LlmRequest) -> Body:
     extra = dict(request.extra)
     body: Body = {"model": request.model}
     items: list[Body] = []
+    marks = ResponsesMarks(request)
     leading: Any = extra.pop("system", None)
     if isinstance(leading, list):
         items += leading
-    elif request.system:
+    elif request.system and not marks.of_system:
         body["instructions"] = request.system
+    elif request.system:  # a breakpoint stands on a block, and these are none
+        items.append({"type": "message", "role": "system", "content": marks.system()})
     for i, message in enumerate(request.messages):
-        items += _encode_message(message, f"messages[{i}]")
+        items += _encode_message(message, f"messages[{i}]", marks.of_message(i))
     body["input"] = items
     put(body, "temperature", request.temperature)
     put(body, "max_output_tokens", request.max_tokens)
@@ -243,10 +260,11 @@ def _encode_tool(tool: JsonValue) -> JsonValue:
     return function
 
 
-def _encode_message(message: LlmMessage, where: str) -> list[Body]:
+def _encode_message(message: LlmMessage, where: str, marked: Collection[int | None] = ()) -> list[Body]:
     blocks, fields = blocks_of(message, where)
     items = [inner for block in blocks if (inner := verbatim_of(block)) is not None]
     content = [_encode_block(b, message.role, f"{where}.parts") for b in blocks if verbatim_of(b) is None]
+    content = mark_content(content, marked)
     if message.role is LlmRole.TOOL:
         if message.tool_call_id is None:
             raise InvalidRequest(f"{where}.tool_call_id", "a tool's result must say which call it answers")
