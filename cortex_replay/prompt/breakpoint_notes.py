@@ -25,6 +25,7 @@ _MOST_MARKERS: Final = 64
 _MOST_BLOCKS: Final = 1024
 _LONGEST_LABEL: Final = 80
 _LONGEST_WORD: Final = 64
+_MOST_KEPT: Final = 1_000_000
 _KEY_LENGTH: Final = 16
 _PLACES: Final[Mapping[Place, Literal["tool", "system", "message"]]] = {
     Place.TOOLS: "tool",
@@ -70,6 +71,8 @@ def note_cache(request: LlmRequest, ends: Sequence[int] | None) -> dict[str, Jso
         notes["retention"] = _short(plan.retention, _LONGEST_WORD)
     if plan.mode:
         notes["mode"] = _short(plan.mode, _LONGEST_WORD)
+    if plan.kept_messages is not None:
+        notes["kept"] = plan.kept_messages
     return notes
 
 
@@ -152,6 +155,8 @@ def _read_notes(request: LlmRequest, notes: Mapping[str, Any]) -> PromptCachePla
         blocks, notes = [], move_blocks(notes, None)
     labels = tuple(label for _, label in blocks)
     key, retention, mode = notes.get("key"), notes.get("retention"), notes.get("mode")
+    kept = notes.get("kept")
+    is_count = isinstance(kept, int) and not isinstance(kept, bool) and 0 <= kept <= _MOST_KEPT
     plan = PromptCachePlan(
         system_cuts=tuple((end, "none") for end, _ in blocks),
         marks=tuple(_read_markers(notes.get("markers"))),
@@ -159,6 +164,7 @@ def _read_notes(request: LlmRequest, notes: Mapping[str, Any]) -> PromptCachePla
         key=key if isinstance(key, str) else None,
         retention=retention if isinstance(retention, str) else None,
         mode=mode if isinstance(mode, str) else None,
+        kept_messages=kept if is_count else None,
     )
     return plan if plan != PromptCachePlan() else None
 

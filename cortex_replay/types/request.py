@@ -68,6 +68,9 @@ class PromptCachePlan:
     """OpenAI's ``prompt_cache_retention``."""
     mode: str | None = field(default=None, kw_only=True)
     """OpenAI's ``prompt_cache_options.mode``: whether it adds a breakpoint of its own."""
+    kept_messages: int | None = field(default=None, kw_only=True)
+    """How many messages at the start are those of a prompt that Gemini keeps (``cachedContent``), behind its
+    tools and system text; ``None`` where it keeps none."""
 
     def __post_init__(self) -> None:
         check.flag(self.cache_tools, "cache_tools")
@@ -84,6 +87,7 @@ class PromptCachePlan:
         check.keep(self, "key", check.optional_text(self.key, "key"))
         check.keep(self, "retention", check.optional_text(self.retention, "retention"))
         check.keep(self, "mode", check.optional_text(self.mode, "mode"))
+        check.optional_whole_number(self.kept_messages, "kept_messages", check.MAX_U32)
 
 
 def _cut(value: object) -> tuple[int, CacheTime]:

@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cortex_replay import Store
+from cortex_replay import PromptCachePlan, Store, TokenUsage
 from cortex_replay.gateway import Gateway
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.store import Fixture
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened
 
@@ -53,8 +55,12 @@ def go_on(
 
 
 def requests_in(tmp_path: Path) -> list[Any]:
+    return [fixture.request for fixture in fixtures_in(tmp_path)]
+
+
+def fixtures_in(tmp_path: Path) -> list[Fixture]:
     store = Store.open(tmp_path / "store")
-    return [store.get(found.model, found.prompt_hash).request for found in store.list()]
+    return [store.get(found.model, found.prompt_hash) for found in store.list()]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -75,6 +81,23 @@ def test_it_is_replayed_and_the_key_has_what_is_kept(
     assert request.system == "Be brief."
     assert [message.content for message in request.messages] == [RULES, "And pets?"]
     assert request.extra == {}
+
+
+def test_a_recording_says_how_much_of_its_prompt_was_kept(
+    opened: Opened, provider: FakeProvider, tmp_path: Path
+) -> None:
+    """Nothing, where the prompt was sent because the name was of another day."""
+    with opened("record", provider.url) as gateway:
+        go_on(gateway, keep(gateway))
+    with opened("once", provider.url) as gateway:
+        go_on(gateway, keep(gateway), "And cats?")
+    pets, cats = sorted(fixtures_in(tmp_path), key=lambda fixture: "cats" in str(fixture.request))
+
+    assert (pets.meta or {})["cache"] == {"kept": 1}
+    assert pets.answers[0].usage == TokenUsage(2011, 5, cached_tokens=2000)
+    assert pets.request is not None
+    assert restore_breakpoints(pets.request, pets.meta).cache == PromptCachePlan(kept_messages=1)
+    assert "cache" not in (cats.meta or {})
 
 
 def test_two_prompts_are_two_questions(opened: Opened, provider: FakeProvider, tmp_path: Path) -> None:

@@ -418,7 +418,8 @@ def test_openai_s_breakpoints_are_in_the_plan_and_not_in_the_key(name: str) -> N
     lowered = wire.encode_request(request)
     assert json.dumps(lowered).count("prompt_cache_breakpoint") == 3
     assert lowered["prompt_cache_options"] == {"mode": "explicit"}
-    assert {"type": kind, "text": "A", **STOP} in lowered.get("messages", lowered.get("input"))[-1]["content"]
+    last = (lowered.get("messages") or lowered["input"])[-1]
+    assert {"type": kind, "text": "A", **STOP} in last["content"]
     assert (wire.lift(lowered), wire.lift(lowered).cache) == (request, request.cache)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -15,7 +15,7 @@ from cortex_replay.engine.lookup import LookUp, look_up
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import Parameters
 from cortex_replay.store import Store
-from cortex_replay.types import LlmRequest
+from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.types.labels import label_request, read_labels
 from cortex_replay.wire import WIRES
 from cortex_replay.wire.gemini.kept import join_kept
@@ -95,15 +95,17 @@ class Questions:
         known = self._kept.get((protocol, parameters, body)) if kept is None else None
         if known is not None and known[0] is store.key_rules and known[1] is binder:
             return Question(known[2], known[2].look, protocol, body, parameters)
-        instead = None
+        joined, instead = None, None
         try:
             document = document_in(body, parameters)
             if kept is not None and (joined := join_kept(kept.body, document)) is not None:
-                document = joined
-                instead = None if kept.is_there else _without(joined, parameters)
+                document = joined.body
+                instead = None if kept.is_there else _without(document, parameters)
             request = WIRES[protocol].lift(document)
         except (InvalidRequest, orjson.JSONDecodeError):
             return None
+        if joined is not None and instead is None:
+            request = replace(request, cache=PromptCachePlan(kept_messages=joined.kept_messages))
         options = document.get("stream_options")
         facts = Facts(
             look_up(store, binder, request),

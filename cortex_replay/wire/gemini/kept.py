@@ -7,13 +7,14 @@ The name is another one each time that the prompt is kept, and says nothing.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.wire.body import Block
+from cortex_replay.wire.gemini.messages import lift_contents
 from cortex_replay.wire.gemini.spelling import unify_names
 
-__all__ = ["KEPT_NAME", "is_keeping", "join_kept", "kept_name"]
+__all__ = ["KEPT_NAME", "JoinedPrompt", "is_keeping", "join_kept", "kept_name"]
 
 KEPT_NAME: Final = re.compile(rb'"cached(?:_c|C)ontent"')
 """What every body holds that names a kept prompt."""
@@ -36,7 +37,15 @@ def kept_name(body: Any) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def join_kept(kept: Block, body: Block) -> Block | None:
+class JoinedPrompt(NamedTuple):
+    """What the model reads of a call that goes on from a kept prompt."""
+
+    body: Block
+    kept_messages: int
+    """How many messages the kept prompt has."""
+
+
+def join_kept(kept: Block, body: Block) -> JoinedPrompt | None:
     """What the model reads: the kept prompt, then the body's own. ``None`` if the two cannot be joined.
 
     Args:
@@ -45,13 +54,12 @@ def join_kept(kept: Block, body: Block) -> Block | None:
     """
     try:
         before, joined = unify_names(kept), unify_names(body)
+        first, then = before.get("contents", []), joined.get("contents", [])
+        count = len(lift_contents(first))
     except InvalidRequest:
         return None
-    contents = [before.get("contents", []), joined.get("contents", [])]
-    if any(joined.get(name) for name in _OF_KEPT_ONLY) or not all(
-        isinstance(part, list) for part in contents
-    ):
+    if any(joined.get(name) for name in _OF_KEPT_ONLY) or not isinstance(then, list):
         return None
     joined |= {name: before[name] for name in _OF_KEPT_ONLY if name in before}
     del joined[_NAME]
-    return joined | {"contents": contents[0] + contents[1]}
+    return JoinedPrompt(joined | {"contents": first + then}, count)
