@@ -55,6 +55,8 @@ class RecordedCall:
     scopes: tuple[str, ...]
     """Whose call it was: the scope that recorded it, and those that it is kept for."""
     meta: Mapping[str, JsonValue]
+    said: Answer | None = None
+    """What was answered, as it is stored."""
 
     @property
     def model(self) -> str:
@@ -215,6 +217,7 @@ def _calls_in(
             run=_run_in(meta),
             scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
             meta=meta,
+            said=answer,
         )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import RecordedCall
-from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
-from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.layout import Layouts, share
 from cortex_replay.prompt.cache.settings import settings_of
 from cortex_replay.prompt.cache.simulator import SIMULATORS, simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
 from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
 __all__ = ["CacheReplay", "ReplayedCall", "replay_calls"]
 
@@ -65,7 +66,7 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
     prompts = [sizes.measure(prompt) for prompt in traced]
     seconds = _seconds(recorded)
     calls = [
-        _cache_call(call, known, prompt, at) if known in SIMULATORS else None
+        _cache_call(call, known, prompt, at, layouts) if known in SIMULATORS else None
         for call, known, prompt, at in zip(recorded, providers, prompts, seconds, strict=True)
     ]
     outcomes = iter(simulate_run([call for call in calls if call is not None], layouts.text_of))
@@ -90,7 +91,7 @@ def _seconds(recorded: Sequence[RecordedCall]) -> list[float]:
 
 
 def _cache_call(
-    recorded: RecordedCall, provider: Provider | None, prompt: SizedPrompt, at: float
+    recorded: RecordedCall, provider: Provider | None, prompt: SizedPrompt, at: float, layouts: Layouts
 ) -> CacheCall:
     assert provider is not None  # noqa: S101 - whoever has no rules is not simulated
     plan = recorded.request.cache
@@ -104,5 +105,33 @@ def _cache_call(
         settings=settings_of(recorded.request, provider),
         key="" if plan is None else plan.key or "",
         retention="" if plan is None else plan.retention or "",
+        explicit=_kept_blocks(recorded.request, layouts),
+        adds_breakpoint=plan is None or plan.mode != "explicit",
+        reply=_reply(recorded, layouts) if provider == "llamacpp" else (),
         is_estimate=not prompt.is_counted,
+    )
+
+
+def _kept_blocks(request: LlmRequest, layouts: Layouts) -> int:
+    """How many blocks stand in a prompt that Gemini was told to keep."""
+    count = None if request.cache is None else request.cache.kept_messages
+    if count is None:
+        return 0
+    return len(layouts.lay_out(replace(request, messages=request.messages[:count])).rows)
+
+
+def _reply(recorded: RecordedCall, layouts: Layouts) -> tuple[CacheBlock, ...]:
+    """An answer as a client sends it back: as the turn that follows."""
+    said, request = recorded.said, recorded.request
+    if said is None:
+        return ()
+    turn = LlmMessage(LlmRole.ASSISTANT, said.text, tool_calls=said.tool_calls)
+    layout = layouts.lay_out(replace(request, messages=(*request.messages, turn), cache=None))
+    before = len(layouts.lay_out(request).rows)
+    estimates = [row.estimate for row in layout.rows[before:]]
+    usage = recorded.usage
+    sizes = estimates if usage is None else share(estimates, usage.completion_tokens)
+    return tuple(
+        CacheBlock(row.name, row.place, row.digest, size, kind=row.kind)
+        for row, size in zip(layout.rows[before:], sizes, strict=True)
     )

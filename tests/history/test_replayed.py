@@ -63,3 +63,45 @@ def test_blocks_have_the_labels_of_the_recording(tmp_path: Path) -> None:
 
 def test_nothing_is_nothing() -> None:
     assert replay_calls([]).calls == ()
+
+
+def test_what_gemini_was_told_to_keep_is_read_from_the_first_call_on(tmp_path: Path) -> None:
+    """The system text and the first turn are kept; the second turn is not."""
+    meta = {"wire": "gemini-generate", "provider": "gemini", "cache": {"kept": 1}}
+    turns = "The rules of the house. " * 100, "Understood.", "And pets?"
+    fields = {"markers": [], "model": "gemini-2.5-flash", "usage": TokenUsage(3000, 5), "meta": meta}
+    found = replay(tmp_path, call(0, *turns, **fields))
+
+    blocks = found.calls[0].prompt.blocks
+    assert reads(found) == [sum(block.tokens for block in blocks[:2])]
+    assert 2900 < reads(found)[0] < 3000
+
+
+def test_openai_adds_a_breakpoint_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    origin = {"wire": "openai-chat", "provider": "openai"}
+    fields = {"markers": [], "model": "gpt-5.6-luna", "usage": TokenUsage(2000, 5)}
+    found = [
+        replay(tmp_path / str(len(cache)), call(0, meta={**origin, "cache": cache}, **fields))
+        .calls[0]
+        .outcome
+        for cache in ({}, {"mode": "explicit"})
+    ]
+
+    assert [outcome.write_5m for outcome in found if outcome] == [2000, 0]
+
+
+def test_llama_cpp_reads_its_own_answer(tmp_path: Path) -> None:
+    """A client that sends it back as it came has it read, too: all but the new question."""
+    fields = {"markers": [], "model": "llama3", "meta": {"wire": "ollama-chat", "provider": "ollama"}}
+    said = Answer("Two days, as a rule. " * 20, usage=TokenUsage(2000, 100))
+    found = replay(
+        tmp_path,
+        call(0, "How long?", answer=said, **fields),
+        call(9, "How long?", said.text, "Thanks.", usage=TokenUsage(2110, 5), **fields),
+        call(19, "How long?", "Ages.", "Thanks.", usage=TokenUsage(2020, 5), **fields),
+    )
+
+    assert [row.provider for row in found.calls] == ["llamacpp"] * 3
+    _, again, other = reads(found)
+    assert again == 2110 - found.calls[1].prompt.blocks[-1].tokens
+    assert other == sum(block.tokens for block in found.calls[2].prompt.blocks[:2])
