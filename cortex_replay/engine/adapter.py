@@ -15,7 +15,7 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.tape import Tape, answer_from
 from cortex_replay.engine.turn import Turn
 from cortex_replay.errors import NoFixture
-from cortex_replay.store import Answer, Store
+from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk
 
 __all__ = ["ScopeAdapter"]
@@ -65,7 +65,7 @@ class ScopeAdapter(WrapperAdapter):
         look = scope.look_up(request)
         if (sole := scope.sole_fixture(look.key)) is not None:
             answer = look.fill_answer(sole.answers[0], sole.meta)
-            self._serve(request, look, answer)
+            self._serve(request, look, answer, sole)
             return answer.response(request.model)
         async with self._turn(request, look) as turn:
             if isinstance(turn.outcome, Answer):
@@ -86,7 +86,7 @@ class ScopeAdapter(WrapperAdapter):
             answer = look.fill_answer(sole.answers[0], sole.meta)
             for chunk in chunks_of(answer, request.model):
                 if chunk.response is not None:
-                    self._serve(request, look, answer)
+                    self._serve(request, look, answer, sole)
                 yield chunk
             return
         async with self._turn(request, look) as turn:
@@ -110,8 +110,8 @@ class ScopeAdapter(WrapperAdapter):
                     answer = tape.answer()
                     attempt.keep(answer, answer.usage)
 
-    def _serve(self, request: LlmRequest, look: LookUp, answer: Answer) -> None:
-        self._scope.serve(lambda: request, look.key, answer)
+    def _serve(self, request: LlmRequest, look: LookUp, answer: Answer, recording: Fixture) -> None:
+        self._scope.serve(lambda: request, look.key, answer, recording.meta)
 
     @asynccontextmanager
     async def _turn(self, request: LlmRequest, look: LookUp) -> AsyncIterator[Turn]:

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -104,18 +104,38 @@ class Scope:
         """What holds the one answer that every call of a key gets in replay, without any turns."""
         return self.store.sole_fixture(key, self.owner) if self.mode is Mode.REPLAY else None
 
-    def serve(self, ask: Callable[[], LlmRequest | None], key: FixtureKey | str, outcome: Outcome) -> None:
-        """Count an answer that a caller gets without anybody being asked."""
+    def serve(
+        self,
+        ask: Callable[[], LlmRequest | None],
+        key: FixtureKey | str,
+        outcome: Outcome,
+        meta: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Count an answer that a caller gets without anybody being asked.
+
+        Args:
+            ask: What is asked.
+            key: What it is found by.
+            outcome: What the caller gets.
+            meta: What its recording says of itself, where the outcome does not.
+        """
         usage = outcome.usage if isinstance(outcome, Answer) else NOTHING
         is_own = isinstance(key, FixtureKey) and self.store.has_own(*key, self.owner)
         self.run.ledger.hit(key, usage, self.owner, is_shared=not is_own)
         if self.run.learner is not None:
             self.run.learner.serve(self.asker(), key)
-        if self.observer is not None:
-            self.observer(ask, outcome)
+        self.observe(ask, outcome, meta)
 
-    def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
+    def observe(
+        self,
+        ask: Callable[[], LlmRequest | None],
+        outcome: Outcome | None,
+        meta: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Tell the observer of a call. An answer that it sees says where it is from and when it was asked."""
         if self.observer is not None:
+            if meta and isinstance(outcome, Answer) and outcome.meta is None:
+                outcome = replace(outcome, meta=dict(meta))
             self.observer(ask, outcome)
 
     @asynccontextmanager

@@ -51,8 +51,12 @@ class Caller(Protocol):
 
     @property
     def fixtures(self) -> FixtureMaker: ...
-    def serve(self, ask: Ask, key: FixtureKey, outcome: Outcome) -> None: ...
-    def observe(self, ask: Ask, outcome: Outcome | None) -> None: ...
+    def serve(
+        self, ask: Ask, key: FixtureKey, outcome: Outcome, meta: Mapping[str, JsonValue] | None = None
+    ) -> None: ...
+    def observe(
+        self, ask: Ask, outcome: Outcome | None, meta: Mapping[str, JsonValue] | None = None
+    ) -> None: ...
     def pin(self, key: FixtureKey, state: KeyState[Answer]) -> None: ...
 
 
@@ -105,7 +109,7 @@ class Turn:
             self.scope.pin(self.key, self.state)
         if self.is_repeat:
             self.scope.run.ledger.repeat()
-        self.scope.serve(self.request, self.key, self.outcome)
+        self.scope.serve(self.request, self.key, self.outcome, self.meta)
 
     def tries_count(self) -> bool:
         """Whether to ask a repeat all the same, once: its first answer was a stream that nobody counted."""
@@ -160,7 +164,7 @@ class Turn:
             RecordingRefused: A secret could not be cut out of it.
         """
         ledger, model = self.scope.run.ledger, self.key.model
-        self.scope.observe(self.request, answer)
+        self.scope.observe(self.request, answer, {**self.origin, "asked_at": self._asked_at})
         is_other = self.is_repeat and not is_same_answer(answer, self.outcome)
         if self.state is None or is_other:
             ledger.spend(usage, model)

@@ -23,7 +23,7 @@ from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_docu
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 
-__all__ = ["BEFORE", "RecordedCall", "RecordedCalls", "read_calls"]
+__all__ = ["BEFORE", "RecordedCall", "RecordedCalls", "read_calls", "times_of"]
 
 BEFORE: Final = "before"
 """The run of all recordings that do not say in which run they were made."""
@@ -202,8 +202,7 @@ def _calls_in(
     for number, answer in enumerate(fixture.answers, start=1):
         meta = (fixture.meta if number == 1 else answer.meta) or {}
         owner = meta.get("scope", (fixture.meta or {}).get("scope"))
-        recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
-        at = recorded if asked is None else asked
+        at, ready = times_of(answer, meta)
         order = meta.get("call")
         yield RecordedCall(
             request=reader.with_plan(request, meta or fixture.meta or {}),
@@ -212,13 +211,21 @@ def _calls_in(
             answer=number,
             usage=answer.usage or _usage_in(meta),
             at=at,
-            ready=None if asked is None else _ready(answer, asked, recorded),
+            ready=ready,
             order=order if isinstance(order, int) else 0,
             run=_run_in(meta),
             scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
             meta=meta,
             said=answer,
         )
+
+
+def times_of(answer: Answer, meta: Mapping[str, JsonValue]) -> tuple[float | None, float | None]:
+    """When an answer was asked for, and when it began, in seconds since 1970; ``None`` if nobody knows."""
+    recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
+    if asked is None:
+        return recorded, None
+    return asked, _ready(answer, asked, recorded)
 
 
 def _ready(answer: Answer, asked: float, recorded: float | None) -> float | None:

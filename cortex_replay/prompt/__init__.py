@@ -5,6 +5,10 @@ from them in one place, and :func:`assert_prefix_stable` tells a test when the p
 Everything is a value or a function on values; nothing here sends, reads or writes.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from cortex_replay.prompt.blocks import PromptBlock, flatten_blocks
 from cortex_replay.prompt.breakpoints import (
     MOST_BREAKPOINTS,
@@ -30,11 +34,17 @@ from cortex_replay.prompt.segments import Continuation, Segment, SegmentRole
 from cortex_replay.prompt.wire_prompt import WIRES, WirePrompt
 from cortex_replay.types import PromptCachePlan
 
+if TYPE_CHECKING:
+    from cortex_replay.prompt.cache.assertions import assert_cache
+    from cortex_replay.prompt.cache.checks import CacheCostExceeded, CacheMissed
+
 __all__ = [
     "MEDIA_TOKENS",
     "MOST_BREAKPOINTS",
     "WIRES",
     "Breakpoint",
+    "CacheCostExceeded",
+    "CacheMissed",
     "CachePolicy",
     "Continuation",
     "Place",
@@ -51,6 +61,7 @@ __all__ = [
     "Segment",
     "SegmentRole",
     "WirePrompt",
+    "assert_cache",
     "assert_prefix_stable",
     "blocks_for_wire",
     "estimate_tokens",
@@ -59,3 +70,16 @@ __all__ = [
     "place_breakpoints",
     "to_request",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Caches are simulated by few tests, and whoever sends a prompt needs none of it."""
+    if name == "assert_cache":
+        from cortex_replay.prompt.cache.assertions import assert_cache  # noqa: PLC0415
+
+        return assert_cache
+    if name in ("CacheCostExceeded", "CacheMissed"):
+        from cortex_replay.prompt.cache import checks  # noqa: PLC0415
+
+        return getattr(checks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
+from typing import Literal
 
+from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.pytest_plugin.recorded_call import RecordedCall
 from cortex_replay.store import Answer
-from cortex_replay.types import LlmRequest, TokenUsage, ToolCall
+from cortex_replay.types import LlmRequest, ToolCall
 
-__all__ = ["LlmRecording", "RecordedCall"]
-
-
-@dataclass(frozen=True)
-class RecordedCall:
-    """One call of a test."""
-
-    request: LlmRequest | None
-    """What was asked; ``None`` for a call that is recorded as it is, such as an embedding."""
-    text: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    usage: TokenUsage | None = None
-    finish_reason: str | None = None
-    is_answered: bool = True
+__all__ = ["LlmRecording"]
 
 
 @dataclass
@@ -31,13 +23,21 @@ class LlmRecording:
     """The calls of a test, in the order in which they were answered."""
 
     calls: list[RecordedCall] = field(default_factory=list)
+    prices: PriceList = field(default_factory=PriceList, repr=False)
+    is_replay: bool = field(default=True, repr=False)
+    """Whether nobody is asked, so that a call without an answer is a miss."""
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
         """Note a call and what it got."""
         request = ask()
         if isinstance(outcome, Answer):
             call = RecordedCall(
-                request, outcome.text, outcome.tool_calls, outcome.usage, outcome.finish_reason
+                request,
+                outcome.text,
+                outcome.tool_calls,
+                outcome.usage,
+                outcome.finish_reason,
+                answer=outcome,
             )
         else:
             call = RecordedCall(request, is_answered=outcome is not None and request is None)
@@ -57,6 +57,46 @@ class LlmRecording:
         """What the providers counted, prompts and answers together."""
         counted = [call.usage for call in self.calls if call.usage is not None]
         return sum(usage.prompt_tokens + usage.completion_tokens for usage in counted)
+
+    def assert_cache(self, reads_at_least: float) -> None:
+        """Assert that the provider's cache reads a share of all prompts of this test but the first.
+
+        The cache is simulated, with nothing in it at first.
+
+        Args:
+            reads_at_least: The share of their tokens, from 0 to 1.
+
+        Raises:
+            CacheMissed: Less is read. The message names the block that is to blame, and what it costs.
+            ValueError: The test made fewer than two calls, or nobody knows how their models are cached.
+        """
+        __tracebackhide__ = True
+        from cortex_replay.prompt.cache.checks import check_reads  # noqa: PLC0415 - few tests ask
+        from cortex_replay.pytest_plugin.cache_calls import replay_test  # noqa: PLC0415
+
+        check_reads(replay_test(self.calls, is_replay=self.is_replay), reads_at_least)
+
+    def assert_cache_cost(
+        self, at_most: float | Decimal, *, unit: Literal["money", "tokens"] = "money"
+    ) -> None:
+        """Assert that the prompts of this test cost no more than an amount, with what the cache saves.
+
+        The cache is simulated, with nothing in it at first. What answers cost does not count.
+
+        Args:
+            at_most: The amount.
+            unit: ``money`` at the configured prices, or ``tokens``: what as many fresh input tokens cost.
+
+        Raises:
+            CacheCostExceeded: They cost more. The message names the block that is to blame.
+            ValueError: A price is missing, or nobody knows how a model is cached.
+        """
+        __tracebackhide__ = True
+        from cortex_replay.prompt.cache.checks import check_cost  # noqa: PLC0415 - few tests ask
+        from cortex_replay.pytest_plugin.cache_calls import replay_test, tariff_for  # noqa: PLC0415
+
+        checked = replay_test(self.calls, is_replay=self.is_replay)
+        check_cost(checked, tariff_for(checked, self.prices, unit), Fraction(str(at_most)))
 
     def assert_prefix_stable(self) -> None:
         """Assert that each prompt begins with the one before it, as providers' caches need it.

@@ -182,7 +182,7 @@ class TestRun:
         # It is stored with what the test records, and a parameter may be a key.
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
         self.has_failed = False
-        self.recording = LlmRecording()
+        self.recording = LlmRecording(prices=session.run.ledger.prices)
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
         _ = session.store  # a test without one fails, with the reason
@@ -198,6 +198,7 @@ class TestRun:
             environment=dict(os.environ),  # as it is now: a test may change it
         )
         self.mode = self.scope.mode
+        self.recording.is_replay = not self.mode.asks
         self.store = self.scope.store
         self._misses_seen = len(session.run.ledger.misses)
         self.interception = Interception(

@@ -122,7 +122,7 @@ class Engine:
             return question, None
         answer = sole.answers[0]
         seen = answer if scope.observer is None else look.fill_answer(answer, sole.meta)
-        scope.serve(question.ask, look.key, seen)
+        scope.serve(question.ask, look.key, seen, sole.meta)
         return question, self._render(answer, question, sole.meta)
 
     def answer(

@@ -15,7 +15,7 @@ from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.facts import FactName, value_of
 from cortex_replay.types import TokenUsage
 
-__all__ = ["Cost", "Rates", "Tariff", "Unit", "add_up", "factors_of", "reported_outcome"]
+__all__ = ["Cost", "Rates", "Tariff", "Unit", "add_up", "decimal_text", "factors_of", "reported_outcome"]
 
 Unit = Literal["tokens", "money"]
 
@@ -72,7 +72,7 @@ class Cost:
 
     def to_dict(self) -> dict[str, Any]:
         """For a program: the amount is text, since a float would round it."""
-        return {"amount": _decimal(self.value), "unit": self.unit, "currency": self.currency}
+        return {"amount": decimal_text(self.value), "unit": self.unit, "currency": self.currency}
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _priced(price: Price, factors: Rates) -> Rates:
     return Rates(full, read, write_5m, write_1h, Fraction(price.output) / _MILLION, assumed)
 
 
-def _decimal(value: Fraction) -> str:
+def decimal_text(value: Fraction) -> str:
     """All digits, as far as there is an end to them; prices and factors are decimal, so there is one."""
     whole, rest = divmod(abs(value), 1)
     digits = ""
