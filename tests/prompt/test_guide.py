@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from cortex_replay.cli.main import main
-from cortex_replay.prompt import PrefixChanged
+from cortex_replay.prompt import CacheMissed, PrefixChanged
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/prompts.md").read_text()
+MESSAGES = re.findall(r"```text\n(.*?)\n```", GUIDE, re.DOTALL)
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -31,13 +32,22 @@ def test_the_python_in_the_guide_runs(block: str) -> None:
 
 def test_the_example_fails_with_the_message_that_the_guide_shows() -> None:
     """Somebody put a timestamp into the stable prefix."""
-    (shown,) = re.findall(r"```text\n(.*?)\n```", GUIDE, re.DOTALL)
-    (example,) = (block for block in BLOCKS if "The time is" in block and "plain" not in block)
+    (example,) = (block for block in BLOCKS if "prefix_stable" in block and "plain" not in block)
 
     with pytest.raises(PrefixChanged) as caught:
         run(example)["test_the_prefix_holds_from_call_to_call"]()
 
-    assert str(caught.value) == shown
+    assert str(caught.value) in MESSAGES
+
+
+def test_the_cost_fails_with_the_message_that_the_guide_shows() -> None:
+    """Somebody put a clock before the catalogue."""
+    (example,) = (block for block in BLOCKS if "assert_cache" in block)
+
+    with pytest.raises(CacheMissed) as caught:
+        run(example)["test_the_cache_is_read"]()
+
+    assert str(caught.value) in MESSAGES
 
 
 def test_the_explanation_is_the_one_that_the_guide_shows() -> None:
