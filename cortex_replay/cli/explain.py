@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
 from cortex_replay.cli.options import command, json_option, store_option, store_root
+from cortex_replay.config import load_settings
+from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.prompt.cache.calls import Provider
+from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.explain import (
     CacheHit,
     Explanation,
@@ -21,12 +26,15 @@ from cortex_replay.prompt.explain import (
     compare,
     explain,
 )
+from cortex_replay.prompt.parts import parts_of
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.types import LlmRequest, TokenUsage
 
 __all__ = ["explain_command"]
 
 _MOST_FIXTURES = 2
+_PRICES: Final = {"read": "cached", "write_5m": "cache_write_5m", "write_1h": "cache_write_1h"}
+"""What the configuration calls the price of a token that a cache reads or writes."""
 
 
 @command(
@@ -61,60 +69,98 @@ def explain_command(
     changed from the first to the second, and what the second would still find in the cache.
 
     Sizes are the provider's own where the recording has its count, shared out among the parts;
-    elsewhere a token is taken for four bytes.
+    elsewhere a token is taken for four bytes. What an edit of a part costs is in money where you
+    have configured the prices of the model, else in input tokens.
     """
     if len(fixtures) > _MOST_FIXTURES:
         raise click.UsageError(f"explain takes one fixture or two, not {len(fixtures)}")
     opened = Store.open(store_root(ctx, store), verify="on-read")
     found = [find_fixture(ctx, opened, wanted, model) for wanted in fixtures]
     prompts = [_prompt(opened, stored) for stored in found]
-    explained = [explain(request, usage) for request, usage in prompts]
-    compared = compare(prompts[0][0], prompts[1][0], (prompts[0][1], prompts[1][1])) if prompts[1:] else None
-    if as_json:
-        values = [_json_of(explanation, stored) for explanation, stored in zip(explained, found, strict=True)]
-        if compared is None:
-            output.print_json(values[0])
-        else:
-            output.print_json({"first": values[0], "second": values[1], "comparison": asdict(compared)})
+    settings = load_settings(Path(), os.environ).settings
+    tariff = Tariff.for_models({stored.model for stored in found}, settings.prices, settings.currency)
+    compared = _compare(prompts, tariff) if prompts[1:] else None
+    if not as_json:
+        lines = (
+            _explanation_lines(prompts[0], tariff)
+            if compared is None
+            else _comparison_lines(compared, prompts, tariff)
+        )
+        for line in lines:
+            output.echo(line)
         return
-    lines = (
-        _explanation_lines(explained[0], found[0]) if compared is None else _comparison_lines(compared, found)
-    )
-    for line in lines:
-        output.echo(line)
+    values = [prompt.to_dict(tariff) for prompt in prompts]
+    if compared is None:
+        output.print_json(values[0])
+    else:
+        output.print_json({"first": values[0], "second": values[1], "comparison": compared.to_dict()})
 
 
-def _prompt(store: Store, stored: StoredFixture) -> tuple[LlmRequest, TokenUsage | None]:
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A recorded prompt, and what is known of its call."""
+
+    stored: StoredFixture
+    request: LlmRequest
+    usage: TokenUsage | None
+    provider: Provider | None
+    """Whose cache it met."""
+
+    def explain(self, tariff: Tariff) -> Explanation:
+        return explain(self.request, self.usage, self.provider, tariff)
+
+    def to_dict(self, tariff: Tariff) -> dict[str, Any]:
+        place = {"path": self.stored.path, "prompt_hash": self.stored.prompt_hash}
+        return {**place, "provider": self.provider, **self.explain(tariff).to_dict()}
+
+
+def _compare(prompts: Sequence[_Prompt], tariff: Tariff) -> PromptComparison:
+    first, second = prompts
+    return compare(first.request, second.request, (first.usage, second.usage), first.provider, tariff)
+
+
+def _prompt(store: Store, stored: StoredFixture) -> _Prompt:
     fixture = store.get(stored.model, stored.prompt_hash)
     if fixture.request is None:
         raise click.ClickException(
             f"{output.escape(stored.path)} does not hold its request (crtx-llm writes none), "
             "so there is nothing to explain"
         )
-    return restore_breakpoints(fixture.request, fixture.meta), fixture.answers[0].usage
+    request = restore_breakpoints(fixture.request, fixture.meta)
+    provider = cache_provider(stored.model, fixture.meta or {})
+    if provider is None and any(part.cache.is_cached for part in parts_of(request).parts):
+        provider = "anthropic"  # nobody else reads markers
+    return _Prompt(stored, request, fixture.answers[0].usage, provider)
 
 
-def _json_of(explanation: Explanation, stored: StoredFixture) -> dict[str, Any]:
-    place = {"path": stored.path, "prompt_hash": stored.prompt_hash}
-    return {**place, **asdict(explanation), "usage": explanation.usage and explanation.usage.to_dict()}
-
-
-def _explanation_lines(explained: Explanation, stored: StoredFixture) -> Iterator[str]:
-    yield _title(stored)
+def _explanation_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:
+    explained = prompt.explain(tariff)
+    yield _title(prompt.stored)
     yield ""
+    heads = ["part", "tokens", "up to here", "bytes", "breakpoint"]
     rows = [
-        (
+        [
             part.name,
             f"{part.tokens:,}",
             f"{part.up_to_here:,}",
             f"{part.bytes:,}",
             part.breakpoint.value if part.breakpoint.is_cached else "",
-        )
+        ]
         for part in explained.parts
     ]
-    yield from _table(("part", "tokens", "up to here", "bytes", "breakpoint"), rows)
+    edits = [part.edit for part in explained.parts]
+    if any(edits):
+        heads += ["an edit costs", "per thousand"]
+        rows = [
+            [*row, *(["", ""] if edit is None else [_amount(edit.per_call), _amount(edit.per_thousand)])]
+            for row, edit in zip(rows, edits, strict=True)
+        ]
+    yield from _table(heads, rows)
     yield ""
     yield _size_line(explained)
+    if any(edits):
+        yield f"What an edit costs is in {_unit(tariff)}: what was cached from there on is paid again."
+        yield from _assumed_lines(prompt, tariff)
     yield ""
     yield click.style("The same prompt again would find in the cache", bold=True)
     yield from _cache_lines(explained.cached)
@@ -122,11 +168,16 @@ def _explanation_lines(explained: Explanation, stored: StoredFixture) -> Iterato
     if usage is not None and (usage.cached_tokens is not None or usage.cache_write_tokens is not None):
         read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
         yield f"The recorded call read {read:,} tokens from the cache and wrote {written:,}."
+        has_breakpoints = any(part.breakpoint.is_cached for part in explained.parts)
+        if (read or written) and prompt.provider == "anthropic" and not has_breakpoints:
+            yield "Where its breakpoints stood was not recorded. Record it again to see what the cache does."
 
 
-def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]) -> Iterator[str]:
-    yield f"first   {_title(found[0])}"
-    yield f"second  {_title(found[1])}"
+def _comparison_lines(
+    compared: PromptComparison, prompts: Sequence[_Prompt], tariff: Tariff
+) -> Iterator[str]:
+    yield f"first   {_title(prompts[0].stored)}"
+    yield f"second  {_title(prompts[1].stored)}"
     yield ""
     rows = [
         (
@@ -151,6 +202,9 @@ def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]
     if compared.diff:
         yield ""
         yield output.quote(compared.diff)
+    if compared.edit is not None:
+        yield output.escape(str(compared.edit))
+        yield from _assumed_lines(prompts[0], tariff)
     if compared.looks_like:
         yield f"What changed looks like {compared.looks_like}. Put it behind everything that is to be cached."
     yield ""
@@ -160,6 +214,26 @@ def _comparison_lines(compared: PromptComparison, found: Sequence[StoredFixture]
 
 def _title(stored: StoredFixture) -> str:
     return f"{output.escape(stored.model)}  {stored.prompt_hash[:16]}  {output.escape(stored.path)}"
+
+
+def _amount(cost: Cost) -> str:
+    return f"{round(cost.value):,}" if cost.unit == "tokens" else f"{float(cost.value):,.4f}"
+
+
+def _assumed_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:
+    """Which prices the user did not give."""
+    if prompt.provider is None:
+        return
+    names = [_PRICES[name] for name in tariff.rates(prompt.provider, prompt.stored.model).assumed]
+    if names:
+        listed = " and ".join([", ".join(names[:-1])] * bool(names[1:]) + names[-1:])
+        yield f"The prices of {listed} are not configured; they follow from input, by the provider's factors."
+
+
+def _unit(tariff: Tariff) -> str:
+    if tariff.unit == "tokens":
+        return "input tokens"
+    return output.escape(tariff.currency) if tariff.currency else "the currency of your prices"
 
 
 def _size_line(explained: Explanation) -> str:
@@ -177,7 +251,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     """Columns of text on the left and of numbers on the right."""
     shown = [[output.escape(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(heads), *shown]) for i in range(len(heads))]
-    is_number = [head in ("tokens", "up to here", "bytes", "first", "second") for head in heads]
+    is_number = [head not in ("part", "breakpoint", "change") for head in heads]
     for i, row in enumerate([list(heads), *shown]):
         cells = [
             cell.rjust(width) if right else cell.ljust(width)

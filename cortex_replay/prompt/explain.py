@@ -1,31 +1,31 @@
 """What a prompt consists of, what providers would cache of it, and where two prompts part.
 
 Sizes are the provider's own where a recording has its count: then the parts share that count in the
-proportion of their estimates. The rules of providers are theirs to change; ``docs/prompts.md`` says which
-are assumed here.
+proportion of their estimates. What a cache does is simulated by the rules of ``docs/cache.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
 
-from cortex_replay.prompt.blocks import BLANK_LINE
+from cortex_replay.prompt.alignment import align_cuts
+from cortex_replay.prompt.cache.calls import Provider
+from cortex_replay.prompt.cache.costs import Tariff
+from cortex_replay.prompt.cache.edits import EditCost, cost_of_edit, costs_of_edits
+from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.pairs import ask_after
+from cortex_replay.prompt.cache.simulator import SIMULATORS
+from cortex_replay.prompt.cache.words import why_of
 from cortex_replay.prompt.diff import volatile_kind
-from cortex_replay.prompt.markers import system_blocks
+from cortex_replay.prompt.markers import system_blocks, turn_name
 from cortex_replay.prompt.parts import PromptPart, parts_of
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.prefix import part_diff
-from cortex_replay.types import CacheTime, LlmRequest, PromptCachePlan, TokenUsage
+from cortex_replay.types import LlmRequest, TokenUsage
 
 __all__ = ["CacheHit", "ExplainedPart", "Explanation", "PartChange", "PromptComparison", "compare", "explain"]
-
-OPENAI_LEAST: Final = 1024
-"""A shorter prefix is not cached by OpenAI."""
-OPENAI_STEP: Final = 128
-ANTHROPIC_LEAST: Final = 1024
-"""A shorter prefix is not cached by Anthropic; some models ask for two or four times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,19 @@ class ExplainedPart:
     tokens: int
     up_to_here: int
     breakpoint: CachePolicy
+    edit: EditCost | None = None
+    """What an edit of it would cost, where anything is cached behind its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHit:
     """How much of a prompt one provider would have in its cache, and why."""
 
-    provider: Literal["anthropic", "openai", "ollama"]
+    provider: Provider
     tokens: int
     why: str
+    is_assumed: bool = False
+    """Whether the provider's documents do not name this model, and the rules of a related one were taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,14 @@ class Explanation:
     """What a second call with the same prompt would read."""
     usage: TokenUsage | None
     """What the provider counted when this was recorded."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        plain: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain["parts"] = [_plain(part, edit=part.edit) for part in self.parts]
+        plain["cached"] = [asdict(hit) for hit in self.cached]
+        plain["usage"] = None if self.usage is None else self.usage.to_dict()
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +102,39 @@ class PromptComparison:
     """What the second would read from the cache that the first left."""
     settings: tuple[tuple[str, object, object], ...]
     """Other fields of the two requests that differ: no part of the prefix, but of the key."""
+    edit: EditCost | None = None
+    """What the change costs, where something that the first had cached is paid again."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        plain = _plain(self, edit=self.edit)
+        for name in ("parts", "cached"):
+            plain[name] = [asdict(value) for value in plain[name]]
+        return plain
 
 
-def explain(request: LlmRequest, usage: TokenUsage | None = None) -> Explanation:
-    """The parts of a request with their sizes, and what each provider would cache of it."""
+def explain(
+    request: LlmRequest,
+    usage: TokenUsage | None = None,
+    provider: Provider | None = None,
+    tariff: Tariff | None = None,
+) -> Explanation:
+    """The parts of a request with their sizes, and what each provider would cache of it.
+
+    Args:
+        request: With its plan.
+        usage: What the provider counted.
+        provider: Whose cache an edit would miss; without one nothing is said of edits.
+        tariff: What tokens cost; by default an edit is counted in input tokens.
+    """
     parts = parts_of(request).parts
-    total = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+    total = _count(usage)
     sized = tuple(_measure(parts, total))
+    if provider is not None:
+        edits = _edits(request, provider, tariff or Tariff(), total)
+        sized = tuple(replace(part, edit=edit) for part, edit in zip(sized, edits, strict=True))
     tokens = sized[-1].up_to_here if sized else 0
-    marked = [(part.up_to_here, part) for part in sized if part.breakpoint.is_cached]
-    ollama_reason = "by itself, while the model stays loaded and no other prompt comes between"
-    cached = (
-        _anthropic_hit(marked, len(sized)),
-        _openai_hit(tokens, "by itself, from the start, in steps of 128"),
-        CacheHit("ollama", tokens, ollama_reason),
-    )
+    cached = _hits(request, request, (total, total))
     return Explanation(request.model, sized, tokens, total is not None, cached, usage)
 
 
@@ -112,10 +142,21 @@ def compare(
     first: LlmRequest,
     second: LlmRequest,
     usage: tuple[TokenUsage | None, TokenUsage | None] = (None, None),
+    provider: Provider | None = None,
+    tariff: Tariff | None = None,
 ) -> PromptComparison:
-    """What changed between two prompts, and what the second would still find in the cache."""
-    first, second = _align_cuts(first, second), _align_cuts(second, first)
+    """What changed between two prompts, and what the second would still find in the cache.
+
+    Args:
+        first: The one that was asked before, with its plan.
+        second: The one that is asked then.
+        usage: What the provider counted of both.
+        provider: Whose cache the change misses; without one nothing is said of its cost.
+        tariff: What tokens cost; by default input tokens are counted.
+    """
+    first, second = align_cuts(first, second), align_cuts(second, first)
     old, new = explain(first, usage[0]), explain(second, usage[1])
+    counts = _count(usage[0]), _count(usage[1])
     # The model is a part without a size: another model has another cache.
     old_parts, new_parts = parts_of(first).parts, parts_of(second).parts
     shared = 0
@@ -139,8 +180,9 @@ def compare(
         first_change=first_change,
         diff=diff,
         looks_like=volatile_kind(diff) if diff else None,
-        cached=_hits_after(old, new, shared - 1, tokens),
+        cached=_hits(first, second, counts),
         settings=tuple(_settings(first, second)),
+        edit=provider and cost_of_edit(provider, first, second, tariff or Tariff(), counts),
     )
 
 
@@ -158,44 +200,40 @@ def _measure(parts: Sequence[PromptPart], total: int | None) -> Iterator[Explain
         up_to_here = end
 
 
-def _anthropic_hit(marked: Sequence[tuple[int, ExplainedPart]], count: int) -> CacheHit:
-    if not count:
-        return CacheHit("anthropic", 0, "the prompt is empty")
-    if not marked:
-        return CacheHit("anthropic", 0, "no breakpoint was recorded with this prompt")
-    tokens, part = marked[-1]
-    if tokens < ANTHROPIC_LEAST:
-        return CacheHit("anthropic", 0, f"the breakpoint behind {part.name} comes before 1,024 tokens")
-    return CacheHit("anthropic", tokens, f"up to the breakpoint behind {part.name} ({part.breakpoint})")
+def _hits(
+    first: LlmRequest, second: LlmRequest, tokens: tuple[int | None, int | None]
+) -> tuple[CacheHit, ...]:
+    """What the second would read at each provider, asked right after the first."""
+    hits = []
+    for provider in SIMULATORS:
+        found = ask_after(provider, first, second, tokens)
+        hits.append(CacheHit(provider, found.outcome.read, why_of(found), found.outcome.is_assumed))
+    return tuple(hits)
 
 
-def _openai_hit(tokens: int, why: str) -> CacheHit:
-    if tokens < OPENAI_LEAST:
-        return CacheHit("openai", 0, "prefixes of less than 1,024 tokens are not cached")
-    return CacheHit("openai", tokens - tokens % OPENAI_STEP, why)
+def _edits(
+    request: LlmRequest, provider: Provider, tariff: Tariff, total: int | None
+) -> Iterator[EditCost | None]:
+    """What an edit of each part would cost; a part of several blocks has that of its first."""
+    rows = Layouts().lay_out(request).rows
+    costs = list(costs_of_edits(provider, request, tariff, total))
+    before = len(request.tools) + len(system_blocks(request))
+    of_turns: dict[str, int] = {}
+    for i, row in enumerate(rows[before:], start=before):
+        of_turns.setdefault(row.name, i)
+    turns = [of_turns.get(turn_name(i, message), len(rows)) for i, message in enumerate(request.messages)]
+    for i in [*range(before), *turns]:
+        yield costs[i] if i < len(costs) else None
 
 
-def _hits_after(old: Explanation, new: Explanation, shared: int, tokens: int) -> tuple[CacheHit, ...]:
-    if shared < 0:
-        why = "another model has a cache of its own"
-        return (CacheHit("anthropic", 0, why), CacheHit("openai", 0, why), CacheHit("ollama", 0, why))
-    read_from = max((i for i, part in enumerate(new.parts) if part.breakpoint.is_cached), default=-1)
-    marked = [i for i, part in enumerate(old.parts) if part.breakpoint.is_cached]
-    written = [i for i in marked if i < shared]
-    found = [i for i in written if i <= read_from]
-    if written and not found:
-        why = "the second has no breakpoint at or behind what the first cached"
-        anthropic = CacheHit("anthropic", 0, why)
-    elif marked and not written:
-        why = "every breakpoint of the first stands behind the first difference"
-        anthropic = CacheHit("anthropic", 0, why)
-    else:
-        anthropic = _anthropic_hit([(old.parts[i].up_to_here, old.parts[i]) for i in found], len(old.parts))
-    return (
-        anthropic,
-        _openai_hit(tokens, "the prefix that both have, in steps of 128"),
-        CacheHit("ollama", tokens, "the prefix that both have"),
-    )
+def _plain(value: Any, edit: EditCost | None) -> dict[str, Any]:
+    named = {one.name: getattr(value, one.name) for one in fields(value)}
+    return named | {"edit": None if edit is None else edit.to_dict()}
+
+
+def _count(usage: TokenUsage | None) -> int | None:
+    """What a provider counted; some servers give zeros."""
+    return usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
 
 
 def _changes(
@@ -237,26 +275,6 @@ def _common_start(before: str, after: str) -> str:
         if a != b:
             return before[:i]
     return min(before, after, key=len)
-
-
-def _align_cuts(request: LlmRequest, other: LlmRequest) -> LlmRequest:
-    """A request with its system text also cut where the other's is, so that their parts can be compared."""
-    text = request.system
-    own = dict(_cuts(request))
-    for end, _ in _cuts(other):
-        if end == len(text) or (end < len(text) and text.startswith(BLANK_LINE, end)):
-            own.setdefault(end, "none")
-    if len(own) < 2:
-        return request
-    plan = replace(request.cache or PromptCachePlan(), system_cuts=tuple(sorted(own.items())))
-    return replace(request, cache=plan)
-
-
-def _cuts(request: LlmRequest) -> Iterator[tuple[int, CacheTime]]:
-    end = -len(BLANK_LINE)
-    for text, cache in system_blocks(request):
-        end += len(BLANK_LINE) + len(text)
-        yield end, cache.value
 
 
 def _settings(first: LlmRequest, second: LlmRequest) -> Iterator[tuple[str, object, object]]:

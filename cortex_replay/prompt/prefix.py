@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from cortex_replay.prompt.cache.pairs import LostPrefix, lost_to_lookback
+from cortex_replay.prompt.context import RenderedContext
 from cortex_replay.prompt.diff import short_diff, volatile_kind
+from cortex_replay.prompt.ir import PromptIR
 from cortex_replay.prompt.parts import Prompt, PromptPart, PromptParts, parts_of
+from cortex_replay.prompt.request import blocks_for_wire
+from cortex_replay.prompt.wire_prompt import ANTHROPIC
+from cortex_replay.types import LlmRequest
 
 __all__ = ["PrefixChanged", "assert_prefix_stable", "part_diff"]
 
@@ -18,6 +25,8 @@ _WHERE_TO: Final = {
 """Where in each kind of prompt something that changes belongs."""
 _KEEP_THE_ORDER: Final = "Keep what is cached in the order in which it was, and add what is new behind it."
 _MARK_IT: Final = "Put a breakpoint behind it, or behind something that follows it."
+_ANY_MODEL: Final = "claude"
+"""All models look back equally far."""
 
 
 class PrefixChanged(AssertionError):
@@ -44,10 +53,12 @@ class PrefixChanged(AssertionError):
 def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     """Assert that what a provider can have cached of ``previous`` is the start of ``current``.
 
-    :func:`~cortex_replay.prompt.parts.parts_of` says which part of a prompt that is.
+    :func:`~cortex_replay.prompt.parts.parts_of` says which part of a prompt that is. With breakpoints it must
+    also be found again: Anthropic looks back only so far from a breakpoint.
 
     Raises:
-        PrefixChanged: It is not. The message names the first part that changed and shows how.
+        PrefixChanged: It is not. The message names the first part that changed and shows how, or says where a
+            breakpoint is missing.
         TypeError: The two are not prompts of one kind.
     """
     __tracebackhide__ = True
@@ -61,6 +72,36 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     for i, part in enumerate(before.prefix):
         if i >= still_cached or after.parts[i].material != part.material:
             raise _change_at(before, after, i)
+    lost = _lost_to_lookback(previous, current) if before.is_marked else None
+    if lost is not None:
+        raise _too_far(lost)
+
+
+def _lost_to_lookback(previous: Prompt, current: Prompt) -> LostPrefix | None:
+    promised = previous
+    if isinstance(previous, RenderedContext):
+        promised = replace(previous, turns=previous.turns[: previous.frozen_prefix_len or None])
+    return lost_to_lookback(_request(promised), _request(previous), _request(current))
+
+
+def _request(prompt: Prompt) -> LlmRequest:
+    """What Anthropic is sent of a prompt."""
+    if isinstance(prompt, LlmRequest):
+        return prompt
+    if isinstance(prompt, RenderedContext | PromptIR):
+        sent = prompt.for_wire(ANTHROPIC)
+    else:
+        sent = blocks_for_wire(prompt, ANTHROPIC)
+    return LlmRequest(_ANY_MODEL, sent.system_text, sent.messages, cache=sent.cache_plan())
+
+
+def _too_far(lost: LostPrefix) -> PrefixChanged:
+    change = f"{lost.block} is as it was, but too many blocks stand between it and the next breakpoint"
+    advice = (
+        f"Anthropic looks back {lost.lookback} blocks from a breakpoint, counting its own. "
+        f"Put one in between, at most every {lost.lookback} blocks, or ask more often while the prompt grows."
+    )
+    return PrefixChanged(lost.block, change, "", lost.tokens, advice)
 
 
 def _change_at(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:

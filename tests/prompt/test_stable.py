@@ -178,6 +178,56 @@ def test_more_frozen_turns_than_there_are_is_all_of_them() -> None:
     )
 
 
+def grown(count: int, **fields: Any) -> RenderedContext:
+    return context(*(f"turn {i}" for i in range(1, count + 1)), **fields)
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(21, True), (22, False), (61, False)])
+def test_a_prefix_is_found_only_as_far_as_anthropic_looks_back(count: int, is_found: bool) -> None:
+    """Twenty blocks with that of the breakpoint. The nearest of a context stands before its last turns."""
+    if is_found:
+        assert_prefix_stable(grown(1), grown(count))
+        return
+    error = broken(grown(1), grown(count))
+
+    assert error.part == "turn 1 (user)"
+    assert error.tokens == estimate_tokens("turn 1"), "the system parts have breakpoints of their own"
+    assert "too many blocks stand between it and the next breakpoint" in str(error)
+    assert "Put one in between, at most every 20 blocks" in str(error)
+
+
+def test_a_breakpoint_in_between_is_enough() -> None:
+    """In a request, one that a plan names; in a context, what is frozen has one."""
+    texts = [f"turn {i}" for i in range(61)]
+
+    def asked(count: int, *marked: str) -> LlmRequest:
+        return request(*texts[:count], cache=PromptCachePlan(breakpoint_message_ids=marked))
+
+    assert "turn 1" in broken(asked(1, "m1"), asked(61, "m61")).part
+    assert_prefix_stable(asked(1, "m1"), asked(61, "m20", "m61"))
+    assert "turn 1" in broken(asked(1, "m1"), asked(61, "m21", "m61")).part
+    assert_prefix_stable(grown(3, frozen_prefix_len=2), grown(61, frozen_prefix_len=2))
+
+
+def test_a_provider_that_caches_by_itself_does_not_look_back() -> None:
+    assert_prefix_stable(request("a"), request("a", *map(str, range(60))))
+
+
+def test_calls_and_results_of_tools_in_a_row_are_one_step_back() -> None:
+    """So a turn with thirty calls does not break the prefix."""
+    calls = [{"id": f"c{i}", "name": "f", "arguments": {}} for i in range(30)]
+    results = [{"type": "tool_result", "call_id": f"c{i}", "output": str(i)} for i in range(30)]
+    turns = [
+        PromptMessage("user", "q"),
+        PromptMessage("assistant", "", tool_calls=calls),
+        PromptMessage("tool", results),
+        PromptMessage("assistant", "done"),
+        PromptMessage("user", "next"),
+    ]
+
+    assert_prefix_stable(context(turns=turns[:1]), context(turns=turns))
+
+
 def test_the_state_in_the_first_turn_breaks_the_prefix_each_time() -> None:
     """Which is why there is a state turn."""
     error = broken(context("[TASK STATE] step 1", "a"), context("[TASK STATE] step 2", "a"))

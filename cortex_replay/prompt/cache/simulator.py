@@ -10,6 +10,7 @@ from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.gemini import GeminiCache
 from cortex_replay.prompt.cache.llamacpp import LlamaCppCache
 from cortex_replay.prompt.cache.openai import OpenAiCache
+from cortex_replay.prompt.cache.prefixes import TextOf
 
 __all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
 
@@ -27,11 +28,8 @@ def simulate(simulator: CacheSimulator, calls: Iterable[CacheCall]) -> list[Cach
     return [simulator.ask(call) for call in calls]
 
 
-TextOf = Callable[[str], str]
-"""What a block says, by its digest: some caches find a part of one that changed."""
-
 SIMULATORS: Final[Mapping[Provider, Callable[[TextOf | None], CacheSimulator]]] = {
-    "anthropic": lambda _: AnthropicCache(),
+    "anthropic": lambda _: AnthropicCache(),  # it reads whole blocks
     "openai": OpenAiCache,
     "gemini": GeminiCache,
     "llamacpp": LlamaCppCache,
@@ -39,7 +37,12 @@ SIMULATORS: Final[Mapping[Provider, Callable[[TextOf | None], CacheSimulator]]] 
 
 
 def simulator_for(provider: Provider, text_of: TextOf | None = None) -> CacheSimulator:
-    """The cache of a provider, with nothing in it."""
+    """The cache of a provider, with nothing in it.
+
+    Args:
+        provider: Whose rules it follows.
+        text_of: What a block says, by its digest, for providers that also read the start of a block.
+    """
     return SIMULATORS[provider](text_of)
 
 

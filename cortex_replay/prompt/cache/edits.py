@@ -1,0 +1,137 @@
+"""What an edit of a prompt costs: everything that was cached from there on is paid again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.costs import Cost, Tariff
+from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.pairs import call_of
+from cortex_replay.prompt.cache.simulator import simulate, simulator_for
+from cortex_replay.types import LlmRequest
+
+__all__ = ["EditCost", "cost_of_edit", "costs_of_edits"]
+
+_MOST_EDITS: Final = 300
+"""Blocks of one prompt for which an edit is simulated, each in a cache of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditCost:
+    """What a call costs more after an edit than without it, because the cache does not know what follows."""
+
+    block: str
+    """The first that is not what it was, by its label if it has one."""
+    tokens: int
+    """How many would have been read from the cache, and are paid again."""
+    per_call: Cost
+    is_estimate: bool
+    """Whether nobody counted the tokens."""
+
+    @property
+    def per_thousand(self) -> Cost:
+        """For a thousand calls, each with an edit of its own: a time in the block, for example."""
+        return replace(self.per_call, value=self.per_call.value * 1000)
+
+    def __str__(self) -> str:
+        about = "about " if self.is_estimate else ""
+        price = f"{self.per_call} per call, {self.per_thousand} per thousand calls"
+        return (
+            f"This edit of {self.block} makes {about}{self.tokens:,} cached tokens paid again. "
+            f"If every call has such an edit, that is {price}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "block": self.block,
+            "tokens": self.tokens,
+            "is_estimate": self.is_estimate,
+            "per_call": self.per_call.to_dict(),
+            "per_thousand": self.per_thousand.to_dict(),
+        }
+
+
+def cost_of_edit(
+    provider: Provider,
+    before: LlmRequest,
+    after: LlmRequest,
+    tariff: Tariff,
+    tokens: tuple[int | None, int | None] = (None, None),
+) -> EditCost | None:
+    """What a change from one prompt to another costs; nothing where all that was cached is found again.
+
+    Args:
+        provider: Whose cache it is.
+        before: The prompt that was cached, with its plan.
+        after: The one that is asked now.
+        tariff: What tokens cost.
+        tokens: What the provider counted of both, where that is known.
+    """
+    layouts = Layouts()
+    counts = tokens
+    if tokens[0] is not None and tokens[1] is None:
+        # What nobody counted is as dense as what somebody did.
+        sizes = [sum(layouts.lay_out(request).estimates) for request in (before, after)]
+        counts = tokens[0], round(tokens[0] * sizes[1] / sizes[0]) if sizes[0] else None
+    first = call_of(before, provider, layouts, tokens=counts[0])
+    second = call_of(after, provider, layouts, tokens=counts[1], at=1.0)
+    return _cost(first, second, tariff, layouts)
+
+
+def costs_of_edits(
+    provider: Provider, request: LlmRequest, tariff: Tariff, tokens: int | None = None
+) -> Iterator[EditCost | None]:
+    """What an edit at the start of each block of a prompt would cost, in the order of its blocks.
+
+    Args:
+        provider: Whose cache it is.
+        request: The prompt, with its plan.
+        tariff: What tokens cost.
+        tokens: What the provider counted, where that is known.
+    """
+    layouts = Layouts()
+    call = call_of(request, provider, layouts, tokens=tokens)
+    for i in range(min(len(call.blocks), _MOST_EDITS)):
+        edited = replace(call.blocks[i], digest=f"{call.blocks[i].digest} edited")
+        blocks = (*call.blocks[:i], edited, *call.blocks[i + 1 :])
+        yield _cost(call, replace(call, at=1.0, blocks=blocks), tariff, layouts)
+
+
+def _cost(first: CacheCall, second: CacheCall, tariff: Tariff, layouts: Layouts) -> EditCost | None:
+    block = _first_change(first.blocks, second.blocks)
+    if block is None or first.model != second.model:
+        return None
+    again = replace(first, at=second.at)
+    same, edited, next_time = (
+        simulate(simulator_for(first.provider, layouts.text_of), calls)[1]
+        for calls in ([first, again], [first, second], [second, second])
+    )
+    # What only one of the two could have cached is not paid again.
+    tokens = min(same.read, next_time.read) - edited.read
+    if tokens <= 0:
+        return None
+    paid = tariff.cost([second], [edited])
+    saved = tariff.cost([second], [_read_on(edited, tokens)])
+    return EditCost(block, tokens, paid - saved, first.is_estimate or edited.is_estimate)
+
+
+def _first_change(before: tuple[CacheBlock, ...], after: tuple[CacheBlock, ...]) -> str | None:
+    for old, new in zip(before, after, strict=False):
+        if old.digest != new.digest:
+            was_put_in = any(block.digest == old.digest for block in after)
+            return new.name if was_put_in else old.name
+    return before[len(after)].name if len(before) > len(after) else None
+
+
+def _read_on(outcome: CacheOutcome, tokens: int) -> CacheOutcome:
+    """The same call, had it read so many tokens more: of what it writes for an hour first."""
+    left = tokens
+    counts = []
+    for count in (outcome.write_1h, outcome.write_5m, outcome.fresh):
+        counts.append(count - min(count, left))
+        left -= min(count, left)
+    return CacheOutcome(outcome.read + tokens, write_1h=counts[0], write_5m=counts[1], fresh=counts[2])

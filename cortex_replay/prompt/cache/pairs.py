@@ -1,0 +1,126 @@
+"""Two calls, one right after the other: what the second finds in the cache that the first left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final
+
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.facts import value_of
+from cortex_replay.prompt.cache.layout import Layouts, share
+from cortex_replay.prompt.cache.settings import settings_of
+from cortex_replay.prompt.cache.simulator import simulate, simulator_for
+from cortex_replay.types import LlmRequest
+
+__all__ = ["CachedCall", "LostPrefix", "ask_after", "call_of", "lost_to_lookback"]
+
+_LARGE: Final = 1_000_000
+"""More tokens than any provider wants to see before it caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedCall:
+    """A call, and what a cache did with it."""
+
+    call: CacheCall
+    outcome: CacheOutcome
+
+    @property
+    def last_read(self) -> CacheBlock | None:
+        """The last block that was read whole."""
+        ends = accumulate(block.tokens for block in self.call.blocks)
+        read = [block for block, end in zip(self.call.blocks, ends, strict=True) if end <= self.outcome.read]
+        return read[-1] if self.outcome.read and read else None
+
+
+@dataclass(frozen=True, slots=True)
+class LostPrefix:
+    """A prefix that is in the cache, and too far from the next breakpoint to be found."""
+
+    block: str
+    """The last block of it."""
+    tokens: int
+    """The estimated size of what is not found."""
+    lookback: int
+    """How many blocks the provider looks at from a breakpoint on, the one with the breakpoint counted."""
+
+
+def call_of(
+    request: LlmRequest, provider: Provider, layouts: Layouts, *, tokens: int | None = None, at: float = 0.0
+) -> CacheCall:
+    """A request as a provider's cache sees it.
+
+    Args:
+        request: What is asked, with its plan.
+        provider: Whose cache it is.
+        layouts: What knows the texts that calls share.
+        tokens: What the provider counted; without it the sizes are estimates.
+        at: When it is asked, in seconds.
+    """
+    layout = layouts.lay_out(request)
+    sizes = layout.estimates if tokens is None else share(layout.estimates, tokens)
+    plan = request.cache
+    return CacheCall(
+        provider,
+        request.model,
+        at,
+        layout.blocks(sizes),
+        settings=settings_of(request, provider),
+        key=(plan.key if plan else None) or "",
+        retention=(plan.retention if plan else None) or "",
+        is_estimate=tokens is None,
+    )
+
+
+def ask_after(
+    provider: Provider,
+    first: LlmRequest,
+    second: LlmRequest,
+    tokens: tuple[int | None, int | None] = (None, None),
+) -> CachedCall:
+    """What a cache with nothing but the first call in it does with the second, asked a moment later.
+
+    Args:
+        provider: Whose cache it is.
+        first: What is asked first, with its plan.
+        second: What is asked then.
+        tokens: What the provider counted of both, where that is known.
+    """
+    layouts = Layouts()
+    calls = [
+        call_of(request, provider, layouts, tokens=count, at=float(at))
+        for at, (request, count) in enumerate(zip((first, second), tokens, strict=True))
+    ]
+    outcomes = simulate(simulator_for(provider, layouts.text_of), calls)
+    return CachedCall(calls[1], outcomes[1])
+
+
+def lost_to_lookback(promised: LlmRequest, previous: LlmRequest, current: LlmRequest) -> LostPrefix | None:
+    """What Anthropic does not find again though nothing changed, because too much was added at once.
+
+    Sizes take no part in it: every block is taken to be large enough to be cached.
+
+    Args:
+        promised: The start of ``previous`` that is to be found; its last marker is where that ends.
+        previous: What was asked before, with its plan.
+        current: What is asked now.
+    """
+    layouts = Layouts()
+    ends = layouts.lay_out(promised).markers
+    if not ends:
+        return None
+    calls = [
+        replace(call, blocks=tuple(replace(block, tokens=_LARGE) for block in call.blocks))
+        for call in (call_of(previous, "anthropic", layouts), call_of(current, "anthropic", layouts, at=1.0))
+    ]
+    outcome = simulate(simulator_for("anthropic"), calls)[1]
+    end, found = max(ends) + 1, outcome.read // _LARGE
+    if found >= end or not any(reason.why == "lookback" for reason in outcome.reasons):
+        return None
+    rows = layouts.lay_out(promised).rows
+    return LostPrefix(
+        rows[end - 1].name,
+        sum(row.estimate for row in rows[found:end]),
+        int(value_of("anthropic", current.model, "lookback")),
+    )

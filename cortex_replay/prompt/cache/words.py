@@ -1,0 +1,64 @@
+"""What a cache did with a call, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cortex_replay.prompt.cache.calls import CacheCall, Provider, Reason
+from cortex_replay.prompt.cache.facts import value_of
+from cortex_replay.prompt.cache.pairs import CachedCall
+from cortex_replay.prompt.cache.reasons import describe_reason
+
+__all__ = ["why_of"]
+
+_BY_ITSELF: Final[dict[Provider, str]] = {
+    "openai": "by itself",
+    "gemini": "by itself, though Gemini promises nothing",
+    "llamacpp": "by itself, while the model stays loaded and no other prompt takes its place",
+}
+
+
+def why_of(asked: CachedCall) -> str:
+    """Why so much is read, and not more."""
+    call, outcome = asked.call, asked.outcome
+    if not call.blocks:
+        return "the prompt is empty"
+    if not outcome.read:
+        return _why_nothing(call, outcome.reasons)
+    lost = [_words(call, reason) for reason in outcome.reasons if reason.why == "lookback"]
+    return "; ".join([_what_is_read(asked), *lost])
+
+
+def _what_is_read(asked: CachedCall) -> str:
+    call, last = asked.call, asked.last_read
+    if call.provider == "anthropic" and last is not None:
+        time = f" ({last.marker})" if last.marker.is_cached else ""
+        return f"up to the breakpoint behind {last.name}{time}"
+    step = int(value_of("openai", call.model, "step")) if call.provider == "openai" else 1
+    in_steps = f", in steps of {step}" if step > 1 else ""
+    return _BY_ITSELF.get(call.provider, "by itself") + in_steps
+
+
+def _why_nothing(call: CacheCall, reasons: tuple[Reason, ...]) -> str:
+    if call.provider == "anthropic" and not any(block.marker.is_cached for block in call.blocks):
+        return "it has no breakpoint"
+    vague = ["no marker", "first"] + ["too short"] * (call.tokens >= _minimum(call))
+    telling = sorted(reasons, key=lambda reason: (reason.why in vague, reason.why != "too short"))
+    return _words(call, telling[0] if telling else Reason("first"))
+
+
+def _words(call: CacheCall, reason: Reason) -> str:
+    if reason.why == "too short":
+        least = _minimum(call)
+        if call.provider == "anthropic":
+            return f"the breakpoint behind {reason.block} comes before {least:,} tokens"
+        return f"prefixes of less than {least:,} tokens are not cached"
+    if reason.why == "lookback":
+        back = int(value_of(call.provider, call.model, "lookback"))
+        too_far = f"{reason.block} was cached, but is more than {back} blocks before the next breakpoint"
+        return f"{too_far}: put one in between, at most every {back} blocks"
+    return describe_reason(reason)
+
+
+def _minimum(call: CacheCall) -> int:
+    return 0 if call.provider == "llamacpp" else int(value_of(call.provider, call.model, "minimum"))
