@@ -15,7 +15,7 @@ from cortex_replay.config.files import file_to_make, find_config, shown_path
 from cortex_replay.config.rule_text import rule_lines
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.misses.differences import differences, escape_text, plain_form
-from cortex_replay.misses.nearest import nearest_exchange, nearest_fixture
+from cortex_replay.misses.nearest import Nearest, nearest_exchange, nearest_fixture
 from cortex_replay.misses.rules import Lesson, compare
 from cortex_replay.misses.suggestions import KINDS, SHAPE_KINDS, suggest_normalisers, toml_line
 from cortex_replay.redact.redactor import Redactor
@@ -142,14 +142,20 @@ def _nearest_lines(
         return
     normal = store.normalise(request)[0]
     asked = binder.bind(normal).request
-    nearest = nearest_fixture(store, asked, plain=redactor.json(asked.to_dict())[0])
+    plain = redactor.json(asked.to_dict())[0]
+    nearest = nearest_fixture(store, asked, plain=plain)
     if nearest is None:
         yield f"None of its {len(store)} recordings holds a request that could be compared."
         return
     # Redacted as a whole, before anything is cut: no rule knows a secret by a piece of it.
     before, has_secrets = _redact(plain_form(nearest.request), redactor)
     after, has_more = _redact(plain_form(asked), redactor)
-    yield from _difference_lines(nearest.path, before, after)
+    from cortex_replay.misses.cache_costs import name_system  # noqa: PLC0415 - for misses alone
+
+    yield from _difference_lines(
+        nearest.path, before, after, name_system(nearest.request, str(after["system"]))
+    )
+    yield from _cost_lines(store, nearest, asked, plain)
     # With a secret in it, no word of a text is quoted in a pattern.
     counters = not (has_secrets or has_more)
     if counters:
@@ -183,8 +189,23 @@ def _call_form(request: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {**request, "query": query}
 
 
-def _difference_lines(path: str, before: dict[str, JsonValue], after: dict[str, JsonValue]) -> Iterator[str]:
-    found = list(differences(before, after))
+def _cost_lines(store: Store, nearest: Nearest, asked: LlmRequest, plain: JsonValue) -> list[str]:
+    from cortex_replay.misses.cache_costs import cost_lines  # noqa: PLC0415 - for misses alone
+
+    try:
+        # Without its secrets, as the recording is: what was cut out there is no edit.
+        redacted = LlmRequest.from_dict({"model": asked.model, **cast("dict[str, JsonValue]", plain)})
+        pairs = zip(redacted.messages, asked.messages, strict=True)
+        named = tuple(replace(message, id=own.id) for message, own in pairs)
+        return list(cost_lines(store, nearest, replace(redacted, messages=named, cache=asked.cache)))
+    except Exception:  # noqa: BLE001 - what it costs is beside the point: it is a miss
+        return []
+
+
+def _difference_lines(
+    path: str, before: dict[str, JsonValue], after: dict[str, JsonValue], system: str = "system"
+) -> Iterator[str]:
+    found = [replace(one, part=system) if one.part == "system" else one for one in differences(before, after)]
     yield f"Nearest: {escape_text(path)}. It differs in" + (":" if found else " what was cut out as secret.")
     for difference in found[:_MOST_DIFFERENCES]:
         yield f"  {difference}"

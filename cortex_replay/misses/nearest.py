@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from heapq import nlargest
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -15,11 +15,12 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
-from cortex_replay.store.fixture import bindings_in
+from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
+from cortex_replay.store.fixture import Fixture, bindings_in
 from cortex_replay.store.fixture_json import render_document
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
-from cortex_replay.types import LlmRequest
+from cortex_replay.types import LlmRequest, TokenUsage
 
 __all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture"]
 
@@ -50,8 +51,12 @@ class Nearest:
 
     path: str
     request: LlmRequest
+    """With the cache plan that its recording notes."""
     bindings: tuple[str, ...] = ()
     """Those that were applied to it."""
+    usage: TokenUsage | None = None
+    """What the provider counted for its first answer."""
+    meta: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,17 @@ def nearest_fixture(
     ]
     words = Counter(written.split())
     best: tuple[float, float, Nearest] | None = None
-    for one, request, bindings in _check(store, nlargest(_MOST_CHECKED, weighed)):
+    for one, fixture, request in _check(store, nlargest(_MOST_CHECKED, weighed)):
         exact = _overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
         if best is None or (exact, one.likeness) > best[:2]:
-            best = exact, one.likeness, Nearest(store.path(*one.key), request, bindings)
+            best = exact, one.likeness, _nearest(store.path(*one.key), fixture, request)
     return None if best is None else best[2]
+
+
+def _nearest(path: str, fixture: Fixture, request: LlmRequest) -> Nearest:
+    meta = fixture.meta or {}
+    usage = fixture.answers[0].usage if fixture.answers else None
+    return Nearest(path, restore_breakpoints(request, meta), bindings_in(meta), usage, meta)
 
 
 @pause_gc()
@@ -288,7 +299,7 @@ def _overlap(words: Counter[bytes], written: bytes) -> float:
 
 def _check(
     store: Store, candidates: Iterable[_Candidate]
-) -> Iterator[tuple[_Candidate, LlmRequest, tuple[str, ...]]]:
+) -> Iterator[tuple[_Candidate, Fixture, LlmRequest]]:
     """Those that can be shown, with what was asked: from bytes that the index vouches for."""
     for one in candidates:
         try:
@@ -297,4 +308,4 @@ def _check(
             continue
         if fixture.request is not None:
             written = _request_bytes(fixture.request.to_dict())
-            yield one._replace(written=written), fixture.request, bindings_in(fixture.meta)
+            yield one._replace(written=written), fixture, fixture.request

@@ -10,7 +10,7 @@ from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.gemini import GeminiCache
 from cortex_replay.prompt.cache.llamacpp import LlamaCppCache
 from cortex_replay.prompt.cache.openai import OpenAiCache
-from cortex_replay.prompt.cache.prefixes import TextOf
+from cortex_replay.prompt.cache.prompt_tree import TextOf
 
 __all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
 
