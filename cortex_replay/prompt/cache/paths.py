@@ -36,7 +36,7 @@ class PromptPaths:
         self._nodes: dict[tuple[int, str, _Opening], int] = {}
         self._followers: dict[int, str] = {}
         """The name of the block that came behind a prefix last, where that was new."""
-        self._opened: set[tuple[int, str]] = set()
+        self._openings: set[tuple[int, str]] = set()
         """The first blocks of places, whatever their settings."""
         self._models: dict[_Step, str] = {}
         """Which model's calls began with a block."""
@@ -76,13 +76,13 @@ class PromptPaths:
             digest, opening = steps[i]
             self._followers[node] = call.blocks[i].name
             if opening is not None:
-                self._opened.add((node, digest))
+                self._openings.add((node, digest))
             following = len(self._nodes) + 1
             self._nodes[node, digest, opening] = following
             nodes.append(node := following)
 
     def _split(self, node: int, step: _Step, name: str, *, is_first: bool) -> Why | None:
-        if step[1] is not None and (node, step[0]) in self._opened:
+        if step[1] is not None and (node, step[0]) in self._openings:
             return "settings"
         follower = self._followers.get(node)
         # Where nothing is shared, a block of another name begins another prompt and is no change of this one.
