@@ -207,6 +207,7 @@ FACTS: Final[tuple[Fact, ...]] = (
     Fact("openai", "read", 0.1, _OPENAI, "gpt-5", and_later=True),
     Fact("openai", "read", 0.25, _OPENAI_PRICES, "gpt-4.1"),
     Fact("openai", "read", 0.25, _OPENAI_PRICES, "o3", and_later=True),
+    Fact("openai", "read", 0.5, _OPENAI_PRICES, "o3-mini"),
     Fact("openai", "read", 0.5, _OPENAI_PRICES, note="of gpt-4o and o1"),
     Fact("openai", "write_5m", 1.25, _OPENAI, "gpt-5.6", and_later=True, note="one price, whatever the time"),
     Fact("openai", "write_5m", 1, _OPENAI, note="of models before gpt-5.6: as any input"),

@@ -86,6 +86,14 @@ def test_the_models_that_read_for_less_are_known() -> None:
     assert factors == [0.1, 0.05, 0.1, 0.025]
 
 
+def test_the_longest_name_that_fits_counts() -> None:
+    factors = [
+        fact_of("openai", model, "read").value for model in ("o3", "o3-mini-2025-01-31", "o4-mini", "o1")
+    ]
+
+    assert factors == [0.25, 0.5, 0.25, 0.5]
+
+
 def test_the_models_that_keep_thinking_are_known() -> None:
     names = (
         "opus-4-1",
