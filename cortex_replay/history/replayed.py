@@ -60,7 +60,8 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
     providers: list[Provider | None] = []
     traced: list[TracedPrompt] = []
     for call in recorded:
-        known = provider or cache_provider(call.model, call.meta)
+        wire = None if call.said is None else call.said.wire
+        known = provider or cache_provider(call.model, call.meta, wire)
         providers.append(known)
         traced.append(sizes.trace(known, call.model, layouts.lay_out(call.request), call.usage))
     prompts = [sizes.measure(prompt) for prompt in traced]
