@@ -18,7 +18,7 @@ import httpx
 
 from tests.servers.llamacpp import start_llamacpp
 
-__all__ = ["SERVERS", "Call", "Kind", "talk"]
+__all__ = ["LETTERS", "SERVERS", "Call", "Kind", "talk"]
 
 VECTORS: Final = Path(__file__).parents[1] / "tests" / "vectors" / "llamacpp_cache.jsonl"
 FIRST_BYTE: Final = 3
