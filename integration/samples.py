@@ -13,6 +13,7 @@ import struct
 from typing import Any, Final
 
 from cortex_replay import LlmRequest, StreamChunk, TokenUsage
+from cortex_replay.canonical import JsonValue
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 
 __all__ = ["plain_fixtures", "unrecorded_requests"]
@@ -54,6 +55,21 @@ _F32_BITS: Final = (
 )
 
 
+_META: Final[dict[str, JsonValue]] = {
+    "recorded_at": "2026-11-15T00:00:00Z",
+    "adapter": "dice",
+    "run": "20261115T000000Z-3f2a",
+    "asked_at": "2026-11-15T00:00:00.125Z",
+    "cache": {
+        "markers": [{"at": "system", "number": 1, "ttl": "1h"}, {"at": "prompt", "ttl": "5m"}],
+        "blocks": [{"end": 4, "label": "policy"}, {"end": 9}],
+        "key": "0123456789abcdef",
+        "retention": "24h",
+        "reason": "tools_changed",
+    },
+}
+
+
 def plain_fixtures(count: int, seed: int) -> list[Fixture]:
     """Recordings with one answer each, under as many keys."""
     dice = random.Random(seed)
@@ -65,8 +81,7 @@ def plain_fixtures(count: int, seed: int) -> list[Fixture]:
             request = LlmRequest.from_dict({**previous.to_dict(), "model": request.model})
         previous = request
         key = FixtureKey(request.model, request.prompt_hash())
-        meta = {"recorded_at": "2026-11-15T00:00:00Z", "adapter": "dice"}
-        fixtures[key] = Fixture(key, (_answer(dice),), request, dict(meta) if dice.random() < 0.5 else None)
+        fixtures[key] = Fixture(key, (_answer(dice),), request, dict(_META) if dice.random() < 0.5 else None)
     return list(fixtures.values())
 
 
@@ -109,7 +124,8 @@ def _answer(dice: random.Random) -> Answer:
     if dice.random() < 0.4:
         parsed = _free(dice, 4)
         text = json.dumps(parsed, ensure_ascii=False)
-    usage = TokenUsage(dice.randrange(2**32), dice.randrange(2**32), dice.choice((None, 5)))
+    cached = dice.choice(((None,), (5,), (5, 9, 4)))
+    usage = TokenUsage(dice.randrange(2**32), dice.randrange(2**32), *cached)
     streamed = (TimedChunk(1.5, StreamChunk(text[:3])), TimedChunk(20, StreamChunk(text[3:], "stop")))
     return Answer(
         text,
