@@ -47,6 +47,8 @@ class Run(RunCore):
         origin: What recordings of calls over HTTP say that they come from.
         surroundings: What is known of where the calls come from; by default what is known of this process
             and of its environment.
+        name: What its recordings say that they are of; by default a new name, or that of the run that this
+            process is a part of.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Run(RunCore):
         how_to_record: str = _HOW_TO_RECORD,
         origin: str = "gateway",
         surroundings: Surroundings | None = None,
+        name: str | None = None,
     ) -> None:
         chosen = settings.mode if mode is None else Mode.of(mode)
         self._environment = os.environ if environment is None else environment
@@ -86,6 +89,7 @@ class Run(RunCore):
                 if provider.requests_per_minute is not None
             },
             surroundings=surroundings,
+            name=name,
         )
 
     def _environment_of_run(self) -> Mapping[str, str]:

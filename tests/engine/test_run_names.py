@@ -86,3 +86,24 @@ def test_each_answer_says_when_it_was_asked(tmp_path: Path) -> None:
     assert all(re.fullmatch(r".*\.[0-9]{3}Z", meta["asked_at"]) for meta in metas)
     assert before - timedelta(milliseconds=1) <= times[0] <= times[1] <= after
     assert metas[0]["run"] == metas[1]["run"]
+
+
+def test_a_call_was_asked_when_it_was_passed_on_and_not_when_its_answer_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ["2026-11-16T06:30:24.001Z"]
+    monkeypatch.setattr("cortex_replay.engine.turn.now_in_milliseconds", lambda: clock[-1])
+
+    class Slow(EchoAdapter):
+        async def complete(self, request: Any) -> Any:
+            clock.append("2026-11-16T06:30:59.999Z")
+            return await super().complete(request)
+
+    async def record() -> None:
+        async with RecordingAdapter(Slow(), tmp_path, mode="record") as adapter:
+            await adapter.complete(ask("q"))
+
+    asyncio.run(record())
+
+    meta = Store.open(tmp_path).get(*Store.open(tmp_path).key(ask("q"))).meta or {}
+    assert meta["asked_at"] == clock[0]
