@@ -161,3 +161,31 @@ def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
     assert "cortex-replay: 3 hits, 0 misses, 0 recorded, 0 live" in done.stderr
+
+
+def test_labels_reach_the_gateway_that_records(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the run is the gateway's."""
+    project.makepyfile(
+        """
+        import anthropic, pytest
+
+        @pytest.mark.llm_replay
+        def test_it():
+            with anthropic.Anthropic(max_retries=0) as client:
+                client.messages.create(
+                    model="m", max_tokens=9, messages=[{"role": "user", "content": "q"}], system="Be kind.",
+                    extra_headers={"x-cortex-replay-labels": "policy"},
+                )
+        """
+    )
+    with model_server() as server, command(project, "once", monkeypatch, anthropic=server.url) as run:
+        run_in_process(project).assert_outcomes(passed=1)
+        assert run.store.commit()
+        assert not any("policy" in str(received.headers) for received in server.received)
+
+    (stored,) = Store.open(project.path / "llm").list()
+    meta = Store.open(project.path / "llm").get(stored.model, stored.prompt_hash).meta or {}
+    assert meta["cache"] == {"blocks": [{"end": 8, "label": "policy"}]}
+    assert meta["run"] == run.name
