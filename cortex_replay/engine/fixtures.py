@@ -108,8 +108,12 @@ class FixtureMaker:
             # Few requests have a plan.
             from cortex_replay.prompt.breakpoint_notes import block_ends, note_cache  # noqa: PLC0415
 
-            ends = block_ends(request)
-            moved = move_ends(request.system, ends, stored.system, partial(self._store_system, request, look))
+            ends, system = block_ends(request), stored.system
+            # What is done to the system text seldom depends on the rest of a request, which may be long.
+            alone = replace(request, messages=(), tools=())
+            moved = move_ends(request.system, ends, system, partial(self._store_system, alone, look))
+            if moved is None:
+                moved = move_ends(request.system, ends, system, partial(self._store_system, request, look))
             notes = note_cache(request, moved)
         if answer.wire is not None:
             from cortex_replay.wire.diagnostics import cache_miss_reason  # noqa: PLC0415 - adapters have no wire

@@ -321,6 +321,15 @@ def test_markers_in_chat_completions_are_those_of_openrouter() -> None:
     assert wire.lift(lowered) == request
 
 
+def test_a_marker_before_a_call_is_not_behind_the_message() -> None:
+    call = {"id": "t", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    talk = [{"role": "assistant", "content": [text("Yes.", SHORT)], "tool_calls": [call]}]
+    request = WIRES["openai-chat"].lift({"model": "m", "messages": talk})
+
+    assert marks(request.cache) == [("message", 0, 0, "5m")]
+    assert WIRES["openai-chat"].encode_request(request)["messages"] == talk
+
+
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
 def test_openai_s_cache_key_and_retention_are_in_the_plan_and_not_in_the_key(wire: str) -> None:
     sent: dict[str, Any] = {"model": "gpt-m", "messages": [{"role": "user", "content": "Hi"}]}
