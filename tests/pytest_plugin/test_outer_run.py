@@ -182,7 +182,7 @@ def test_labels_reach_the_gateway_that_records(
     )
     with model_server() as server, command(project, "once", monkeypatch, anthropic=server.url) as run:
         run_in_process(project).assert_outcomes(passed=1)
-        assert run.store.commit()
+        run.commit()
         assert not any("policy" in str(received.headers) for received in server.received)
 
     (stored,) = Store.open(project.path / "llm").list()
