@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StoreIo as StoreIo,
         Timeout as Timeout,
         Transport as Transport,
+        TurnTooLate as TurnTooLate,
         Upstream as Upstream,
     )
     from cortex_replay.faults.adapter import FaultAdapter as FaultAdapter
@@ -79,6 +80,7 @@ _MODULES = {
         "StoreIo",
         "Timeout",
         "Transport",
+        "TurnTooLate",
         "Upstream",
     ),
     "faults.adapter": ("FaultAdapter",),

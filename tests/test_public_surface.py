@@ -19,7 +19,8 @@ SURFACE = {
         FixtureIntegrityFailed FixtureKey InvalidRequest LlmAdapter LlmError LlmMessage LlmRequest LlmResponse
         LlmRole Mode NoFixture OllamaAdapter OpenAICompatAdapter PromptCachePlan RecordingAdapter
         RecordingRefused ReplayAdapter ResponseParse Run Store StoreIo StreamChunk TimedChunk Timeout
-        TokenUsage ToolCall ToolCallDelta Transport Upstream WrapperAdapter __version__ blake3_hex intercept
+        TokenUsage ToolCall ToolCallDelta Transport TurnTooLate Upstream WrapperAdapter
+        __version__ blake3_hex intercept
     """,
     "cortex_replay.admin": """
         LLM_COMPLETE_METHOD METHOD AdminClient AdminError Code LlmChatMessage LlmCompleteInput
@@ -37,7 +38,7 @@ SURFACE = {
     "cortex_replay.redact": "Redactor Sensitivity refuse_above",
     "cortex_replay.testing": "EchoAdapter Reply Rule ScriptedAdapter When default_rules",
 }
-SHARED = {"cortex_replay.config": ["Settings"], "cortex_replay.adapters": ["closing_stream"]}
+SHARED = {"cortex_replay.config": ["Settings"], "cortex_replay.adapters": ["RequestRate", "closing_stream"]}
 """Of a package that is not for users as a whole, the names that are."""
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))

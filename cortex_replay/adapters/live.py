@@ -46,7 +46,7 @@ class LiveOptions(TypedDict, total=False):
     """The largest answer, decoded; 64 MiB, unless given."""
     requests_per_minute: int | RequestRate | None
     """How many requests may go out in a minute, retries among them; any number, unless given. A
-    :class:`~cortex_replay.adapters.request_rate.RequestRate` is for several adapters together."""
+    :class:`~cortex_replay.adapters.RequestRate` is for several adapters together."""
 
 
 class LiveAdapter(LlmAdapter):

@@ -198,8 +198,8 @@ def _text_of(value: object) -> str:
             "in": value.input,
             "out": value.output,
             "cached": value.cached,
-            "cache write for 5m": value.cache_write_5m,
-            "for 1h": value.cache_write_1h,
+            "written for 5m": value.cache_write_5m,
+            "written for 1h": value.cache_write_1h,
         }
         given = [f"{amount:f} {side}" for side, amount in sides.items() if amount is not None]
         return f"{', '.join(given)}, per million tokens"

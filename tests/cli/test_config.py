@@ -89,6 +89,27 @@ def test_callers_are_listed(project: Project) -> None:
     assert KEY not in result.output
 
 
+def test_prices_are_listed(project: Project) -> None:
+    """Each by what it is for; an old name is read, and a warning says which took its place."""
+    project.write(
+        "[prices]\nm = { input = 3, output = 15, cached = 0.3, cache_write = 3.75, cache_write_1h = 6 }\n"
+    )
+
+    shown, told = run("config"), json.loads(run("config", "--json").stdout)
+
+    value = line(shown, "prices.m")[1]
+    assert value == "3 in, 15 out, 0.3 cached, 3.75 written for 5m, 6 written for 1h, per million tokens"
+    assert "warning: cortex-replay.toml: prices: cache_write is read as" in shown.stderr
+    assert told["settings"]["prices.m"]["value"] == {
+        "input": 3.0,
+        "output": 15.0,
+        "cached": 0.3,
+        "cache_write_5m": 3.75,
+        "cache_write_1h": 6.0,
+    }
+    assert len(told["warnings"]) == 1
+
+
 def test_keys_are_hidden(configured: Project) -> None:
     """Only whether there is one, and where from; as text and as JSON."""
     environment = {"ANTHROPIC_API_KEY": KEY + "9"}
