@@ -25,6 +25,7 @@ from cortex_replay.prompt.cache.calls import CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost
 from cortex_replay.prompt.cache.simulator import SIMULATORS
 from cortex_replay.store import Store
+from cortex_replay.store.gc_pause import pause_gc
 
 __all__ = ["cache_command"]
 
@@ -86,6 +87,7 @@ Exit status:
 )
 @json_option
 @click.pass_context
+@pause_gc()
 def cache_command(
     ctx: click.Context,
     runs: tuple[str, ...],

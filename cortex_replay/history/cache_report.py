@@ -213,10 +213,9 @@ def _costs(replay: CacheReplay, tariff: Tariff) -> RunCosts | None:
     known = [row.outcome for row, _ in rows if row.outcome is not None]
 
     def simulate(asked: Sequence[CacheCall]) -> list[CacheOutcome]:
-        # As they were recorded they are simulated already, together with those that nobody counted.
-        return known if asked is calls else simulate_run(asked, replay.text_of)
+        return simulate_run(asked, replay.text_of)
 
-    alternatives = compare_placements(calls, tariff, simulate, completions)
+    alternatives = compare_placements(calls, tariff, simulate, completions, known)
     rates = [tariff.rates(*model) for model in dict.fromkeys((call.provider, call.model) for call in calls)]
     return RunCosts(
         len(rows),

@@ -43,20 +43,35 @@ class PromptPaths:
 
     def walk(self, call: CacheCall) -> PromptPath:
         """The way of a call; later calls know it, too."""
-        steps = list(_steps(call))
         root = self._root(call.model)
-        nodes = self._follow(root, steps)
+        nodes = self._known(root, call)
         known = len(nodes)
         split: Why | None = None
         elsewhere: list[int] = []
-        if known < len(steps):
+        if known < len(call.blocks):
             node = nodes[-1] if nodes else root
-            split = self._split(node, steps[known], call.blocks[known].name, is_first=not known)
+            steps = list(_steps(call, known))
+            split = self._split(node, steps[0], call.blocks[known].name, is_first=not known)
             if not known:
                 elsewhere = self._elsewhere(steps)
                 self._models[steps[0]] = call.model
-            self._add(node, steps, call, nodes)
+            self._extend(node, steps, call, nodes)
         return PromptPath(nodes, known, split, elsewhere)
+
+    def _known(self, node: int, call: CacheCall) -> list[int]:
+        """The prefixes of a call that are known: its steps, without writing them down, since most are."""
+        find = self._nodes.get
+        nodes: list[int] = []
+        last: Place | None = None
+        for block in call.blocks:
+            place = block.place
+            opening = None if place is last else _opening(call, last, place)
+            following = find((node, block.digest, opening))
+            if following is None:
+                break
+            nodes.append(node := following)
+            last = place
+        return nodes
 
     def _root(self, model: str) -> int:
         return self._nodes.setdefault((0, model, None), len(self._nodes) + 1)
@@ -71,9 +86,10 @@ class PromptPaths:
             nodes.append(node := following)
         return nodes
 
-    def _add(self, node: int, steps: Sequence[_Step], call: CacheCall, nodes: list[int]) -> None:
-        for i in range(len(nodes), len(steps)):
-            digest, opening = steps[i]
+    def _extend(self, node: int, steps: Sequence[_Step], call: CacheCall, nodes: list[int]) -> None:
+        """Note the steps behind what is known."""
+        known = len(nodes)
+        for i, (digest, opening) in enumerate(steps, start=known):
             self._followers[node] = call.blocks[i].name
             if opening is not None:
                 self._openings.add((node, digest))
@@ -93,14 +109,16 @@ class PromptPaths:
         return [] if model is None else self._follow(self._root(model), steps)
 
 
-def _steps(call: CacheCall) -> Iterator[_Step]:
-    """Its blocks as the tree tells them apart."""
-    last = -1
-    for block in call.blocks:
+def _steps(call: CacheCall, start: int) -> Iterator[_Step]:
+    """Its blocks from one on, as the tree tells them apart."""
+    last = call.blocks[start - 1].place if start else None
+    for block in call.blocks[start:]:
         place = block.place
-        if place == last:
-            yield block.digest, None
-            continue
-        settings = (call.settings.get(_PLACES[entered], "") for entered in range(last + 1, place + 1))
-        yield block.digest, tuple(settings)
+        yield block.digest, None if place is last else _opening(call, last, place)
         last = place
+
+
+def _opening(call: CacheCall, last: Place | None, place: Place) -> tuple[str, ...]:
+    """What has to be equal for the first block of a place: the settings of all places since the last."""
+    first = 0 if last is None else last + 1
+    return tuple(call.settings.get(_PLACES[entered], "") for entered in range(first, place + 1))

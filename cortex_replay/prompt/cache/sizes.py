@@ -97,8 +97,11 @@ class PromptSizes:
             return
         last = max(layout.markers)
         self._cached.setdefault(path[last], read + written)
+        if not read or not written:
+            return
         before = [position for position in range(last) if path[position] in self._marked]
-        if read and written and before:
+        is_known = any(self._cached.get(path[position]) == read for position in before)
+        if before and not is_known:
             so_far, ends = 0, []
             for row in layout.rows:
                 so_far += row.estimate
