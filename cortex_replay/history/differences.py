@@ -60,7 +60,7 @@ def explain_difference(
         return
     if reason := recorded.cache_reason:
         yield f"the provider says: {reason}"
-    if replayed.provider == "anthropic" and not any(
+    elif replayed.provider == "anthropic" and not any(
         block.marker.is_cached for block in replayed.prompt.blocks
     ):
         yield "the recording does not say where its markers stood; record it again to have them noted"
@@ -68,7 +68,7 @@ def explain_difference(
         yield _why_more(simulated)
     elif reported.read < simulated.read:
         yield from _why_less(replayed, reported, text_of)
-    elif not recorded.cache_reason:
+    else:
         yield "it read the same, and wrote another amount"
     if is_estimate(replayed):
         yield "the simulated numbers are estimates: no count says how large the blocks are"

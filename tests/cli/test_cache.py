@@ -174,3 +174,22 @@ def test_a_shell_completes_runs_and_tests(root: Path) -> None:
         "tests/test_shop.py::test_old"
     ]
     assert "latest" in [item.value for item in complete.get_completions(["cache"], "")]
+
+
+def test_the_guide_shows_a_real_report(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs/cache.md").read_text()
+    questions = ["Where is my parcel?", "Do you have umbrellas?", "Can I send it back?", "Is it waterproof?"]
+    reason = {"cache": {"reason": "not found on this machine"}}
+    record(
+        tmp_path,
+        shop(0, "09:15", 0, 3000, turns=[questions[0]]),
+        shop(12, "09:15", 3000, 0, turns=[questions[1]]),
+        shop(67, "09:16", 0, 3000, turns=[questions[2]]),
+        shop(75, "09:16", 0, 3000, turns=[questions[3]], meta=reason),
+        shop(131, "09:17", 0, 3000, turns=["What does it cost?"]),
+    )
+
+    assert f"$ cortex-replay cache\n{run('cache', '--store', tmp_path).stdout}```" in guide
+    names = json.loads(run("cache", "--store", tmp_path, "--json").stdout)
+    for name in (*names, *names["calls"][0], *names["losses"][0], *names["costs"]):
+        assert f"`{name}`" in guide, name
