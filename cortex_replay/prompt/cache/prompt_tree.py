@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import Known
 
@@ -25,7 +26,7 @@ that thousands of calls share has thousands of them."""
 class _Node:
     """A prompt up to the end of a block."""
 
-    branches: dict[tuple[str, str], _Node] = field(default_factory=dict)
+    branches: dict[tuple[tuple[str, ...], str], _Node] = field(default_factory=dict)
     until: float = -math.inf
     """When it is gone."""
     ready: float = math.inf
@@ -103,8 +104,9 @@ class Prefixes:
         nodes: list[_Node] = []
         known = 0
         fork: Why | None = None
+        settings = _settings_up_to(call)
         for block in call.blocks:
-            step = call.settings.get(block.place, ""), block.digest
+            step = settings[block.place], block.digest
             after = node.branches.get(step)
             if after is None:
                 if known == len(nodes):
@@ -163,12 +165,18 @@ class Prefixes:
         block = call.blocks[index]
         text = self._text_of(block.digest)
         before = self._roots[_Place(call.model, call.key)] if index == 0 else trail.nodes[index - 1]
-        settings = call.settings.get(block.place, "")
+        settings = _settings_up_to(call)[block.place]
         most = 0
         for (set_so, digest), node in islice(reversed(before.branches.items()), _BRANCHES + 1):
             if set_so == settings and digest != block.digest and node.is_alive(call.at):
                 most = max(most, tokens_shared(block, text, self._text_of(digest)))
         return most
+
+
+def _settings_up_to(call: CacheCall) -> list[tuple[str, ...]]:
+    """What counts for the blocks of each place: a setting counts on, even where its place has no block."""
+    texts = [call.settings.get(place, "") for place in Place]
+    return [tuple(texts[: place + 1]) for place in Place]
 
 
 def _fork(node: _Node, block: CacheBlock) -> Why | None:

@@ -151,6 +151,15 @@ def test_a_schema_stands_before_the_system_text() -> None:
     assert (outcome.read, whys(outcome)) == (1024, [("settings", "system")])
 
 
+def test_a_schema_counts_without_tools() -> None:
+    """It stands where the tools would stand, and they are not there."""
+    asked = [call(block("turn 1", 2048), settings={Place.TOOLS: form}) for form in ("one", "two", "two")]
+
+    assert ask(*asked[:2]).read == 0
+    assert whys(ask(*asked[:2])) == [("settings", "turn 1")]
+    assert ask(*asked).read == 2048
+
+
 def test_a_call_that_runs_at_the_same_time_finds_nothing() -> None:
     prompt = block("system", 2048)
     first = call(prompt, ready=4.0)
