@@ -54,7 +54,13 @@ def plan_to_dict(plan: PromptCachePlan) -> dict[str, JsonValue]:
         written["marks"] = [_without_none(asdict(mark)) for mark in plan.marks]
     if plan.labels:
         written["labels"] = list(plan.labels)
-    return written | _without_none({"key": plan.key, "retention": plan.retention})
+    alone: dict[str, JsonValue] = {
+        "key": plan.key,
+        "retention": plan.retention,
+        "mode": plan.mode,
+        "kept_messages": plan.kept_messages,
+    }
+    return written | _without_none(alone)
 
 
 def _without_none(fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

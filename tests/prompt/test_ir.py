@@ -439,11 +439,14 @@ def test_every_field_of_a_plan_survives_its_plain_form() -> None:
         cache_system=True,
         breakpoint_message_ids=("a",),
         ttl="1h",
+        tail_ttl="5m",
         system_cuts=((3, "1h"), (8, "none")),
         marks=(CacheMark("message", 2, "1h", 1), CacheMark("prompt")),
         labels=("policy", ""),
         key="team-a",
         retention="24h",
+        mode="explicit",
+        kept_messages=2,
     )
 
     assert plan_from_dict(json.loads(json.dumps(plan_to_dict(plan)))) == plan
