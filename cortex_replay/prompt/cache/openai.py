@@ -13,6 +13,7 @@ inactivity" is kept for ten. A provider that drops it earlier reads less than th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -57,30 +58,39 @@ def _ask_at_breakpoints(call: CacheCall, trail: Trail) -> CacheOutcome:
     marks = [i for i, block in enumerate(call.blocks) if block.marker is not CachePolicy.NONE]
     own = [last] if call.adds_breakpoint and last >= 0 else []
     written = [i for i in range(last, -1, -1) if trail.was_written(i)]
-    looked_at = sorted({*written, *marks, *own}, reverse=True)[:most_reads]
+    # Told to add none of its own, it does not look at what it added for other calls either.
+    usable = {*written, *marks, *own} if call.adds_breakpoint else {*marks}
+    looked_at = sorted(usable, reverse=True)[:most_reads]
     found = next((i for i in looked_at if trail.is_alive(i, call.at)), -1)
     read = ends[found] if found >= 0 else 0
     kept = [i for i in (*[m for m in marks if m not in own][-(most_writes - len(own)) :], *own) if i > found]
     writes = [i for i in kept if ends[i] >= minimum]
     write = ends[writes[-1]] - read if writes else 0
 
-    reasons: list[Reason] = []
-    unread = next((i for i in written if i > found), None)
-    if unread is not None:
-        is_alive = trail.is_alive(unread, call.at)
-        why: Why = "lookback" if is_alive else trail.gone(unread, call.at)
-        reasons.append(Reason(why, call.blocks[unread].name, ends[unread] - read))
-    elif (reason := missing(call, trail, trail.known)) is not None:
-        reasons.append(reason)
-        if trail.known > found + 1 and ends[trail.known - 1] >= minimum:
-            shared = trail.known - 1
-            reasons.append(Reason("no marker", call.blocks[shared].name, ends[shared] - read))
+    reasons = [*_unread(call, trail, ends, found, usable)]
     if not own and not marks:
         reasons.append(Reason("no marker", tokens=call.tokens))
     elif kept and not writes:
         reasons.append(Reason("too short", tokens=ends[kept[-1]]))
-    trail.write([*([found] if found >= 0 else []), *writes], call, value_of("openai", call.model, "ttl"))
+    within = [i for i in written if i <= found and trail.is_alive(i, call.at)]
+    trail.write([*within, *writes], call, value_of("openai", call.model, "ttl"))
     return CacheOutcome(read=read, write_5m=write, fresh=call.tokens - read - write, reasons=tuple(reasons))
+
+
+def _unread(call: CacheCall, trail: Trail, ends: list[int], found: int, usable: set[int]) -> Iterator[Reason]:
+    """Why nothing is read behind what was found: what was written there is gone or too far back, or it is
+    shared with an earlier prompt and has no breakpoint."""
+    read = ends[found] if found >= 0 else 0
+    behind = max((i for i in usable if i > found and trail.was_written(i)), default=None)
+    if behind is not None:
+        is_alive = trail.is_alive(behind, call.at)
+        why: Why = "lookback" if is_alive else trail.gone(behind, call.at)
+        yield Reason(why, call.blocks[behind].name, ends[behind] - read)
+    elif (reason := missing(call, trail, trail.known)) is not None:
+        yield reason
+        shared = trail.known - 1
+        if shared > found and ends[shared] >= value_of("openai", call.model, "minimum"):
+            yield Reason("no marker", call.blocks[shared].name, ends[shared] - read)
 
 
 def _retention(call: CacheCall) -> float:

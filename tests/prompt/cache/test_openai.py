@@ -169,6 +169,14 @@ def test_a_call_that_runs_at_the_same_time_finds_nothing() -> None:
     assert (early.read, whys(early), late.read) == (0, [("not ready", "system")], 2048)
 
 
+def test_of_two_that_run_at_the_same_time_the_faster_one_counts() -> None:
+    prompt = block("system", 2048)
+
+    outcome = ask(call(prompt, ready=4.0), call(prompt, at=1, ready=9.0), call(prompt, at=5))
+
+    assert outcome.read == 2048
+
+
 def test_the_start_of_a_changed_block_counts_as_an_estimate() -> None:
     """A quarter of a block of 2,000 tokens is as before: 1,000 + 500 tokens, 1,408 in steps."""
     texts = {"old": "a" * 100 + "b" * 300, "new": "a" * 100 + "c" * 300, "system": "s"}
@@ -226,6 +234,24 @@ def test_without_the_own_breakpoint_only_marks_are_written() -> None:
 
     assert (outcome.read, outcome.write_5m, outcome.fresh) == (4000, 0, 10)
     assert (nothing.read, nothing.write_5m, whys(nothing)) == (0, 0, [("no marker", "")])
+
+
+def test_without_the_own_breakpoint_those_of_other_calls_are_not_used() -> None:
+    """The first call left one at its end, and the second may only use its own, which is shorter."""
+    blocks = block("system", 4000, marked=True), block("a", 10)
+
+    outcome = ask(call(*blocks, model=NEW), call(*blocks, model=NEW, at=1, adds_breakpoint=False))
+
+    assert (outcome.read, outcome.write_5m, outcome.fresh, outcome.reasons) == (4000, 0, 10, ())
+
+
+def test_what_is_read_lives_on_with_the_breakpoints_within_it() -> None:
+    system = block("system", 4000, marked=True)
+    first, second = [call(system, block("a", 10), model=NEW, at=at) for at in (0, 20 * MINUTE)]
+
+    outcome = ask(first, second, call(system, block("b", 10), model=NEW, at=40 * MINUTE))
+
+    assert (outcome.read, outcome.write_5m) == (4000, 10)
 
 
 @pytest.mark.parametrize(("adds_breakpoint", "read"), [(True, 2000), (False, 1000)])
