@@ -145,6 +145,9 @@ def exact_essence_of_answer(answer: Answer) -> bytes:
     """The same with everything that a client can see of an answer, but for headers and times."""
     calls: list[JsonValue] = [call.to_dict() for call in answer.tool_calls]
     usage = None if answer.usage is None else answer.usage.to_dict()
+    if usage is not None and answer.wire is not None:
+        # The wire says it, and recordings of earlier versions say it nowhere else.
+        usage.pop("cache_write_1h_tokens", None)
     deltas: list[JsonValue] = [timed.chunk.delta for timed in answer.stream] if answer.wire is None else []
     wire = None if answer.wire is None else [answer.wire.get("stream"), _body_of(answer.wire)]
     rest: list[JsonValue] = [answer.model, usage, answer.reasoning, calls, deltas, wire]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from cortex_replay import Answer, LlmResponse, ReplayAdapter, StreamChunk, TokenUsage
 from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.store.changes import exact_essence_of_answer
 from cortex_replay.store.fixture_json import parse_fixture, render_fixture
 from cortex_replay.wire import WIRES
 from tests.builder import StoreBuilder, ask, fixture_of
@@ -144,3 +146,14 @@ def test_a_recording_of_before_openai_s_writes_were_read_is_trusted_too(tmp_path
     assert ReplayAdapter(store(TokenUsage(1000, 4, 100, 800))).sync.complete(ask("What?")).text == "Hi."
     with pytest.raises(FixtureIntegrityFailed, match="usage"):
         ReplayAdapter(store(TokenUsage(1000, 4, 100, 900)))
+
+
+def test_a_recording_of_before_it_was_counted_says_the_same() -> None:
+    """Who imports a cassette once more changes nothing."""
+    new = Answer("Hi.", usage=USAGE, wire=wire_of(CLAUDE))
+    old = replace(new, usage=TokenUsage(1000, 4, 100, 800))
+
+    assert exact_essence_of_answer(old) == exact_essence_of_answer(new)
+    assert exact_essence_of_answer(replace(old, wire=None)) != exact_essence_of_answer(
+        replace(new, wire=None)
+    )
