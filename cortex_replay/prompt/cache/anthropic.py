@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from math import inf
 from typing import Final, Literal, NamedTuple
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
@@ -86,10 +87,12 @@ class AnthropicCache:
             node = nodes[marker.block]
             entry = self._entries.get(node)
             if prompt.ends[marker.block] >= prompt.minimum and (entry is None or not entry.is_live(at)):
-                self._entries[node] = self._write(prompt.call, marker.time, entry)
+                # In front of what is read it costs nothing, so it does not live longer than that.
+                most = self._entries[nodes[hit]].ttl if marker.block < hit else inf
+                self._entries[node] = self._write(prompt.call, marker.time, entry, most)
 
-    def _write(self, call: CacheCall, time: CachePolicy, before: _Entry | None) -> _Entry:
-        ttl = value_of("anthropic", call.model, _ttl_of(time))
+    def _write(self, call: CacheCall, time: CachePolicy, before: _Entry | None, most: float) -> _Entry:
+        ttl = min(most, value_of("anthropic", call.model, _ttl_of(time)))
         entry = _Entry(ttl, call.at + ttl, call.at if call.ready is None else call.ready)
         if before is not None and call.at < before.expires:  # an earlier call is still writing it
             entry.ready = min(entry.ready, before.ready)
