@@ -1,4 +1,4 @@
-"""``cortex-replay cache`` on what real SDKs recorded of a real server, which says what it read from its cache."""
+"""``cortex-replay cache`` on what real SDKs recorded of a real server that says what it read from its cache."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from cortex_replay.prompt import PromptBlock, blocks_for_wire
 
 with anthropic.Anthropic(max_retries=0) as client:
     for time in ("09:15", "09:16", "09:17"):
-        blocks = [PromptBlock.cached_short("policy", f"It is {time}."), PromptBlock.cached_short("rules", "Be kind. " * 50)]
+        rules = PromptBlock.cached_short("rules", "Be kind. " * 50)
+        blocks = [PromptBlock.cached_short("policy", f"It is {time}."), rules]
         prompt = blocks_for_wire(blocks, "anthropic-messages")
         client.messages.create(
             model="tiny", max_tokens=4, system=prompt.anthropic_system(),

@@ -18,7 +18,8 @@ def align_cuts(request: LlmRequest, other: LlmRequest) -> LlmRequest:
     own, others = ({cut[0]: cut[1:] for cut in _cuts(one)} for one in (request, other))
     for end, (_, label) in others.items():
         if end == len(text) or (end < len(text) and text.startswith(BLANK_LINE, end)):
-            own.setdefault(end, ("none", label))
+            time, name = own.get(end, ("none", ""))
+            own[end] = time, name or label
     if len(own) < 2:
         return request
     cuts = sorted(own.items())

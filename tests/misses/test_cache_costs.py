@@ -16,6 +16,7 @@ from cortex_replay import (
     RecordingAdapter,
     ReplayAdapter,
     TokenUsage,
+    blake3_hex,
 )
 from cortex_replay.prompt import PromptBlock, to_request
 from cortex_replay.store.fixture import Answer
@@ -116,6 +117,19 @@ def test_without_breakpoints_it_is_said_where_the_provider_read_from_its_cache(
 
     said = [line for line in lines if "paid again" in line]
     assert [line.startswith("This edit of system text makes 4,992 ") for line in said] == [True] * is_said
+
+
+def test_a_cache_key_is_known_again_by_its_hash(tmp_path: Path) -> None:
+    """Of which a recording has no more: the prompt is found in its cache, but for the question."""
+    system = "You answer for the shop. " * 800
+    recorded = LlmRequest("gpt-4o", system, "Where is it?")
+    meta: dict[str, object] = {"provider": "openai", "cache": {"key": blake3_hex(b"shop")[:16]}}
+    builder = StoreBuilder(tmp_path)
+    builder.add_fixture(fixture_of(recorded, Answer("There.", usage=TokenUsage(5000, 1, 4992)), meta=meta))
+    builder.write()
+    asked = LlmRequest("gpt-4o", system, "Where is she?", cache=PromptCachePlan(key="shop"))
+
+    assert not any("paid again" in line for line in miss(tmp_path, asked))
 
 
 def test_a_miss_over_http_says_it_too(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cortex_replay import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
-from cortex_replay.prompt import PromptBlock, RenderedContext, to_request
+from cortex_replay.prompt import PromptBlock, RenderedContext, parts_of, to_request
+from cortex_replay.prompt.alignment import align_cuts
 from cortex_replay.prompt.breakpoint_notes import block_ends, note_cache, restore_breakpoints
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.explain import CacheHit, compare, explain
@@ -104,6 +105,34 @@ def test_a_prompt_that_grew_too_much_at_once_is_not_found_again() -> None:
     assert "more than 20 blocks before the next breakpoint: put one in between, at most every 20" in far.why
     assert compare(talk(1, 0), talk(61, 60)).cached[0] == far
     assert compare(talk(1, 0), talk(61, 19, 60)).cached[0].tokens == near.tokens
+
+
+def test_what_is_read_before_the_lookback_ends_is_said_beside_it() -> None:
+    turns = [{"role": ("user", "assistant")[i % 2], "content": f"{i} " * 4000} for i in range(61)]
+    first, second = (
+        RenderedContext("s" * 8000, "", said).to_request(wire="anthropic-messages", model="claude-sonnet-4-5")
+        for said in (turns[:1], turns)
+    )
+    hit = compare(first, second).cached[0]
+
+    assert hit.tokens == 2000
+    assert hit.why.startswith(
+        "up to the breakpoint behind block 'system_stable' (5m); turn 1 (user) was cached"
+    )
+
+
+def test_a_text_in_one_block_compares_with_the_same_in_two() -> None:
+    """Its marker still stands behind all of it, and the blocks are called as in the other."""
+    text = f"{'a' * 4000}\n\n{'b' * 4000}"
+    whole = LlmRequest("m", text, "q", cache=PromptCachePlan(marks=(CacheMark("system", 0),)))
+    two = PromptCachePlan(system_cuts=((4000, "none"), (8002, "none")), labels=("rules", "facts"))
+    aligned = align_cuts(whole, LlmRequest("m", text, "q", cache=two))
+
+    assert [(part.name, part.cache) for part in parts_of(aligned).parts[1:3]] == [
+        ("block 'rules'", "none"),
+        ("block 'facts'", "5m"),
+    ]
+    assert aligned == whole
 
 
 def test_breakpoints_that_anthropic_refuses_cache_nothing() -> None:

@@ -150,7 +150,7 @@ def test_a_recording_of_before_openai_s_writes_were_read_is_trusted_too(tmp_path
 
 def test_a_recording_of_before_it_was_counted_says_the_same() -> None:
     """Who imports a cassette once more changes nothing."""
-    new = Answer("Hi.", usage=USAGE, wire=wire_of(CLAUDE))
+    new = Answer("Hi.", usage=USAGE, wire=wire_of(message(CLAUDE)))
     old = replace(new, usage=TokenUsage(1000, 4, 100, 800))
 
     assert exact_essence_of_answer(old) == exact_essence_of_answer(new)
