@@ -1,4 +1,4 @@
-"""``cortex-replay cache`` on what real SDKs recorded of a real server that says what it read from its cache."""
+"""``cortex-replay cache`` on what real SDKs recorded of a real server that says what its cache gave."""
 
 from __future__ import annotations
 
