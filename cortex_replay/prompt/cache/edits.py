@@ -15,8 +15,8 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["EditCost", "cost_of_edit", "costs_of_edits"]
 
-_MOST_EDITS: Final = 300
-"""Blocks of one prompt for which an edit is simulated, each in a cache of its own."""
+_MOST_BLOCKS: Final = 60_000
+"""That are simulated for the edits of one prompt: each edit takes as many as the prompt has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,20 @@ def cost_of_edit(
         counts = tokens[0], round(tokens[0] * sizes[1] / sizes[0]) if sizes[0] else None
     first = call_of(before, provider, layouts, tokens=counts[0])
     second = call_of(after, provider, layouts, tokens=counts[1], at=1.0)
-    return _cost(first, second, tariff, layouts)
+    block = _first_change(first.blocks, second.blocks)
+    if block is None or first.model != second.model:
+        return None
+    # What only one of the two could have cached is not paid again.
+    most = min(_ask_after(call, replace(call, at=2.0), layouts).read for call in (first, second))
+    return _cost(block, first, second, most, tariff, layouts)
 
 
 def costs_of_edits(
     provider: Provider, request: LlmRequest, tariff: Tariff, tokens: int | None = None
 ) -> Iterator[EditCost | None]:
     """What an edit at the start of each block of a prompt would cost, in the order of its blocks.
+
+    Of a very long prompt at a provider that caches by itself, only as many as can be simulated soon.
 
     Args:
         provider: Whose cache it is.
@@ -95,23 +102,29 @@ def costs_of_edits(
     """
     layouts = Layouts()
     call = call_of(request, provider, layouts, tokens=tokens)
-    for i in range(min(len(call.blocks), _MOST_EDITS)):
-        edited = replace(call.blocks[i], digest=f"{call.blocks[i].digest} edited")
-        blocks = (*call.blocks[:i], edited, *call.blocks[i + 1 :])
-        yield _cost(call, replace(call, at=1.0, blocks=blocks), tariff, layouts)
+    most = _ask_after(call, replace(call, at=1.0), layouts).read
+    left = _MOST_BLOCKS
+    known: EditCost | None = None
+    for i, block in enumerate(call.blocks):
+        # Where a cache ends at breakpoints, every edit between two of them costs the same.
+        if provider != "anthropic" or i == 0 or call.blocks[i - 1].marker.is_cached:
+            left -= len(call.blocks)
+            edited = replace(block, digest=f"{block.digest} edited")
+            second = replace(call, at=1.0, blocks=(*call.blocks[:i], edited, *call.blocks[i + 1 :]))
+            known = _cost(block.name, call, second, most, tariff, layouts) if left >= 0 else None
+        yield None if known is None else replace(known, block=block.name)
 
 
-def _cost(first: CacheCall, second: CacheCall, tariff: Tariff, layouts: Layouts) -> EditCost | None:
-    block = _first_change(first.blocks, second.blocks)
-    if block is None or first.model != second.model:
-        return None
-    again = replace(first, at=second.at)
-    same, edited, next_time = (
-        simulate(simulator_for(first.provider, layouts.text_of), calls)[1]
-        for calls in ([first, again], [first, second], [second, second])
-    )
-    # What only one of the two could have cached is not paid again.
-    tokens = min(same.read, next_time.read) - edited.read
+def _ask_after(first: CacheCall, second: CacheCall, layouts: Layouts) -> CacheOutcome:
+    return simulate(simulator_for(first.provider, layouts.text_of), [first, second])[1]
+
+
+def _cost(
+    block: str, first: CacheCall, second: CacheCall, most: int, tariff: Tariff, layouts: Layouts
+) -> EditCost | None:
+    """What the second costs more than if it had read as much as there is to read."""
+    edited = _ask_after(first, second, layouts)
+    tokens = most - edited.read
     if tokens <= 0:
         return None
     paid = tariff.cost([second], [edited])

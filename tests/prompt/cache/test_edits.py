@@ -117,9 +117,29 @@ def test_an_edit_of_each_block() -> None:
     ]
 
 
-def test_a_long_conversation_is_not_gone_through_for_ever() -> None:
-    messages = [LlmMessage(("user", "assistant")[i % 2], "x" * 40, id=str(i)) for i in range(2000)]
-    plan = PromptCachePlan(breakpoint_message_ids=("1999",))
-    request = LlmRequest(MODEL, "", messages, cache=plan)
+def talk(count: int, *marked: int) -> LlmRequest:
+    messages = [LlmMessage(("user", "assistant")[i % 2], "x" * 4000, id=str(i)) for i in range(count)]
+    plan = PromptCachePlan(breakpoint_message_ids=tuple(map(str, marked)))
+    return LlmRequest(MODEL, "s" * 8000, messages, cache=plan)
 
-    assert len(list(costs_of_edits("anthropic", request, Tariff()))) == 300
+
+def test_an_edit_between_two_breakpoints_costs_what_every_other_there_costs() -> None:
+    """So only one of them is simulated, and each is what it is alone."""
+    request = talk(12, 3, 9)
+    edits = list(costs_of_edits("anthropic", request, Tariff()))
+
+    assert [edit and edit.tokens for edit in edits] == [12000] * 5 + [6000] * 6 + [None] * 2
+    for i, message in enumerate(request.messages[:10]):
+        messages = [*request.messages[:i], replace(message, content="y" * 4000), *request.messages[i + 1 :]]
+        changed = replace(request, messages=tuple(messages))
+        assert cost_of_edit("anthropic", request, changed, Tariff()) == edits[i + 1]
+
+
+def test_edits_of_a_long_conversation_are_found_soon() -> None:
+    """Those at a provider that caches by itself are not simulated one by one to the end."""
+    request = talk(599, 598)
+
+    at_markers = list(costs_of_edits("anthropic", request, Tariff()))
+    by_itself = list(costs_of_edits("openai", replace(request, model="gpt-4o"), Tariff()))
+    assert [edit is not None for edit in at_markers] == [True] * 600
+    assert [edit is not None for edit in by_itself] == [True] * 100 + [False] * 500
