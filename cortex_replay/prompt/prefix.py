@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from cortex_replay.prompt.cache.pairs import LostPrefix, lost_to_lookback
+from cortex_replay.prompt.cache.pairs import LostPrefix, find_lost_prefix
 from cortex_replay.prompt.context import RenderedContext
 from cortex_replay.prompt.diff import short_diff, volatile_kind
 from cortex_replay.prompt.ir import PromptIR
@@ -25,6 +25,10 @@ _WHERE_TO: Final = {
 """Where in each kind of prompt something that changes belongs."""
 _KEEP_THE_ORDER: Final = "Keep what is cached in the order in which it was, and add what is new behind it."
 _MARK_IT: Final = "Put a breakpoint behind it, or behind something that follows it."
+_KEEP_SETTINGS: Final = (
+    "Anthropic splits its cache by the choice of tools, by thinking and effort, by the form of the answer, "
+    "and by whether there are pictures. Keep them from call to call."
+)
 _ANY_MODEL: Final = "claude"
 """All models look back equally far."""
 
@@ -54,7 +58,7 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     """Assert that what a provider can have cached of ``previous`` is the start of ``current``.
 
     :func:`~cortex_replay.prompt.parts.parts_of` says which part of a prompt that is. With breakpoints it must
-    also be found again: Anthropic looks back only so far from a breakpoint.
+    also be found again: Anthropic looks back only so far from a breakpoint, and splits its cache by settings.
 
     Raises:
         PrefixChanged: It is not. The message names the first part that changed and shows how, or says where a
@@ -72,16 +76,16 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
     for i, part in enumerate(before.prefix):
         if i >= still_cached or after.parts[i].material != part.material:
             raise _change_at(before, after, i)
-    lost = _lost_to_lookback(previous, current) if before.is_marked else None
+    lost = _find_lost_prefix(previous, current) if before.is_marked else None
     if lost is not None:
-        raise _too_far(lost)
+        raise _not_found(lost)
 
 
-def _lost_to_lookback(previous: Prompt, current: Prompt) -> LostPrefix | None:
+def _find_lost_prefix(previous: Prompt, current: Prompt) -> LostPrefix | None:
     promised = previous
     if isinstance(previous, RenderedContext):
         promised = replace(previous, turns=previous.turns[: previous.frozen_prefix_len or None])
-    return lost_to_lookback(_request(promised), _request(previous), _request(current))
+    return find_lost_prefix(_request(promised), _request(previous), _request(current))
 
 
 def _request(prompt: Prompt) -> LlmRequest:
@@ -95,7 +99,10 @@ def _request(prompt: Prompt) -> LlmRequest:
     return LlmRequest(_ANY_MODEL, sent.system_text, sent.messages, cache=sent.cache_plan())
 
 
-def _too_far(lost: LostPrefix) -> PrefixChanged:
+def _not_found(lost: LostPrefix) -> PrefixChanged:
+    if lost.why == "settings":
+        change = f"{lost.block} is as it was, but other settings have a cache of their own"
+        return PrefixChanged(lost.block, change, "", lost.tokens, _KEEP_SETTINGS)
     change = f"{lost.block} is as it was, but too many blocks stand between it and the next breakpoint"
     advice = (
         f"Anthropic looks back {lost.lookback} blocks from a breakpoint, counting its own. "

@@ -209,6 +209,30 @@ def test_a_breakpoint_in_between_is_enough() -> None:
     assert_prefix_stable(grown(3, frozen_prefix_len=2), grown(61, frozen_prefix_len=2))
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"tool_choice": "required"},
+        {"extra": {"thinking": {"type": "enabled", "budget_tokens": 2000}}},
+        {"json_schema": {"type": "object"}},
+    ],
+    ids=str,
+)
+def test_settings_that_split_the_cache_break_what_was_cached_of_the_messages(other: Any) -> None:
+    in_messages = PromptCachePlan(breakpoint_message_ids=("m1",))
+    error = broken(request("a", cache=in_messages), request("a", "b", cache=in_messages, **other))
+
+    assert error.change == "turn 1 (user, id 'm1') is as it was, but other settings have a cache of their own"
+    assert "Keep them from call to call." in str(error)
+    assert_prefix_stable(request("a", cache=in_messages), request("a", cache=in_messages, temperature=0.5))
+
+
+def test_the_choice_of_tools_leaves_the_system_text_cached() -> None:
+    plan = PromptCachePlan(cache_system=True)
+
+    assert_prefix_stable(request("a", cache=plan), request("a", cache=plan, tool_choice="required"))
+
+
 def test_a_provider_that_caches_by_itself_does_not_look_back() -> None:
     assert_prefix_stable(request("a"), request("a", *map(str, range(60))))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import Final, Literal
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.facts import value_of
@@ -13,7 +13,7 @@ from cortex_replay.prompt.cache.settings import settings_of
 from cortex_replay.prompt.cache.simulator import simulate, simulator_for
 from cortex_replay.types import LlmRequest
 
-__all__ = ["CachedCall", "LostPrefix", "ask_after", "call_of", "lost_to_lookback"]
+__all__ = ["CachedCall", "LostPrefix", "ask_after", "call_of", "find_lost_prefix"]
 
 _LARGE: Final = 1_000_000
 """More tokens than any provider wants to see before it caches."""
@@ -36,8 +36,9 @@ class CachedCall:
 
 @dataclass(frozen=True, slots=True)
 class LostPrefix:
-    """A prefix that is in the cache, and too far from the next breakpoint to be found."""
+    """A prefix that did not change, and is not found in the cache all the same."""
 
+    why: Literal["lookback", "settings"]
     block: str
     """The last block of it."""
     tokens: int
@@ -96,8 +97,10 @@ def ask_after(
     return CachedCall(calls[1], outcomes[1])
 
 
-def lost_to_lookback(promised: LlmRequest, previous: LlmRequest, current: LlmRequest) -> LostPrefix | None:
-    """What Anthropic does not find again though nothing changed, because too much was added at once.
+def find_lost_prefix(promised: LlmRequest, previous: LlmRequest, current: LlmRequest) -> LostPrefix | None:
+    """What Anthropic does not find again though nothing in it changed.
+
+    Too much was added at once, or a setting has a cache of its own.
 
     Sizes take no part in it: every block is taken to be large enough to be cached.
 
@@ -116,10 +119,12 @@ def lost_to_lookback(promised: LlmRequest, previous: LlmRequest, current: LlmReq
     ]
     outcome = simulate(simulator_for("anthropic"), calls)[1]
     end, found = max(ends) + 1, outcome.read // _LARGE
-    if found >= end or not any(reason.why == "lookback" for reason in outcome.reasons):
+    whys = [reason.why for reason in outcome.reasons if reason.why in ("lookback", "settings")]
+    if found >= end or not whys:
         return None
     rows = layouts.lay_out(promised).rows
     return LostPrefix(
+        "lookback" if whys[0] == "lookback" else "settings",
         rows[end - 1].name,
         sum(row.estimate for row in rows[found:end]),
         int(value_of("anthropic", current.model, "lookback")),
