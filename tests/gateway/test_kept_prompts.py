@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -112,6 +113,15 @@ def test_two_prompts_are_two_questions(opened: Opened, provider: FakeProvider, t
     assert answers[0] != answers[1]
     assert miss == "status 424"
     assert len(requests_in(tmp_path)) == 2
+
+
+def test_values_that_change_are_bound_in_what_is_kept(opened: Opened, provider: FakeProvider) -> None:
+    """The session is another one each time, as in any prompt; the answer has that of today."""
+    with opened("record", provider.url) as gateway:
+        go_on(gateway, keep(gateway, f"Session {uuid4()}."))
+    today = f"Session {uuid4()}."
+    with opened() as gateway:
+        assert go_on(gateway, keep(gateway, today)) == f"You said: And pets? ({today})"
 
 
 def test_recording_it_again_changes_no_key(opened: Opened, provider: FakeProvider, tmp_path: Path) -> None:
