@@ -141,7 +141,7 @@ class _Reader:
         """Put known messages into a request, and take its tools out."""
         messages = request.get("messages")
         if isinstance(messages, list):
-            request["messages"] = [self._message(message) for message in messages]  # type: ignore[misc]
+            request["messages"] = self._read_messages(messages)  # type: ignore[assignment]
         tools = request.get("tools")
         if not isinstance(tools, list):
             return ()
@@ -155,17 +155,23 @@ class _Reader:
         del request["tools"]
         return known
 
-    def _message(self, message: JsonValue) -> JsonValue | LlmMessage:
-        if not isinstance(message, dict):
-            return message
-        key = _short_key(message) or orjson.dumps(message)
-        known = self._messages.get(key)
-        if known is None:
-            try:
-                known = self._messages[key] = check.from_mapping(LlmMessage, message)
-            except InvalidRequest:
-                return message
-        return known
+    def _read_messages(self, messages: list[JsonValue]) -> list[JsonValue | LlmMessage]:
+        known = self._messages
+        found: list[JsonValue | LlmMessage] = []
+        for message in messages:
+            if not isinstance(message, dict):
+                found.append(message)
+                continue
+            key = _short_key(message) or orjson.dumps(message)
+            made = known.get(key)
+            if made is None:
+                try:
+                    made = known[key] = check.from_mapping(LlmMessage, message)
+                except InvalidRequest:  # whoever reads the request says what is wrong with it
+                    found.append(message)
+                    continue
+            found.append(made)
+        return found
 
     def with_plan(self, request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
         """A request with the plan that its recording notes; all else in it is shared."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
@@ -21,6 +21,8 @@ from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
 __all__ = ["BlockRow", "Layout", "Layouts", "lay_out", "share"]
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class BlockRow(NamedTuple):
@@ -132,17 +134,21 @@ class Layouts:
     def _message_rows(self, message: LlmMessage, index: int) -> Iterator[BlockRow]:
         name = turn_name(index, message)
         for piece in _pieces(message):
-            row = self._row(name, Place.MESSAGES, piece.frame, piece.text, piece.size)
-            yield row._replace(kind=piece.kind, can_carry=piece.can_carry)
+            known = self._measure(piece.frame, piece.text, piece.size)
+            yield BlockRow(name, Place.MESSAGES, *known, piece.kind, piece.can_carry)
 
-    def _row(self, name: str, place: Place, frame: str, text: str, size: int | None = None) -> BlockRow:
+    def _row(self, name: str, place: Place, frame: str, text: str) -> BlockRow:
+        return BlockRow(name, place, *self._measure(frame, text))
+
+    def _measure(self, frame: str, text: str, size: int | None = None) -> tuple[str, int]:
+        """The digest of a block, and its size by its bytes."""
         key = f"{frame}\0{text}"
         known = self._measured.get(key)
         if known is None:
             digest = blake3_hex(key.encode())
             known = self._measured[key] = digest, estimate_tokens(text) if size is None else size
             self._texts[digest] = text
-        return BlockRow(name, place, *known)
+        return known
 
 
 def share(estimates: Sequence[int], tokens: int) -> list[int]:
@@ -267,4 +273,4 @@ def _media_size(part: Any) -> int | None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)

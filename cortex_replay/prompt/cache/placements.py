@@ -146,7 +146,7 @@ def mark(call: CacheCall, markers: Markers) -> CacheCall:
         one = blocks[i]
         # By itself: a run has a hundred thousand of them, and `replace` takes three times as long.
         blocks[i] = CacheBlock(one.name, one.place, one.digest, one.tokens, markers.get(i, _NONE), one.kind)
-    return replace(call, blocks=tuple(blocks), automatic=CachePolicy.NONE)
+    return replace(call, blocks=tuple(blocks), automatic=_NONE)
 
 
 def marks_of(call: CacheCall) -> Markers:

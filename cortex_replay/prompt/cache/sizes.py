@@ -136,6 +136,8 @@ class PromptSizes:
         estimates = [row.estimate for row in rest]
         sizes = estimates if whole is None else share(estimates, whole - so_far)
         blocks = [*prefix, *_blocks(rest, sizes)]
+        if len(kept) == len(anchors) and whole is not None and whole == self._anchor(path[-1]):
+            self._measured.setdefault(path[-1], tuple(blocks))  # what a longer prompt begins with
         for position, marker in layout.markers.items():
             blocks[position] = _with_marker(blocks[position], marker)
         ends = {count for _, count in kept}
@@ -143,6 +145,9 @@ class PromptSizes:
         if whole is not None:
             ends.add(whole)
         return SizedPrompt(tuple(blocks), so_far + sum(sizes), tokens is not None, frozenset(ends))
+
+    def _anchor(self, node: int) -> int | None:
+        return self._cached.get(node, self._counts.get(node))
 
     def _prefix(
         self, rows: Sequence[BlockRow], path: Sequence[int], anchors: Sequence[_Anchor], *, is_usual: bool
