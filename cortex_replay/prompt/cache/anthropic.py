@@ -162,7 +162,7 @@ class _Prompt:
         self.path = path
         self.markers = markers
         self.minimum = minimum
-        self.ends = list(accumulate(block.tokens for block in call.blocks))
+        self.ends = list(accumulate([block.tokens for block in call.blocks]))
         """The tokens up to the end of each block."""
 
 
@@ -171,8 +171,11 @@ def _forget_thinking(call: CacheCall) -> CacheCall:
 
     The provider does not count it either, so what it had been given of the count goes to the next block.
     """
+    thoughts = [i for i, block in enumerate(call.blocks) if block.kind == "thinking"]
+    if not thoughts:  # as most calls have none
+        return call
     spoken = max((i for i, block in enumerate(call.blocks) if block.kind == "user"), default=-1)
-    if all(block.kind != "thinking" for block in call.blocks[: spoken + 1]):
+    if thoughts[0] > spoken:
         return call
     kept: list[CacheBlock] = []
     left = 0
@@ -205,10 +208,8 @@ def _place_markers(call: CacheCall) -> list[_Marker]:
     Raises:
         _Refusal: The provider takes no such request.
     """
-    blocks = call.blocks
-    markers = [
-        _Marker(i, block.marker) for i, block in enumerate(blocks) if block.marker is not CachePolicy.NONE
-    ]
+    blocks, none = call.blocks, CachePolicy.NONE
+    markers = [_Marker(i, block.marker) for i, block in enumerate(blocks) if block.marker is not none]
     if call.automatic.is_cached:
         able = (i for i in reversed(range(len(blocks))) if blocks[i].tokens and blocks[i].kind != "thinking")
         last = next(able, None)
