@@ -42,16 +42,21 @@ def build(seed: int, most_calls: int, most_blocks: int) -> list[CacheCall]:
             blocks.append(CacheBlock(name, Place.MESSAGES, name, size, kind=kind))  # type: ignore[arg-type]
         prompts.append(blocks)
         call = CacheCall("anthropic", MODEL, at, tuple(blocks), ready=at + dice.choice((0, 0, 0, 5, 250)))
-        given_markers = dice.sample(range(len(blocks)), dice.randint(0, min(len(blocks), MOST_BREAKPOINTS)))
-        calls.append(mark(call, dict.fromkeys(given_markers, dice.choice((SHORT, LONG)))))
+        able = able_blocks(call)
+        marked = dice.sample(able, dice.randint(0, min(len(able), MOST_BREAKPOINTS)))
+        calls.append(mark(call, dict.fromkeys(marked, dice.choice((SHORT, LONG)))))
     return calls
+
+
+def able_blocks(call: CacheCall) -> list[int]:
+    """The blocks that can carry a marker."""
+    return [i for i, block in enumerate(call.blocks) if block.kind != "thinking"]
 
 
 def placed(call: CacheCall) -> Iterator[CacheCall]:
     """A call with every set of markers that the provider takes."""
-    able = [i for i, block in enumerate(call.blocks) if block.kind != "thinking"]
     for count in range(MOST_BREAKPOINTS + 1):
-        for chosen in combinations(able, count):
+        for chosen in combinations(able_blocks(call), count):
             for hours in range(count + 1):
                 yield mark(call, dict(zip(chosen, [LONG] * hours + [SHORT] * (count - hours), strict=True)))
 

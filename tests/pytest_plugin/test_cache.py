@@ -34,9 +34,11 @@ def ask(question, number):
     return httpx.post(base + "/v1/messages", json=body, headers=key)
 
 @pytest.mark.llm_replay
-def test_it(llm_recording):
+def test_it(request, llm_recording):
     for number, question in enumerate(["Where is it?", "When?", "Why?"]):
         ask(question, number)
+    assert llm_recording.is_replay == (request.config.getoption("llm_mode") is None)
+    assert all("asked_at" in call.answer.meta for call in llm_recording.calls if call.is_answered)
     llm_recording.assert_cache(reads_at_least=0.8)
     llm_recording.assert_cache_cost(at_most=2100, unit="tokens")
     llm_recording.assert_cache_cost(at_most=0.0105)
