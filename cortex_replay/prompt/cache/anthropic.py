@@ -6,6 +6,7 @@ The rules are those of ``docs/cache.md``, which also says what the documents lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import inf
@@ -16,7 +17,10 @@ from cortex_replay.prompt.cache.facts import fact_of, value_of
 from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
 
-__all__ = ["AnthropicCache"]
+__all__ = ["AnthropicCache", "CacheState"]
+
+CacheState = frozenset[tuple[int, float, float, float]]
+"""What a cache holds: prefixes, each with its time, when that is over, and when it can be read."""
 
 _ROWS: Final = ("tool_use", "tool_result")
 """Blocks of which a row counts as one position."""
@@ -50,6 +54,21 @@ class AnthropicCache:
     def __init__(self) -> None:
         self._paths = PromptPaths()
         self._entries: dict[int, _Entry] = {}
+
+    def fork(self) -> AnthropicCache:
+        """A cache that holds the same, and goes its own way from here."""
+        other = AnthropicCache()
+        other._paths = self._paths  # numbers for prefixes, the same in both
+        other._entries = {node: copy(entry) for node, entry in self._entries.items()}
+        return other
+
+    def state_at(self, at: float) -> CacheState:
+        """What it holds, to compare with another one that was forked off the same."""
+        return frozenset(
+            (node, entry.ttl, entry.expires, entry.ready)
+            for node, entry in self._entries.items()
+            if entry.expires > at
+        )
 
     def ask(self, call: CacheCall) -> CacheOutcome:
         """What it does with the next call; calls come in the order of their times."""

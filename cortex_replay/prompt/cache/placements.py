@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations, product
-from math import comb, prod
+from itertools import combinations
+from math import comb
 from typing import Any, Final, Literal
 
 from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS
@@ -14,6 +14,7 @@ from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome
 from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, add_up
 from cortex_replay.prompt.cache.hindsight import CacheRules, Hindsight, HindsightPlan, Markers
 from cortex_replay.prompt.cache.partings import Partings
+from cortex_replay.prompt.cache.search import cheapest_row
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.policy import CachePolicy
 
@@ -37,8 +38,8 @@ _NONE, _SHORT, _LONG = CachePolicy.NONE, CachePolicy.EPHEMERAL_5M, CachePolicy.E
 _TIMES: Final = ((_SHORT,), (_LONG,), (_SHORT, _LONG))
 _MOST_TOGETHER: Final = 8
 """How many calls a group may have for all of its placements to be tried."""
-_MOST_TRIED: Final = 2_000
-"""How many placements of one group of calls are tried, so that the best is known and not guessed."""
+_MOST_TRIED: Final = 1_000
+"""How many placements of one call are tried, so that the best is known and not guessed."""
 _MOST_ASKED: Final = 20_000
 """How many calls are simulated for that, over all groups of a run."""
 
@@ -202,7 +203,7 @@ class _Search:
         for group, plan in zip(groups, plans, strict=True):
             options = [[best[i] for i in group], [(asked[i], seen[i]) for i in group]]
             is_known = plan.is_least and self._cost(options[1]) == self._hindsight.value_of(plan)
-            if not is_known and (tried := self._try_all(group)) is not None:
+            if not is_known and (tried := self._try_all(group, min(map(self._cost, options)))) is not None:
                 options.append(tried)
                 is_known = True
             is_least = is_least and is_known
@@ -227,24 +228,36 @@ class _Search:
     def _cost(self, pairs: Iterable[tuple[CacheCall, CacheOutcome]]) -> Fraction:
         return self._rates.cost_of(add_up(outcome for _, outcome in pairs))
 
-    def _try_all(self, group: list[int]) -> list[tuple[CacheCall, CacheOutcome]] | None:
+    def _try_all(self, group: list[int], at_most: Fraction) -> list[tuple[CacheCall, CacheOutcome]] | None:
         """The best of all placements; ``None`` where they are too many."""
-        places = [self._prefixes.places[i] for i in group]
+        places = [self._tried_places(i) for i in group]
         is_long = any(at and at[-1] >= self._rules.lookback for at in places)
-        if len(group) > _MOST_TOGETHER or is_long:  # one marker cannot look back far enough
+        count = max(sum(comb(len(at), k) * (k + 1) for k in range(MOST_BREAKPOINTS + 1)) for at in places)
+        # One marker cannot look back far enough in a long prompt, and what is tried has to end some time.
+        if len(group) > _MOST_TOGETHER or is_long or count > _MOST_TRIED:
             return None
-        count = prod(sum(comb(len(at), k) * (k + 1) for k in range(MOST_BREAKPOINTS + 1)) for at in places)
-        if count > _MOST_TRIED or count * len(group) > self._tries_left:
-            return None
-        self._tries_left -= count * len(group)
-        best: list[tuple[CacheCall, CacheOutcome]] = []
-        least: Fraction | None = None
-        for calls in product(*(list(self._choices(i, at)) for i, at in zip(group, places, strict=True))):
-            pairs = list(zip(calls, self._simulate(calls), strict=True))
-            cost = self._cost(pairs)
-            if least is None or cost < least:
-                best, least = pairs, cost
-        return best
+        choices = [list(self._choices(i, at)) for i, at in zip(group, places, strict=True)]
+        floors = [self._floor(i) for i in group]
+        row, asked = cheapest_row(choices, floors, self._rates, at_most, self._tries_left)
+        self._tries_left -= asked
+        return None if row is None else list(zip(row, self._simulate(row), strict=True))
+
+    def _tried_places(self, i: int) -> list[int]:
+        """Where markers of a call may be worth something: where it parts from another one, and one block before
+        that. Whoever reads up to there makes all of it live for an hour at the price of one block."""
+        places = self._prefixes.places[i]
+        before = {place - 1 for place in places if place and self._can_carry(i, place - 1)}
+        return sorted({*places, *before})
+
+    def _can_carry(self, i: int, place: int) -> bool:
+        is_able = self._calls[i].blocks[place].kind != "thinking"
+        return is_able and self._prefixes.ends[i][place] >= self._rules.least
+
+    def _floor(self, i: int) -> Fraction:
+        """What a call costs if it reads all that it shares."""
+        ends, places = self._prefixes.ends[i], self._prefixes.places[i]
+        read = ends[places[-1]] if places else 0
+        return self._rates.cost_of(CacheOutcome(read=read, fresh=self._calls[i].tokens - read))
 
     def _choices(self, i: int, places: list[int]) -> Iterator[CacheCall]:
         """A call with every placement of markers at some places."""
