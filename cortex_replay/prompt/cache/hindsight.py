@@ -10,7 +10,7 @@ further apart. With two times it is a good guess, and the simulator has the last
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import inf, lcm
@@ -115,29 +115,36 @@ class Hindsight:
         self._unit: Final = lcm(*(rate.denominator for rate in paid))
         self._fresh, self._read, self._short, self._long = (int(rate * self._unit) for rate in paid)
 
-    def plan(self, group: Sequence[int], times: Times) -> HindsightPlan:
+    def plan(self, group: Sequence[int], times: Times, *, bridge: bool = False) -> HindsightPlan:
         """Markers for the calls of a group, which share no prefix with others.
 
         Args:
             group: Which calls, in order.
             times: The times that markers may have.
+            bridge: Whether the last bit before a pause may be written for an hour all the same.
         """
-        wishes, has_long_gap = self._wishes(group, times)
-        steps, cost, has_conflict = self._walk(group, wishes)
+        wishes, bridges, has_long_gap = self._wishes(group, times)
+        steps, cost, has_conflict = self._walk(group, wishes, bridges if bridge else {})
         markers = {j: self._markers(step) for j, step in steps.items()}
-        is_simple = times == (CachePolicy.EPHEMERAL_5M,) and self._short + self._read < 2 * self._fresh
+        is_simple = (
+            not bridge and times == (CachePolicy.EPHEMERAL_5M,) and self._short + self._read < 2 * self._fresh
+        )
         return HindsightPlan(markers, cost, is_simple and not has_long_gap and not has_conflict)
 
     def value_of(self, plan: HindsightPlan) -> Fraction:
         """What a plan should cost, in the unit of the rates."""
         return Fraction(plan.cost, self._unit)
 
-    def _wishes(self, group: Sequence[int], times: Times) -> tuple[dict[int, bytearray], bool]:
-        """What is cheapest for each stretch that a call would have to pay; and whether an hour could help."""
+    def _wishes(
+        self, group: Sequence[int], times: Times
+    ) -> tuple[dict[int, bytearray], dict[int, int], bool]:
+        """What is cheapest for each stretch that a call would have to pay; the last place of each call that
+        is asked for again after five minutes, but within the hour; and whether there is any such gap."""
         fresh, read, rules = self._fresh, self._read, self._rules
         short = self._short if CachePolicy.EPHEMERAL_5M in times else inf
         long = self._long if CachePolicy.EPHEMERAL_1H in times else inf
         wishes: dict[int, bytearray] = {}
+        bridges: dict[int, int] = {}
         has_long_gap = False
         # Of each node, seen from its next call: when that is, what it and all later ones cost if it finds
         # nothing, and what the later ones cost if it leaves something for five minutes or an hour.
@@ -157,7 +164,11 @@ class Hindsight:
                 then, alone, after_short, after_long = later
                 gap = then - at
                 in_time = then >= ready
-                has_long_gap |= not in_time or rules.short <= gap < rules.long
+                if not in_time:
+                    has_long_gap = True
+                elif rules.short <= gap < rules.long:
+                    has_long_gap = True
+                    bridges[j] = place
                 after_short = read + after_short if in_time and gap < rules.short else alone
                 after_long = read + after_long if in_time and gap < rules.long else alone
                 best: float = fresh + alone
@@ -168,9 +179,11 @@ class Hindsight:
                     best = long + after_long
                     wish[i] = _LONG
                 future[node] = (at, best, after_short, after_long)
-        return wishes, has_long_gap
+        return wishes, bridges, has_long_gap
 
-    def _walk(self, group: Sequence[int], wishes: dict[int, bytearray]) -> tuple[dict[int, _Step], int, bool]:
+    def _walk(
+        self, group: Sequence[int], wishes: dict[int, bytearray], bridges: dict[int, int]
+    ) -> tuple[dict[int, _Step], int, bool]:
         """Go through the calls as the cache would, following their wishes: what each does, what all cost,
         and whether two of them wanted to write the same at once."""
         entries: dict[int, _Entry] = {}
@@ -190,9 +203,20 @@ class Hindsight:
                     step.write = places[last]
                     long = wish.rfind(_LONG)
                     step.long = places[long] if long >= 0 and places[long] > step.read else -1
+            if j in bridges:
+                self._bridge(j, step, bridges[j])
             self._note(j, step, entries)
             cost += self._cost(j, step)
         return steps, cost, has_conflict
+
+    def _bridge(self, j: int, step: _Step, place: int) -> None:
+        """Write for an hour up to a place, if that is worth it: all that is read before it lives on with it,
+        and only what is behind that has to be paid."""
+        if step.read < place and step.long < place:
+            longer = replace(step, long=place, write=max(step.write, place))
+            saving = (self._fresh - self._read) * self._prefixes.ends[j][place]
+            if self._cost(j, longer) - self._cost(j, step) < saving:
+                step.long, step.write = longer.long, longer.write
 
     def _find(self, j: int, step: _Step, entries: dict[int, _Entry]) -> _Entry | None:
         """What a call reads: the longest prefix that is in the cache."""

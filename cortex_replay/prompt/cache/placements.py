@@ -36,6 +36,7 @@ ScenarioName = Literal["given", "no marker", "1h", "best"]
 
 _NONE, _SHORT, _LONG = CachePolicy.NONE, CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H
 _TIMES: Final = ((_SHORT,), (_LONG,), (_SHORT, _LONG))
+"""What is planned with; a pause may be bridged in each of them."""
 _MOST_TOGETHER: Final = 8
 """How many calls a group may have for all of its placements to be tried."""
 _MOST_TRIED: Final = 1_000
@@ -222,7 +223,7 @@ class _Search:
         plan = self._hindsight.plan(group, _TIMES[0])
         if plan.is_least:
             return plan
-        others = [self._hindsight.plan(group, times) for times in _TIMES[1:]]
+        others = [self._hindsight.plan(group, times, bridge=True) for times in _TIMES]
         return min([plan, *others], key=lambda one: one.cost)
 
     def _cost(self, pairs: Iterable[tuple[CacheCall, CacheOutcome]]) -> Fraction:
@@ -243,8 +244,8 @@ class _Search:
         return None if row is None else list(zip(row, self._simulate(row), strict=True))
 
     def _tried_places(self, i: int) -> list[int]:
-        """Where markers of a call may be worth something: where it parts from another one, and one block before
-        that. Whoever reads up to there makes all of it live for an hour at the price of one block."""
+        """Where markers of a call may be worth something: where it parts from another one, and one block
+        before that. Whoever reads up to there makes all of it live for an hour at the price of one block."""
         places = self._prefixes.places[i]
         before = {place - 1 for place in places if place and self._can_carry(i, place - 1)}
         return sorted({*places, *before})

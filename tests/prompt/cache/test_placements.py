@@ -66,6 +66,19 @@ def test_an_hour_at_the_deep_one_and_five_minutes_at_the_tail() -> None:
     assert best.cost.value == 4000 * (2 + 5 * 0.1) + 3 * 4000 * 1.25 + 3 * 400
 
 
+def test_an_hour_for_the_last_bit_carries_all_of_it_over_a_pause() -> None:
+    """A conversation goes on after ten minutes. Only what is new before the pause is written for an hour."""
+    turns = [block(f"turn {i}", 100) for i in range(10)]
+    times = [*range(5), *range(600, 605)]
+    calls = [call(at, block("policy", 4000), *turns[: i + 1]) for i, at in enumerate(times)]
+
+    best = compare_placements(calls, Tariff()).best
+
+    assert [outcome.write_1h for outcome in best.outcomes] == [0, 0, 0, 0, 100, *[0] * 5]
+    written = 4100 * 1.25 + 3 * 125 + 200 + 4 * 125 + 100  # the last turn is not read again
+    assert best.cost.value == written + sum(4100 + 100 * i for i in range(9)) / 10
+
+
 def test_calls_at_once_do_not_all_write() -> None:
     """Nobody can read what is not there yet; one writes it for those who come later."""
     times = [*range(10), 20]
@@ -140,7 +153,7 @@ def test_a_plan_that_is_dearer_than_given_is_not_taken(monkeypatch: pytest.Monke
     """Whatever the planner says: what it plans is simulated before it is believed."""
     calls = [call(i, block("policy", 4000, SHORT), block(f"own {i}", 4000)) for i in range(10)]
 
-    def plan(_: Hindsight, group: Sequence[int], times: Times) -> HindsightPlan:
+    def plan(_: Hindsight, group: Sequence[int], times: Times, *, bridge: bool = False) -> HindsightPlan:
         return HindsightPlan({j: {1: LONG} for j in group}, cost=0, is_least=True)
 
     monkeypatch.setattr(Hindsight, "plan", plan)
