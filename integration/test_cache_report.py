@@ -1,4 +1,4 @@
-"""``cortex-replay cache`` on what real SDKs recorded of a real server that says what its cache gave."""
+"""``cortex-replay cache`` on what real SDKs recorded of a real server, which says what its cache gave."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from cortex_replay.prompt import PromptBlock, blocks_for_wire
 
 with anthropic.Anthropic(max_retries=0) as client:
     for time in ("09:15", "09:16", "09:17"):
-        rules = PromptBlock.cached_short("rules", "Be kind. " * 50)
-        blocks = [PromptBlock.cached_short("policy", f"It is {time}."), rules]
-        prompt = blocks_for_wire(blocks, "anthropic-messages")
+        policy = PromptBlock.cached_short("policy", f"It is {time}.")
+        rules = PromptBlock.cached_short("rules", "Be kind. " * 150)
+        prompt = blocks_for_wire([policy, rules], "anthropic-messages")
         client.messages.create(
-            model="tiny", max_tokens=4, system=prompt.anthropic_system(),
+            model="claude-sonnet-4-5", max_tokens=4, system=prompt.anthropic_system(),
             messages=[{"role": "user", "content": "Hi"}], extra_headers=prompt.label_headers(),
         )
 """
@@ -108,11 +108,8 @@ def test_the_simulator_agrees_with_the_server_call_by_call(record: Record) -> No
 def test_the_block_that_changed_is_named_by_its_label(record: Record) -> None:
     report = record(LABELS, "--as", "anthropic")
 
-    assert [call["model"] for call in report["calls"]] == ["tiny"] * 3
     assert len(report["runs"]) == 1
-    whys = {
-        (reason["why"], reason["block"])
-        for call in report["calls"]
-        for reason in call["simulated"]["reasons"]
-    }
-    assert whys <= {("changed", "block 'policy'"), ("too short", "block 'rules'"), ("first", "block 'rules'")}
+    (loss,) = report["losses"]
+    assert (loss["why"], loss["block"], loss["calls"]) == ("changed", "block 'policy'", 2)
+    assert loss["looks_like"] == "a time"
+    assert report["costs"]["advice"]["block"] == "block 'policy'"
