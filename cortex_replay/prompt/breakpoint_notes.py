@@ -187,7 +187,7 @@ def _read_blocks(notes: object) -> Iterator[tuple[int, str]]:
 
 
 def _read_markers(notes: object) -> Iterator[CacheMark]:
-    for note in notes if isinstance(notes, list) else ():
+    for note in notes[:_MOST_MARKERS] if isinstance(notes, list) else ():  # more were never written
         match note:
             case {"at": "prompt", "ttl": ("5m" | "30m" | "1h") as ttl}:
                 yield CacheMark("prompt", 0, ttl)

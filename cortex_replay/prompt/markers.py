@@ -61,8 +61,9 @@ def marks_of(request: LlmRequest) -> tuple[Breakpoint, ...]:
     if plan is None or not plan.marks:
         return ()
     found: dict[tuple[Place, int, int | None], Breakpoint] = {}
+    count = len(system_blocks(request))
     for mark in plan.marks:
-        made = _breakpoint_of(request, plan, mark)
+        made = _breakpoint_of(request, plan, mark, count)
         if made is not None:
             found.setdefault((made.place, made.index, made.part), made)
     return tuple(sorted(found.values(), key=_reading_order))
@@ -73,29 +74,32 @@ def _reading_order(breakpoint_: Breakpoint) -> tuple[int, int, float]:
     return breakpoint_.place, breakpoint_.index, float("inf") if part is None else part
 
 
-def _breakpoint_of(request: LlmRequest, plan: PromptCachePlan, mark: CacheMark) -> Breakpoint | None:
+def _breakpoint_of(
+    request: LlmRequest, plan: PromptCachePlan, mark: CacheMark, count: int
+) -> Breakpoint | None:
+    """The breakpoint of a marker in a request whose system text has ``count`` blocks."""
     place, i = mark.place, mark.index
     if place == "prompt":
-        place, i = _last_place(request)
+        place, i = _last_place(request, count)
     policy = CachePolicy.of_ttl(mark.ttl)
     if place == "tool" and i < len(request.tools):
         tool = request.tools[i]
         name = tool.get("name") if isinstance(tool, dict) else None
         return Breakpoint(Place.TOOLS, i, policy, f"tool {name!r}" if name else f"tool {i + 1}")
-    if place == "system" and i < (count := len(system_blocks(request))):
+    if place == "system" and i < count:
         return Breakpoint(Place.SYSTEM, i, policy, system_name(plan, i, count))
     if place == "message" and i < len(request.messages):
         return Breakpoint(Place.MESSAGES, i, policy, turn_name(i, request.messages[i]), mark.part)
     return None
 
 
-def _last_place(request: LlmRequest) -> tuple[Literal["tool", "system", "message"], int]:
+def _last_place(request: LlmRequest, count: int) -> tuple[Literal["tool", "system", "message"], int]:
     """Behind what a provider caches a whole prompt."""
     for i in range(len(request.messages) - 1, -1, -1):
         if can_carry_marker(request.messages[i]):
             return "message", i
     if request.system:
-        return "system", len(system_blocks(request)) - 1
+        return "system", count - 1
     return "tool", max(0, len(request.tools) - 1)
 
 

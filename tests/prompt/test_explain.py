@@ -307,6 +307,15 @@ def test_a_place_that_a_request_does_not_have_is_no_breakpoint() -> None:
     assert {part.breakpoint for part in explain(restored).parts} == {"none"}
 
 
+def test_more_markers_than_are_ever_written_are_not_read() -> None:
+    """Anybody can write a recording."""
+    markers: Any = [MARKED | {"number": n} for n in range(1, 1000)]
+    restored = restore_breakpoints(LlmRequest("m", "system", "q"), {"cache": {"markers": markers}})
+
+    assert restored.cache is not None
+    assert len(restored.cache.marks) == 64
+
+
 def policy(*more: PromptBlock, **fields: Any) -> LlmRequest:
     blocks = [PromptBlock.cached_long("policy", "p " * 4000), *more]
     return to_request(blocks, wire="anthropic-messages", model="m", max_tokens=9, **fields)
