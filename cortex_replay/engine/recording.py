@@ -14,6 +14,7 @@ from cortex_replay.config import Settings
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.claims import MemoryClaims
 from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.run_names import RUN_VARIABLE, process_run_name
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.settings import redactor_for
@@ -67,6 +68,7 @@ class RecordingAdapter(ScopeAdapter):
             lambda: redactor or redactor_for(Settings(), os.environ),
             record_failures=record_failures,
             claims=_CLAIMS.setdefault(opened, MemoryClaims()),
+            name=None if RUN_VARIABLE in os.environ else process_run_name(),
         )
         super().__init__(self._run.open_scope(), inner, meta)
         self._commits_on_close = commit_on_close

@@ -6,9 +6,10 @@ import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final
 
-__all__ = ["RUN_VARIABLE", "new_run_name", "now_in_milliseconds", "run_name_in"]
+__all__ = ["RUN_VARIABLE", "new_run_name", "now_in_milliseconds", "process_run_name", "run_name_in"]
 
 RUN_VARIABLE: Final = "CORTEX_REPLAY_RUN"
 """Names the run that this process is a part of; set by the outermost process."""
@@ -18,6 +19,12 @@ _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 def new_run_name() -> str:
     """A name that no other run is likely to have; names of later runs sort behind it."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+@cache
+def process_run_name() -> str:
+    """The name for what this process records without a run of its own: one program, one run."""
+    return new_run_name()
 
 
 def run_name_in(environment: Mapping[str, str]) -> str | None:

@@ -107,3 +107,18 @@ def test_a_call_was_asked_when_it_was_passed_on_and_not_when_its_answer_came(
 
     meta = Store.open(tmp_path).get(*Store.open(tmp_path).key(ask("q"))).meta or {}
     assert meta["asked_at"] == clock[0]
+
+
+def test_the_adapters_of_a_program_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+
+    async def record() -> None:
+        for question in ("one", "two"):
+            async with RecordingAdapter(EchoAdapter(), tmp_path, mode="record") as adapter:
+                await adapter.complete(ask(question))
+
+    asyncio.run(record())
+
+    store = Store.open(tmp_path)
+    runs = [(store.get(*store.key(ask(question))).meta or {})["run"] for question in ("one", "two")]
+    assert runs[0] == runs[1]
