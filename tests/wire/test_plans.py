@@ -112,6 +112,14 @@ def test_a_system_message_at_the_start_is_a_block_of_the_system_text() -> None:
     ]
 
 
+def test_a_system_prompt_that_is_more_than_text_keeps_its_markers() -> None:
+    sent = body(system=[text("a", LONG) | {"citations": []}, text(""), text("b", SHORT)])
+    request = ANTHROPIC.lift(sent)
+
+    assert marks(request.cache) == [("system", 0, None, "1h"), ("system", 1, None, "5m")]
+    assert ANTHROPIC.encode_request(request)["system"] == sent["system"]
+
+
 def test_an_empty_text_takes_no_marker_and_no_place() -> None:
     call = {"type": "tool_use", "id": "t", "name": "a", "input": {}, "cache_control": SHORT}
     messages = [{"role": "assistant", "content": [text("", SHORT), call]}]
