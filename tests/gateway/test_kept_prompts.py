@@ -25,7 +25,9 @@ PLACES = {
 
 
 # Certificates take long to load, and there are none here.
-CLIENT = httpx.Client(trust_env=False, verify=False, timeout=20)
+CLIENT = httpx.Client(
+    trust_env=False, verify=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0)
+)
 
 
 def ask(gateway: Gateway, method: str, path: str, body: Any = None) -> Any:
