@@ -173,8 +173,14 @@ class _Reader:
             found.append(made)
         return found
 
-    def with_plan(self, request: LlmRequest, meta: Mapping[str, JsonValue]) -> LlmRequest:
-        """A request with the plan that its recording notes; all else in it is shared."""
+    def with_plan(self, request: LlmRequest, meta: Mapping[str, JsonValue], *, is_only: bool) -> LlmRequest:
+        """A request with the plan that its recording notes; all else in it is shared.
+
+        Args:
+            request: As it was read here.
+            meta: Of the recording.
+            is_only: Whether no other answer is to this request, so that it can have the plan itself.
+        """
         notes = meta.get("cache")
         if isinstance(notes, dict):
             written = orjson.dumps(notes)
@@ -185,7 +191,7 @@ class _Reader:
             plan = restore_plan(request, meta) if "breakpoints" in meta else None
         if plan is None:
             return request
-        planned = copy(request)
+        planned = request if is_only else copy(request)
         check.keep(planned, "cache", plan)  # a new request would check everything again
         return planned
 
@@ -211,7 +217,7 @@ def _calls_in(
         at, ready = times_of(answer, meta)
         order = meta.get("call")
         yield RecordedCall(
-            request=reader.with_plan(request, meta or fixture.meta or {}),
+            request=reader.with_plan(request, meta or fixture.meta or {}, is_only=len(fixture.answers) == 1),
             prompt_hash=fixture.key.prompt_hash,
             path=path,
             answer=number,

@@ -169,8 +169,8 @@ def _without_markers(given: Scenario, tariff: Tariff, completions: Sequence[int]
 def _with_hours(call: CacheCall) -> CacheCall:
     if call.provider != "anthropic":
         return call
-    automatic = _LONG if call.automatic.is_cached else CachePolicy.NONE
-    return replace(mark(call, dict.fromkeys(marks_of(call), _LONG)), automatic=automatic)
+    marked = mark(call, dict.fromkeys(marks_of(call), _LONG))
+    return replace(marked, automatic=_LONG) if call.automatic.is_cached else marked
 
 
 def _by_model(calls: Sequence[CacheCall]) -> dict[tuple[Provider, str], list[int]]:
