@@ -15,7 +15,7 @@ import pytest
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
-from cortex_replay.prompt.cache.llamacpp import LlamaCppCache, LlamaCppServer
+from cortex_replay.prompt.cache.simulators.llamacpp import LlamaCppCache, LlamaCppServer
 from integration.llamacpp_conversations import LETTERS, SERVERS, Kind, talk
 from tests.servers.llamacpp import is_available, start_llamacpp
 

@@ -11,11 +11,11 @@ from cortex_replay.config import Price
 from cortex_replay.history.calls import RecordedCall
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
-from cortex_replay.history.replayed import CacheReplay, ReplayedCall, replay_calls
-from cortex_replay.prompt.cache.advice import Advice, advise
+from cortex_replay.history.replay import CacheReplay, ReplayedCall, replay_calls
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, Unit, reported_outcome
-from cortex_replay.prompt.cache.placements import Alternatives, compare_placements
+from cortex_replay.prompt.cache.placement.advice import Advice, advise
+from cortex_replay.prompt.cache.placement.placements import Alternatives, compare_placements
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.store.gc_pause import pause_gc
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
-from cortex_replay.history.replayed import ReplayedCall
+from cortex_replay.history.replay import ReplayedCall
 from cortex_replay.prompt.cache.calls import CacheOutcome, Provider, Why
 from cortex_replay.prompt.cache.facts import value_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from cortex_replay.history.replayed import CacheReplay, ReplayedCall
+from cortex_replay.history.replay import CacheReplay, ReplayedCall
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.cache.facts import value_of

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from cortex_replay.engine.money import PriceList
 from cortex_replay.history.calls import RecordedCall as HistoryCall, times_of
-from cortex_replay.history.replayed import replay_calls
+from cortex_replay.history.replay import replay_calls
 from cortex_replay.prompt.cache.checks import CheckedCalls
 from cortex_replay.prompt.cache.costs import Tariff, reported_outcome
 from cortex_replay.pytest_plugin.recorded_call import RecordedCall

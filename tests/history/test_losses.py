@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cortex_replay.history.calls import read_calls
 from cortex_replay.history.losses import losses_of
-from cortex_replay.history.replayed import replay_calls
+from cortex_replay.history.replay import replay_calls
 from cortex_replay.types import TokenUsage
 from tests.history.recordings import Recording, record
 

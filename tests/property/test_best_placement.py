@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS, Place
-from cortex_replay.prompt.cache import placements
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
 from cortex_replay.prompt.cache.costs import Tariff
-from cortex_replay.prompt.cache.placements import compare_placements, mark, marks_of
+from cortex_replay.prompt.cache.placement import placements
+from cortex_replay.prompt.cache.placement.placements import compare_placements, mark, marks_of
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.policy import CachePolicy
 from tests.property.strategies import effort

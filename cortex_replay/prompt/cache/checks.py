@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from cortex_replay.prompt.cache.advice import advise
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, add_up, decimal_text
-from cortex_replay.prompt.cache.placements import compare_placements
+from cortex_replay.prompt.cache.placement.advice import advise
+from cortex_replay.prompt.cache.placement.placements import compare_placements
 from cortex_replay.prompt.cache.reasons import describe_reason
 from cortex_replay.prompt.diff import short_diff, volatile_kind
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from cortex_replay.prompt.cache.anthropic import AnthropicCache
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Provider
-from cortex_replay.prompt.cache.gemini import GeminiCache
-from cortex_replay.prompt.cache.llamacpp import LlamaCppCache
-from cortex_replay.prompt.cache.openai import OpenAiCache
-from cortex_replay.prompt.cache.prompt_tree import TextOf
+from cortex_replay.prompt.cache.simulators.anthropic import AnthropicCache
+from cortex_replay.prompt.cache.simulators.gemini import GeminiCache
+from cortex_replay.prompt.cache.simulators.llamacpp import LlamaCppCache
+from cortex_replay.prompt.cache.simulators.openai import OpenAiCache
+from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf
 
 __all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
 

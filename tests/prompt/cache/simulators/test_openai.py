@@ -12,8 +12,8 @@ import pytest
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome
-from cortex_replay.prompt.cache.openai import OpenAiCache
 from cortex_replay.prompt.cache.simulator import simulate
+from cortex_replay.prompt.cache.simulators.openai import OpenAiCache
 from cortex_replay.prompt.policy import CachePolicy
 
 OLD, NEW = "gpt-4o", "gpt-5.6-luna"

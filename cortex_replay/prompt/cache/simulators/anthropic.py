@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.paths import PromptPath, PromptPaths
+from cortex_replay.prompt.cache.simulators.paths import PromptPath, PromptPaths
 from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["AnthropicCache", "CacheState"]

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, add_up
-from cortex_replay.prompt.cache.hindsight import CacheRules, Hindsight, HindsightPlan, Markers
-from cortex_replay.prompt.cache.partings import Partings
-from cortex_replay.prompt.cache.search import cheapest_row
+from cortex_replay.prompt.cache.placement.hindsight import CacheRules, Hindsight, HindsightPlan, Markers
+from cortex_replay.prompt.cache.placement.partings import Partings
+from cortex_replay.prompt.cache.placement.search import cheapest_row
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.policy import CachePolicy
 

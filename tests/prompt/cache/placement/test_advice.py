@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cortex_replay.config import Price
 from cortex_replay.prompt.breakpoints import Place
-from cortex_replay.prompt.cache.advice import Advice, advise
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, Provider
 from cortex_replay.prompt.cache.costs import Tariff
-from cortex_replay.prompt.cache.placements import compare_placements
+from cortex_replay.prompt.cache.placement.advice import Advice, advise
+from cortex_replay.prompt.cache.placement.placements import compare_placements
 from cortex_replay.prompt.policy import CachePolicy
 
 SHORT, LONG, NONE = CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H, CachePolicy.NONE

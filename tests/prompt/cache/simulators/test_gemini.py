@@ -12,8 +12,8 @@ import pytest
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome
-from cortex_replay.prompt.cache.gemini import GeminiCache
 from cortex_replay.prompt.cache.simulator import simulate
+from cortex_replay.prompt.cache.simulators.gemini import GeminiCache
 
 FLASH, PRO = "gemini-2.5-flash", "gemini-3.1-pro-preview"
 HOUR = 3600.0

@@ -19,7 +19,7 @@ from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.prompt_tree import Prefixes, TextOf, Trail, missing
+from cortex_replay.prompt.cache.simulators.prompt_tree import Prefixes, TextOf, Trail, missing
 from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["OpenAiCache"]

@@ -20,7 +20,7 @@ from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS
 from cortex_replay.prompt.cache.calls import CacheCall
 from cortex_replay.prompt.cache.costs import Rates
 from cortex_replay.prompt.cache.facts import value_of
-from cortex_replay.prompt.cache.partings import Partings
+from cortex_replay.prompt.cache.placement.partings import Partings
 from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["CacheRules", "Hindsight", "HindsightPlan", "Markers", "Times"]

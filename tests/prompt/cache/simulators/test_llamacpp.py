@@ -12,9 +12,9 @@ import pytest
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
-from cortex_replay.prompt.cache.llamacpp import OLLAMA, LlamaCppCache, LlamaCppServer
+from cortex_replay.prompt.cache.simulators.llamacpp import OLLAMA, LlamaCppCache, LlamaCppServer
 
-VECTORS = (Path(__file__).parents[2] / "vectors" / "llamacpp_cache.jsonl").read_text(encoding="utf-8")
+VECTORS = (Path(__file__).parents[3] / "vectors" / "llamacpp_cache.jsonl").read_text(encoding="utf-8")
 ONE = LlamaCppServer(slots=1, is_unified=False, host_tokens=0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from cortex_replay.prompt.cache.calls import CacheCall
-from cortex_replay.prompt.cache.paths import PromptPaths
+from cortex_replay.prompt.cache.simulators.paths import PromptPaths
 
 __all__ = ["Partings"]
 

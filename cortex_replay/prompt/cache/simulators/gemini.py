@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.prompt_tree import Prefixes, TextOf
+from cortex_replay.prompt.cache.simulators.prompt_tree import Prefixes, TextOf
 
 __all__ = ["GeminiCache", "KeptPrompt"]
 

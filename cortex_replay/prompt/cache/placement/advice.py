@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from cortex_replay.prompt.breakpoints import MOST_BREAKPOINTS, Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
 from cortex_replay.prompt.cache.costs import Cost, Tariff
-from cortex_replay.prompt.cache.placements import Alternatives, Simulate, mark, marks_of
+from cortex_replay.prompt.cache.placement.placements import Alternatives, Simulate, mark, marks_of
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.policy import CachePolicy
 

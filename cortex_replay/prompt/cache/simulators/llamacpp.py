@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
-from cortex_replay.prompt.cache.prompt_tree import TextOf, tokens_shared
+from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf, tokens_shared
 
 __all__ = ["OLLAMA", "LlamaCppCache", "LlamaCppServer"]
 

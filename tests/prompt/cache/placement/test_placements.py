@@ -9,8 +9,8 @@ import pytest
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
 from cortex_replay.prompt.cache.costs import Tariff
-from cortex_replay.prompt.cache.hindsight import Hindsight, HindsightPlan, Times
-from cortex_replay.prompt.cache.placements import compare_placements, marks_of
+from cortex_replay.prompt.cache.placement.hindsight import Hindsight, HindsightPlan, Times
+from cortex_replay.prompt.cache.placement.placements import compare_placements, marks_of
 from cortex_replay.prompt.policy import CachePolicy
 
 SHORT, LONG = CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-from cortex_replay.prompt.cache.anthropic import AnthropicCache, CacheState
 from cortex_replay.prompt.cache.calls import CacheCall
 from cortex_replay.prompt.cache.costs import Rates
+from cortex_replay.prompt.cache.simulators.anthropic import AnthropicCache, CacheState
 
 __all__ = ["cheapest_row"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cortex_replay.history.calls import read_calls
-from cortex_replay.history.replayed import CacheReplay, replay_calls
+from cortex_replay.history.replay import CacheReplay, replay_calls
 from cortex_replay.store import Answer, TimedChunk
 from cortex_replay.types import StreamChunk, TokenUsage
 from tests.history.recordings import Recording, record

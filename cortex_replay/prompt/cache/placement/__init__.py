@@ -1,0 +1,1 @@
+"""Where the markers of a run should stand, and which one change to its prompts saves most."""
