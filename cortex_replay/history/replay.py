@@ -13,7 +13,7 @@ from cortex_replay.prompt.cache.settings import settings_of
 from cortex_replay.prompt.cache.simulator import SIMULATORS, simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, TokenUsage
 
 __all__ = ["CacheReplay", "ReplayedCall", "replay_calls"]
 
@@ -97,16 +97,17 @@ def _cache_call(
     assert provider is not None  # noqa: S101 - whoever has no rules is not simulated
     plan = recorded.request.cache
     wait = None if recorded.ready is None or recorded.at is None else recorded.ready - recorded.at
+    kept = _kept_blocks(recorded.request, layouts)
     return CacheCall(
         provider,
         recorded.model,
         at,
-        prompt.blocks,
+        _size_kept(prompt.blocks, kept, recorded.usage) if kept else prompt.blocks,
         ready=None if wait is None else at + wait,
         settings=settings_of(recorded.request, provider),
         key="" if plan is None else plan.key or "",
         retention="" if plan is None else plan.retention or "",
-        explicit=_kept_blocks(recorded.request, layouts),
+        explicit=kept,
         adds_breakpoint=plan is None or plan.mode != "explicit",
         reply=_reply(recorded, layouts) if provider == "llamacpp" else (),
         is_estimate=not prompt.is_counted,
@@ -121,18 +122,28 @@ def _kept_blocks(request: LlmRequest, layouts: Layouts) -> int:
     return len(layouts.lay_out(replace(request, messages=request.messages[:count])).rows)
 
 
+def _size_kept(blocks: tuple[CacheBlock, ...], kept: int, usage: TokenUsage | None) -> tuple[CacheBlock, ...]:
+    """The blocks of a call, of which so many are kept: what was read from the cache is the size of these."""
+    whole = sum(block.tokens for block in blocks)
+    counted = None if usage is None else usage.cached_tokens
+    if not counted or counted > whole:
+        return blocks
+    sizes = [
+        *share([block.tokens for block in blocks[:kept]], counted),
+        *share([block.tokens for block in blocks[kept:]], whole - counted),
+    ]
+    if sum(sizes) != whole:  # nothing follows what is kept
+        return blocks
+    return tuple(replace(block, tokens=size) for block, size in zip(blocks, sizes, strict=True))
+
+
 def _reply(recorded: RecordedCall, layouts: Layouts) -> tuple[CacheBlock, ...]:
     """An answer as a client sends it back: as the turn that follows."""
-    said, request = recorded.said, recorded.request
+    said, usage = recorded.said, recorded.usage
     if said is None:
         return ()
     turn = LlmMessage(LlmRole.ASSISTANT, said.text, tool_calls=said.tool_calls)
-    layout = layouts.lay_out(replace(request, messages=(*request.messages, turn), cache=None))
-    before = len(layouts.lay_out(request).rows)
-    estimates = [row.estimate for row in layout.rows[before:]]
-    usage = recorded.usage
-    sizes = estimates if usage is None else share(estimates, usage.completion_tokens)
-    return tuple(
-        CacheBlock(row.name, row.place, row.digest, size, kind=row.kind)
-        for row, size in zip(layout.rows[before:], sizes, strict=True)
+    layout = layouts.lay_out(LlmRequest(recorded.model, "", [turn]))
+    return layout.blocks(
+        layout.estimates if usage is None else share(layout.estimates, usage.completion_tokens)
     )

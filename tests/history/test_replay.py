@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cortex_replay.history.calls import read_calls
 from cortex_replay.history.replay import CacheReplay, replay_calls
 from cortex_replay.store import Answer, TimedChunk
@@ -75,6 +77,22 @@ def test_what_gemini_was_told_to_keep_is_read_from_the_first_call_on(tmp_path: P
     blocks = found.calls[0].prompt.blocks
     assert reads(found) == [sum(block.tokens for block in blocks[:2])]
     assert 2900 < reads(found)[0] < 3000
+
+
+@pytest.mark.parametrize(
+    ("counted", "read"), [(2500, 2500), (2999, 2999), (3000, 3000), (0, None), (3001, None)]
+)
+def test_what_is_kept_is_as_large_as_was_read(tmp_path: Path, counted: int, read: int | None) -> None:
+    """The provider counts it; a count that cannot be is not believed, and its size is an estimate then."""
+    meta = {"wire": "gemini-generate", "provider": "gemini", "cache": {"kept": 1}}
+    turns = "The rules of the house. " * 100, "Understood.", "And pets?"
+    usage = TokenUsage(3000, 5, counted)
+    found = replay(tmp_path, call(0, *turns, markers=[], model="gemini-2.5-flash", usage=usage, meta=meta))
+
+    estimate = sum(block.tokens for block in found.calls[0].prompt.blocks[:2])
+    assert reads(found) == [estimate if read is None else read]
+    assert found.calls[0].call is not None
+    assert found.calls[0].call.tokens == 3000
 
 
 def test_openai_adds_a_breakpoint_unless_it_is_told_not_to(tmp_path: Path) -> None:
