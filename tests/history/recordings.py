@@ -32,6 +32,8 @@ class Recording:
     run: str | None = RUN
     meta: dict[str, Any] = field(default_factory=dict)
     answer: Answer | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Of the request."""
 
     def fixture(self, number: int) -> Fixture:
         system = "\n\n".join(self.system.values())
@@ -43,9 +45,8 @@ class Recording:
             end += 2
         markers: list[JsonValue] = [{"at": at, "number": n, "ttl": self.ttl} for at, n in self.markers]
         roles = ["user", "assistant"]
-        request = LlmRequest(
-            self.model, system, [{"role": roles[i % 2], "content": text} for i, text in enumerate(self.turns)]
-        )
+        turns = [{"role": roles[i % 2], "content": text} for i, text in enumerate(self.turns)]
+        request = LlmRequest(self.model, system, turns, **self.fields)
         meta = {
             "adapter": "gateway",
             "wire": "anthropic-messages",

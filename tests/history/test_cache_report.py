@@ -132,6 +132,44 @@ def test_a_value_that_is_bound_is_named(tmp_path: Path) -> None:
     assert found.calls[1].explanations[0].startswith("block 'policy' holds ⟦today⟧, which stands for a value")
 
 
+@pytest.mark.parametrize(("read", "differs"), [(1920, False), (1800, False), (1700, True), (0, True)])
+def test_a_difference_within_the_provider_s_step_is_none(tmp_path: Path, read: int, differs: bool) -> None:
+    origin = {"provider": "openai", "wire": "openai-chat"}
+    calls = [
+        Recording(9 * i, {"c": CATALOGUE}, turns, TokenUsage(size, 5, said), model="gpt-4o", meta=origin)
+        for i, (turns, size, said) in enumerate(
+            [(["a"], 2000, 0), (["a", "b"], 2040, 1920), (["a", "b", "c"], 2070, read)]
+        )
+    ]
+
+    found = report(tmp_path, *calls)
+    assert [call.simulated.read for call in found.calls if call.simulated] == [0, 1920, 1920]
+    assert [call.differs for call in found.calls] == [False, False, differs]
+
+
+@pytest.mark.parametrize(("read", "differs"), [(1536, False), (1280, True)])
+def test_an_estimate_may_be_off_by_a_tenth(tmp_path: Path, read: int, differs: bool) -> None:
+    """No count says how large the block is that both begin with: nine tenths of the prompt, by its bytes."""
+    origin = {"provider": "openai", "wire": "openai-chat"}
+    calls = [
+        Recording(9 * i, {"c": CATALOGUE}, [turn], TokenUsage(2000, 5, said), model="gpt-4o", meta=origin)
+        for i, (turn, said) in enumerate([("a" * 800, 0), ("b" * 800, read)])
+    ]
+
+    second = report(tmp_path, *calls).calls[1]
+    assert second.simulated is not None
+    assert (second.simulated.read, second.is_estimate, second.differs) == (1792, True, differs)
+
+
+def test_what_a_provider_says_nothing_of_counts_as_fresh(tmp_path: Path) -> None:
+    call = Recording(0, {"c": CATALOGUE}, usage=TokenUsage(2000, 5), markers=[("system", 1)])
+    found = report(tmp_path, call)
+
+    assert found.calls[0].reported is None
+    assert found.costs is not None
+    assert found.costs.reported.value == 2000
+
+
 def test_prices_make_it_money(tmp_path: Path) -> None:
     prices = {"claude-sonnet-4-5": Price(3, 15)}
     found = report(tmp_path, shop(0, "09:15", 0, 3000), prices=prices, currency="USD")

@@ -116,6 +116,13 @@ def test_scopes_are_those_that_have_it(tmp_path: Path) -> None:
     assert sorted(call.scopes for call in calls) == [("tests/t.py::a",), ("tests/t.py::b",)]
 
 
+def test_the_index_says_whose_answers_they_are(tmp_path: Path) -> None:
+    record(tmp_path, fixture_of("x"))
+    store = record(tmp_path, fixture_of("x", Answer("No.")), scope="tests/t.py::b")
+
+    assert sorted(call.scopes for call in read_calls(store).calls) == [(), ("tests/t.py::b",)]
+
+
 def test_what_meta_says_may_be_nonsense(tmp_path: Path) -> None:
     store = record(
         tmp_path,

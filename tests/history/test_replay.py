@@ -56,6 +56,34 @@ def test_another_provider_s_calls_are_left_alone(tmp_path: Path) -> None:
     assert found.calls[0].tokens == 2010
 
 
+def test_a_setting_that_changed_splits_the_cache(tmp_path: Path) -> None:
+    two = [("system", 1), ("message", 1)]
+    first, second = (
+        call(at, "a", markers=two, usage=TokenUsage(2010, 5), fields={"tool_choice": choice})
+        for at, choice in ((0, None), (9, "none"))
+    )
+
+    found = replay(tmp_path, first, second)
+    assert reads(found)[1] < 2010
+    assert [reason.why for row in found.calls[1:] if row.outcome for reason in row.outcome.reasons] == [
+        "settings"
+    ]
+
+
+@pytest.mark.parametrize(("keys", "read"), [(("a", "a"), 1920), (("a", "b"), 0)])
+def test_openai_s_cache_key_counts(tmp_path: Path, keys: tuple[str, str], read: int) -> None:
+    usage = TokenUsage(2010, 5, 0)
+    origin = {"provider": "openai", "wire": "openai-chat"}
+    calls = [
+        Recording(
+            9 * i, {"rules": TEXT}, [str(i)], usage, model="gpt-4o", meta={**origin, "cache": {"key": key}}
+        )
+        for i, key in enumerate(keys)
+    ]
+
+    assert reads(replay(tmp_path, *calls)) == [0, read]
+
+
 def test_blocks_have_the_labels_of_the_recording(tmp_path: Path) -> None:
     found = replay(tmp_path, call(0, "a"))
 

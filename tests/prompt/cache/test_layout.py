@@ -170,6 +170,15 @@ def test_a_request_carries_four_markers() -> None:
     assert markers(asked) == {2: "5m", 3: "5m", 4: "5m", 5: "5m"}
 
 
+def test_of_too_many_markers_the_last_four_are_kept() -> None:
+    marks = tuple(CacheMark("message", i) for i in range(6))
+    asked = request(
+        *({"role": "user", "content": str(i)} for i in range(6)), cache=PromptCachePlan(marks=marks)
+    )
+
+    assert list(markers(asked)) == [2, 3, 4, 5]
+
+
 def test_counts_are_shared_in_proportion_and_add_up() -> None:
     assert share([1, 1, 1], 10) == [3, 4, 3]
     assert share([0, 0], 5) == [0, 5]

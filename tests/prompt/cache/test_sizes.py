@@ -62,6 +62,15 @@ def test_what_was_written_is_the_size_up_to_the_last_marker() -> None:
     assert later.ends == {0, 250}
 
 
+def test_what_was_read_and_written_reaches_to_the_last_marker() -> None:
+    _, second = measure(
+        (layout_of("a" * 400, marks=(0,)), TokenUsage(100, 1, 0, 100)),
+        (layout_of("a" * 400, "b" * 400, "c" * 40, marks=(1,)), TokenUsage(330, 1, 100, 110)),
+    )
+
+    assert sizes(second) == [100, 110, 120]
+
+
 def test_what_was_read_is_the_size_of_what_was_written_before() -> None:
     """Two conversations with one system prompt: the second says how large that is."""
     first, second = measure(
