@@ -33,12 +33,15 @@ _ROWS_SHOWN: Final = 40
 _LOSSES_SHOWN: Final = 10
 _RUNS_SHOWN: Final = 5
 _MODEL_SHOWN: Final = 28
+_MOST_COMPLETED: Final = 1000
+"""In a larger store nobody waits for names to be completed."""
 
 
 def _complete_run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """The runs and the tests that begin with what was typed."""
     try:
-        calls = read_calls(Store.open(store_root(ctx, ctx.params.get("store")), verify="on-read")).calls
+        store = Store.open(store_root(ctx, ctx.params.get("store")), verify="on-read")
+        calls = read_calls(store).calls if len(store) <= _MOST_COMPLETED else ()
     except (LlmError, click.UsageError):
         return []
     names = {run.id: output.count(run.calls, "call") for run in reversed(runs_of(calls))}
@@ -253,13 +256,13 @@ def _loss_lines(report: CacheReport) -> Iterator[str]:
 
 def _cost_lines(costs: RunCosts) -> Iterator[str]:
     other = costs.alternatives
-    rows: list[tuple[str, Cost]] = [
-        ("as the provider reported it", costs.reported),
-        ("simulated", other.given.cost),
-        ("with no marker", other.no_marker.cost),
-        ("with an hour instead of five minutes", other.hour.cost),
-        ("with the best placement of four markers", other.best.cost),
-    ]
+    rows = [("as the provider reported it", costs.reported), ("simulated", other.given.cost)]
+    if costs.can_mark:
+        rows += [
+            ("with no marker", other.no_marker.cost),
+            ("with an hour instead of five minutes", other.hour.cost),
+            ("with the best placement of four markers", other.best.cost),
+        ]
     yield ""
     unit = "input tokens" if other.given.cost.unit == "tokens" else other.given.cost.currency or "your prices"
     yield click.style(f"What {output.count(costs.calls, 'call')} cost, in {output.escape(unit)}", bold=True)

@@ -103,6 +103,11 @@ class RunCosts:
     assumed: tuple[str, ...]
     """Which prices are not the user's own, but the provider's factors times that of input."""
 
+    @property
+    def can_mark(self) -> bool:
+        """Whether other markers could make a difference: where a provider caches by itself, they do not."""
+        return any(call.provider == "anthropic" for call in self.alternatives.given.calls)
+
     def to_dict(self) -> dict[str, Any]:
         """For a program."""
         return {

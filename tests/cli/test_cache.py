@@ -161,12 +161,53 @@ def test_prices_make_it_money(root: Path) -> None:
     assert "0.0114" in shown
 
 
+def test_where_a_provider_caches_by_itself_markers_are_no_matter(tmp_path: Path) -> None:
+    origin = {"provider": "openai", "wire": "openai-chat"}
+    record(
+        tmp_path,
+        *(
+            Recording(
+                9 * i, {"rules": CATALOGUE}, [str(i)], TokenUsage(2000, 5, read), model="gpt-4o", meta=origin
+            )
+            for i, read in enumerate((0, 1920))
+        ),
+    )
+
+    shown = run("cache", "--store", tmp_path).stdout
+    assert "What 2 calls cost" in shown
+    assert "marker" not in shown
+
+
+def test_labels_of_a_stranger_steer_no_terminal(tmp_path: Path) -> None:
+    """They come from whoever recorded."""
+    label = "\x1b[2J::error::x\u202e" + "y" * 5000
+    record(
+        tmp_path,
+        *(
+            Recording(
+                9 * i,
+                {label: f"It is 09:1{i}.", "rules": CATALOGUE},
+                usage=TokenUsage(2000, 5, 0, 1990),
+                markers=[("system", 2)],
+            )
+            for i in range(2)
+        ),
+    )
+
+    result = run("cache", "--store", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "is not what was cached" in result.stdout
+    assert not {"\x1b", "\u202e"} & set(result.stdout)
+    assert max(map(len, result.stdout.split("\n"))) < 250
+    assert json.loads(run("cache", "--store", tmp_path, "--json").stdout)["losses"]
+
+
 def test_whose_rules_to_follow(root: Path) -> None:
     assert run("cache", "--as", "anthropic").exit_code == 0
     assert run("cache", "--as", "nobody").exit_code == 2
 
 
-def test_a_shell_completes_runs_and_tests(root: Path) -> None:
+def test_a_shell_completes_runs_and_tests(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     complete = ShellComplete(main, {}, "cortex-replay", "_CORTEX_REPLAY_COMPLETE")
 
     assert [item.value for item in complete.get_completions(["cache"], "2026")] == [RUN, EARLIER]
@@ -174,6 +215,8 @@ def test_a_shell_completes_runs_and_tests(root: Path) -> None:
         "tests/test_shop.py::test_old"
     ]
     assert "latest" in [item.value for item in complete.get_completions(["cache"], "")]
+    monkeypatch.setattr("cortex_replay.cli.cache._MOST_COMPLETED", 1)
+    assert [item.value for item in complete.get_completions(["cache"], "")] == ["latest", "all"]
 
 
 def test_the_guide_shows_a_real_report(tmp_path: Path) -> None:

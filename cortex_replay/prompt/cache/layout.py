@@ -22,6 +22,7 @@ from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, Prom
 
 __all__ = ["BlockRow", "Layout", "Layouts", "lay_out", "share"]
 
+_LONGEST_NAME: Final = 80
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -111,7 +112,7 @@ class Layouts:
             rows = []
             for i, tool in enumerate(tools):
                 name = tool.get("name") if isinstance(tool, dict) else None
-                called = f"tool {name!r}" if isinstance(name, str) else f"tool {i + 1}"
+                called = f"tool {_short(name)!r}" if isinstance(name, str) else f"tool {i + 1}"
                 # In the order in which its fields are sent: another order is another prefix.
                 rows.append(self._row(called, Place.TOOLS, "tool", _json(tool)))
             known = self._tools[id(tools)] = tools, tuple(rows)
@@ -170,8 +171,13 @@ def share(estimates: Sequence[int], tokens: int) -> list[int]:
 
 def _system_name(index: int, label: str, count: int) -> str:
     if label:
-        return f"block {label!r}"
+        return f"block {_short(label)!r}"
     return "system text" if count == 1 else f"system block {index + 1}"
+
+
+def _short(name: str) -> str:
+    """A name of the client's, as long as one that is read."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _markers(

@@ -44,6 +44,12 @@ def test_blocks_of_the_system_text_have_their_labels() -> None:
     assert markers(asked) == {1: "5m"}
 
 
+def test_names_are_as_long_as_one_reads() -> None:
+    asked = request(system="x", tools=[{"name": "t" * 999}], cache=PromptCachePlan(labels=("l" * 999,)))
+
+    assert [len(name) for name in names(asked)] == [len("tool ''") + 80, len("block ''") + 80]
+
+
 def test_every_block_of_a_message_is_one_and_a_tool_s_result_is_one_whatever_it_holds() -> None:
     image = {"type": "image", "media_type": "image/png", "blake3": "0" * 64}
     asked = request(
