@@ -36,6 +36,8 @@ def test_the_cache_is_read(llm_recording):
     llm_recording.assert_cache_cost(at_most=0.01)
 """
 PRICES = 'currency = "USD"\n[prices]\n"claude-sonnet-4-5" = { input = 3, output = 15 }\n'
+Run = tuple[str | None, list[str]]
+"""A server, and options."""
 EDIT = ('"Refunds take five days."', 'f"It is {time}."')
 
 
@@ -61,7 +63,9 @@ def test_an_edit_that_makes_a_prompt_dearer_fails_the_test_and_names_its_block(
     suite.write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nllm_store = llm\n")
     (tmp_path / "cortex-replay.toml").write_text(PRICES)
-    for url, options in ((llamacpp, ("--llm-mode", "once")), (None, ())):
+    once: Run = (llamacpp, ["--llm-mode", "once", "--llm-keep-failed"])
+    replay: Run = (None, [])
+    for url, options in (once, replay):
         done = run(tmp_path, url, *options)
         assert done.returncode == 0, done.stdout + done.stderr
     suite.write_text(TESTS.replace(*EDIT))
@@ -70,7 +74,7 @@ def test_an_edit_that_makes_a_prompt_dearer_fails_the_test_and_names_its_block(
     assert missed.returncode == 1
     assert "nothing is recorded for claude-sonnet-4-5" in missed.stdout
 
-    for url, options in ((llamacpp, ("--llm-mode", "once", "--llm-keep-failed")), (None, ())):
+    for url, options in (once, replay):
         done = run(tmp_path, url, *options)
         assert done.returncode == 1
         assert "CacheMissed: the prompt cache reads 0% of these prompts" in done.stdout

@@ -92,7 +92,9 @@ def assert_cache(
             )
         )
     reported = [reported_outcome(counted) for counted in counts]
-    check_reads(CheckedCalls(calls, simulate_run(calls), layouts.text_of, reported), reads_at_least)
+    check_reads(
+        CheckedCalls(calls, simulate_run(calls, layouts.text_of), layouts.text_of, reported), reads_at_least
+    )
 
 
 def _requests(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
@@ -12,6 +13,7 @@ from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, add_up, decima
 from cortex_replay.prompt.cache.placement.advice import advise
 from cortex_replay.prompt.cache.placement.placements import compare_placements
 from cortex_replay.prompt.cache.reasons import describe_reason
+from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.diff import short_diff, volatile_kind
 
 __all__ = ["CacheCostExceeded", "CacheMissed", "CheckedCalls", "check_cost", "check_reads"]
@@ -158,8 +160,9 @@ def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head:
     yield "\n".join(_rows(checked))
     if any(call.is_estimate for call in checked.calls):
         yield "Sizes that no provider counted are estimates: four bytes of text are a token."
-    alternatives = compare_placements(checked.calls, tariff, outcomes=checked.outcomes)
-    advice = advise(alternatives, tariff)
+    simulate = partial(simulate_run, text_of=checked.text_of)
+    alternatives = compare_placements(checked.calls, tariff, simulate, outcomes=checked.outcomes)
+    advice = advise(alternatives, tariff, simulate)
     if advice is not None:
         yield str(advice)
     if checked.note:

@@ -98,6 +98,18 @@ def test_the_name_of_a_model_says_whose_rules_count(model: str, share: float) ->
         assert_cache(requests(model), reads_at_least=share + 0.01)
 
 
+def test_openai_reads_the_start_of_a_block_that_changed_at_its_end() -> None:
+    """And the advice is simulated in the same way, so it does not promise what is had already."""
+    asked = [LlmRequest("gpt-4o", f"{TEXT} It is {time}.", "Where?") for time in ("09:15", "09:16")]
+
+    assert_cache(asked, reads_at_least=0.9)
+    with pytest.raises(CacheMissed) as caught:
+        assert_cache(asked, reads_at_least=0.99)
+
+    assert "1,280 read" in str(caught.value)
+    assert "That saves" not in str(caught.value)
+
+
 def test_time_passes_between_the_calls() -> None:
     """Five minutes are over at the second one, an hour is not."""
     short, long = (PromptCachePlan(cache_system=True, ttl=ttl) for ttl in ("5m", "1h"))
