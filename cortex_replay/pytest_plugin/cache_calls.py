@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from cortex_replay.engine.money import PriceList
@@ -18,7 +18,9 @@ __all__ = ["replay_test", "tariff_for"]
 _MOST_NAMED: Final = 5
 
 
-def replay_test(calls: Sequence[RecordedCall], *, is_replay: bool) -> CheckedCalls:
+def replay_test(
+    calls: Sequence[RecordedCall], clean: Callable[[str], str], *, is_replay: bool
+) -> CheckedCalls:
     """What the caches do with the calls of a test.
 
     They come at the times at which they were recorded if that was in one run, and else one second after the
@@ -26,6 +28,7 @@ def replay_test(calls: Sequence[RecordedCall], *, is_replay: bool) -> CheckedCal
 
     Args:
         calls: What the test asked and got.
+        clean: Takes secrets out of a text, since a failure shows how a block changed.
         is_replay: Whether a call without an answer is a miss.
 
     Raises:
@@ -46,7 +49,7 @@ def replay_test(calls: Sequence[RecordedCall], *, is_replay: bool) -> CheckedCal
     return CheckedCalls(
         [row.call for row in replay.calls if row.call is not None],
         [row.outcome for row in replay.calls if row.outcome is not None],
-        replay.text_of,
+        lambda digest: clean(replay.text_of(digest)),
         [reported_outcome(row.recorded.usage) for row in replay.calls],
         _note(missed, len(kept)),
     )

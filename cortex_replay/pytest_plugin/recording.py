@@ -26,6 +26,8 @@ class LlmRecording:
     prices: PriceList = field(default_factory=PriceList, repr=False)
     is_replay: bool = field(default=True, repr=False)
     """Whether nobody is asked, so that a call without an answer is a miss."""
+    clean: Callable[[str], str] = field(default=str, repr=False)
+    """What a text of a prompt passes before it is shown."""
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
         """Note a call and what it got."""
@@ -74,7 +76,7 @@ class LlmRecording:
         from cortex_replay.prompt.cache.checks import check_reads  # noqa: PLC0415 - few tests ask
         from cortex_replay.pytest_plugin.cache_calls import replay_test  # noqa: PLC0415
 
-        check_reads(replay_test(self.calls, is_replay=self.is_replay), reads_at_least)
+        check_reads(replay_test(self.calls, self.clean, is_replay=self.is_replay), reads_at_least)
 
     def assert_cache_cost(
         self, at_most: float | Decimal, *, unit: Literal["money", "tokens"] = "money"
@@ -95,7 +97,7 @@ class LlmRecording:
         from cortex_replay.prompt.cache.checks import check_cost  # noqa: PLC0415 - few tests ask
         from cortex_replay.pytest_plugin.cache_calls import replay_test, tariff_for  # noqa: PLC0415
 
-        checked = replay_test(self.calls, is_replay=self.is_replay)
+        checked = replay_test(self.calls, self.clean, is_replay=self.is_replay)
         check_cost(checked, tariff_for(checked, self.prices, unit), Fraction(str(at_most)))
 
     def assert_prefix_stable(self) -> None:

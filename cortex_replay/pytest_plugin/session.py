@@ -182,7 +182,7 @@ class TestRun:
         # It is stored with what the test records, and a parameter may be a key.
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
         self.has_failed = False
-        self.recording = LlmRecording(prices=session.run.ledger.prices)
+        self.recording = LlmRecording(prices=session.run.ledger.prices, clean=session.clean)
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
         _ = session.store  # a test without one fails, with the reason

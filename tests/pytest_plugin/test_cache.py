@@ -73,7 +73,8 @@ def shop(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield provider
 
 
-CLOCK = ('"text": POLICY}', '"text": f"{POLICY} It is 09:15:0{number}."}')
+KEY = "sk-ant-api03-" + "x1Y2" * 20
+CLOCK = ('"text": POLICY}', '"text": f"{POLICY} It is 09:15:0{number}.\\n' + KEY + '"}')
 
 
 def test_a_change_that_makes_the_prompt_dearer_fails_and_names_the_block(
@@ -90,6 +91,7 @@ def test_a_change_that_makes_the_prompt_dearer_fails_and_names_the_block(
     assert len(shop.received) == 6
     for done in (missed, recorded, replayed):
         done.assert_outcomes(failed=1)
+        assert KEY not in "\n".join(line for line in done.outlines if line.startswith("E "))
         done.stdout.fnmatch_lines(
             [
                 "*CacheMissed: the prompt cache reads 0% of these prompts, and at least 80% was asked for",
@@ -101,7 +103,7 @@ def test_a_change_that_makes_the_prompt_dearer_fails_and_names_the_block(
             ]
         )
     counted = (
-        "*call 2 of 1,369 tokens: 0 read, 1,359 written, 10 fresh; the provider reported 0 read, 1,359 *"
+        "*call 2 of 1,393 tokens: 0 read, 1,383 written, 10 fresh; the provider reported 0 read, 1,383 *"
     )
     recorded.stdout.fnmatch_lines([counted])
     replayed.stdout.fnmatch_lines([counted])
