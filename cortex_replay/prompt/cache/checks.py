@@ -122,9 +122,12 @@ def _largest_loss(checked: CheckedCalls, tariff: Tariff, start: int) -> _Loss | 
     """The block and the reason that most is paid for."""
     found: dict[tuple[Why, str], _Loss] = {}
     for i, (call, outcome) in enumerate(zip(checked.calls, checked.outcomes, strict=True)):
-        for reason in outcome.reasons if i >= start else ():
-            if reason.why == "first":
-                continue
+        reasons = [reason for reason in outcome.reasons if reason.why != "first"]
+        if (
+            i and outcome.reasons and not reasons
+        ):  # a cache that has nothing of it, as if it were another prompt
+            reasons = list(_first_change(checked.calls[i - 1], call))
+        for reason in reasons if i >= start else ():
             extra = reason.tokens * _extra(tariff.rates(call.provider, call.model), outcome)
             before = found.get((reason.why, reason.block)) or _Loss(
                 Reason(reason.why, reason.block), 0, Cost(Fraction(0), tariff.unit, tariff.currency), i
@@ -136,6 +139,17 @@ def _largest_loss(checked: CheckedCalls, tariff: Tariff, start: int) -> _Loss | 
                 before.index,
             )
     return max(found.values(), key=lambda loss: loss.cost.value, default=None)
+
+
+def _first_change(before: CacheCall, call: CacheCall) -> Iterator[Reason]:
+    """The first block that is not what it was in the call before."""
+    tokens = call.tokens
+    for old, new in zip(before.blocks, call.blocks, strict=False):
+        if old.digest != new.digest:
+            if old.name == new.name:
+                yield Reason("changed", new.name, tokens)
+            return
+        tokens -= new.tokens
 
 
 def _extra(rates: Rates, outcome: CacheOutcome) -> Fraction:

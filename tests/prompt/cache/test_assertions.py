@@ -110,6 +110,16 @@ def test_openai_reads_the_start_of_a_block_that_changed_at_its_end() -> None:
     assert "That saves" not in str(caught.value)
 
 
+def test_a_block_is_named_also_where_the_cache_takes_it_for_another_prompt() -> None:
+    """llama.cpp gives a prompt with another start a slot of its own, and has nothing to compare it with."""
+    prompts = [blocks(time, is_last=False) for time in ("09:15:02", "10:15:07")]
+
+    with pytest.raises(CacheMissed, match="block 'clock' is not what was cached") as caught:
+        assert_cache(prompts, reads_at_least=0.8, wire="ollama-chat", model="tiny")
+
+    assert caught.value.block == "block 'clock'"
+
+
 def test_time_passes_between_the_calls() -> None:
     """Five minutes are over at the second one, an hour is not."""
     short, long = (PromptCachePlan(cache_system=True, ttl=ttl) for ttl in ("5m", "1h"))
