@@ -79,7 +79,7 @@ def test_on_small_prompts_it_is_the_best_of_all(seed: int) -> None:
 
 
 @given(st.integers(0, 10**9))
-@effort(30)
+@effort(16)
 def test_it_is_never_dearer_than_given_and_a_request_that_is_taken(seed: int) -> None:
     calls = build(seed, most_calls=8, most_blocks=30)
 
