@@ -61,10 +61,10 @@ def test_the_latest_run_call_by_call(root: Path) -> None:
         "0",
         "3,000",
         "3,760",
-        "claude-sonnet-4-5",
+        "claude-haiku-5-5",
     ]
-    assert rows[1] == ["2", "0:07", "3,010", "3,000", "0", "310", "3,000", "0", "310", "claude-sonnet-4-5"]
-    assert rows[3][-2:] == ["!", "claude-sonnet-4-5"]
+    assert rows[1] == ["2", "0:07", "3,010", "3,000", "0", "310", "3,000", "0", "310", "claude-haiku-5-5"]
+    assert rows[3][-2:] == ["!", "claude-haiku-5-5"]
     assert "the provider says: evicted\\x1b[31m" in result.stdout
     assert "\x1b[31m" not in result.stdout
 
@@ -146,13 +146,13 @@ def test_many_calls_stay_readable(root: Path) -> None:
     shown = run("cache", "all", "--calls", "2").stdout
 
     assert "3 calls not shown here (--calls 5 shows all)" in shown
-    rows = [line for line in shown.split("\n") if "claude-sonnet-4-5" in line]
+    rows = [line for line in shown.split("\n") if "claude-haiku-5-5" in line]
     assert [row.split()[0] for row in rows] == ["4", "5"]  # what tells most: a loss, and a difference
     assert "claude" not in run("cache", "all", "--calls", "0").stdout
 
 
 def test_prices_make_it_money(root: Path) -> None:
-    prices = '[prices."claude-sonnet-4-5"]\ninput = 3\noutput = 15\ncached = 0.3\n'
+    prices = '[prices."claude-haiku-5-5"]\ninput = 3\noutput = 15\ncached = 0.3\n'
     (root / "cortex-replay.toml").write_text(f'store = "."\ncurrency = "USD"\n{prices}')
 
     shown = run("cache").stdout

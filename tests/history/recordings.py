@@ -12,7 +12,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.types import LlmRequest, TokenUsage
 
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-haiku-5-5"
 RUN = "20261116T063024Z-3f2a"
 _START = datetime(2026, 11, 16, 6, 30, 24, tzinfo=UTC)
 

@@ -171,7 +171,7 @@ def test_what_a_provider_says_nothing_of_counts_as_fresh(tmp_path: Path) -> None
 
 
 def test_prices_make_it_money(tmp_path: Path) -> None:
-    prices = {"claude-sonnet-4-5": Price(3, 15)}
+    prices = {"claude-haiku-5-5": Price(3, 15)}
     found = report(tmp_path, shop(0, "09:15", 0, 3000), prices=prices, currency="USD")
 
     assert found.costs is not None
@@ -228,7 +228,7 @@ def test_a_program_gets_all_of_it(tmp_path: Path) -> None:
         "number": 2,
         "run": "20261116T063024Z-3f2a",
         "scopes": [],
-        "model": "claude-sonnet-4-5",
+        "model": "claude-haiku-5-5",
         "provider": "anthropic",
         "prompt_hash": found.calls[1].recorded.prompt_hash,
         "path": found.calls[1].recorded.path,

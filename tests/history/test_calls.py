@@ -12,7 +12,7 @@ from cortex_replay.history.calls import RecordedCall, read_calls
 from cortex_replay.store import Answer, Fixture, Store, TimedChunk
 from cortex_replay.types import LlmRequest, StreamChunk, TokenUsage
 
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-haiku-5-5"
 RUN = "20261116T063024Z-3f2a"
 
 
