@@ -19,7 +19,7 @@ from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
 from cortex_replay.errors import LlmError, NoFixture
 from cortex_replay.history.cache_report import CacheReport, CallReport, RunCosts, report_cache
-from cortex_replay.history.calls import RecordedCall, read_calls
+from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.history.runs import ALL, LATEST, UnknownRun, choose_calls, runs_of
 from cortex_replay.prompt.cache.calls import CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost
@@ -137,12 +137,12 @@ def _end(ctx: click.Context, reason: str) -> None:
     ctx.exit(NoFixture.exit_code)
 
 
-def _names(calls: Sequence[RecordedCall]) -> list[str]:
+def _names(calls: Sequence[HistoryCall]) -> list[str]:
     return list(dict.fromkeys(call.run for call in calls))
 
 
 def _talk_of_others(
-    every: Sequence[RecordedCall], chosen: Sequence[RecordedCall], without_request: int
+    every: Sequence[HistoryCall], chosen: Sequence[HistoryCall], without_request: int
 ) -> None:
     """For a person: what else there is."""
     if without_request:
@@ -169,9 +169,9 @@ def _lines(report: CacheReport, most: int) -> Iterator[str]:
     if len(shown) < len(calls):
         rest = len(calls) - len(shown)
         yield f"{output.count(rest, 'call')} not shown here (--calls {len(calls)} shows all)"
-    if report.differing:
+    if report.differences:
         yield ""
-        yield f"The provider reports something else of {output.count(report.differing, 'call')} (marked !)."
+        yield f"The provider reports something else of {output.count(report.differences, 'call')} (marked !)."
     yield from _loss_lines(report)
     if report.costs is not None:
         yield from _cost_lines(report.costs)
@@ -185,11 +185,11 @@ def _choose_rows(calls: Sequence[CallReport], most: int) -> list[CallReport]:
     if len(calls) <= most:
         return list(calls)
 
-    def telling(call: CallReport) -> tuple[bool, int, int]:
+    def rank(call: CallReport) -> tuple[bool, int, int]:
         lost = sum(loss.reason.tokens for loss in call.losses)
         return not call.differs, -lost, call.number
 
-    return sorted(islice(sorted(calls, key=telling), most), key=lambda call: call.number)
+    return sorted(islice(sorted(calls, key=rank), most), key=lambda call: call.number)
 
 
 def _call_lines(calls: Sequence[CallReport]) -> Iterator[str]:

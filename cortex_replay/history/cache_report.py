@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cortex_replay.config import Price
-from cortex_replay.history.calls import RecordedCall
+from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
 from cortex_replay.history.replay import CacheReplay, ReplayedCall, replay_calls
@@ -30,7 +30,7 @@ class CallReport:
 
     number: int
     """From 1, in the order in which the calls were asked."""
-    recorded: RecordedCall
+    recorded: HistoryCall
     provider: Provider | None
     seconds: float
     """Since the first call."""
@@ -131,7 +131,7 @@ class CacheReport:
     """What the reader should know of the numbers, each a whole sentence."""
 
     @property
-    def differing(self) -> int:
+    def differences(self) -> int:
         """How many calls the provider reports something else of."""
         return sum(call.differs for call in self.calls)
 
@@ -147,7 +147,7 @@ class CacheReport:
 
 @pause_gc()
 def report_cache(
-    recorded: Sequence[RecordedCall],
+    recorded: Sequence[HistoryCall],
     prices: Mapping[str, Price] | None = None,
     currency: str | None = None,
     provider: Provider | None = None,

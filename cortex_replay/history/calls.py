@@ -23,7 +23,7 @@ from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_docu
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 
-__all__ = ["BEFORE", "RecordedCall", "RecordedCalls", "read_calls", "times_of"]
+__all__ = ["BEFORE", "History", "HistoryCall", "read_calls", "times_of"]
 
 BEFORE: Final = "before"
 """The run of all recordings that do not say in which run they were made."""
@@ -34,7 +34,7 @@ _PROGRESS_STEP: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class HistoryCall:
     """One call to a model and its answer."""
 
     request: LlmRequest
@@ -76,16 +76,16 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCalls:
+class History:
     """The calls of a store, in the order in which they were asked."""
 
-    calls: tuple[RecordedCall, ...]
+    calls: tuple[HistoryCall, ...]
     without_request: int = 0
     """How many recordings do not hold what was asked."""
 
 
 @pause_gc()
-def read_calls(store: Store, progress: Progress | None = None) -> RecordedCalls:
+def read_calls(store: Store, progress: Progress | None = None) -> History:
     """Every recorded call to a model. Failures, and calls that asked no model, are none.
 
     Equal messages and tools of two requests are one value, so that whoever looks at each has to look once.
@@ -103,7 +103,7 @@ def read_calls(store: Store, progress: Progress | None = None) -> RecordedCalls:
         places.setdefault(stored.path, stored)
         scopes.setdefault(stored.path, []).extend([stored.scope] if stored.scope else [])
     reader = _Reader()
-    calls: list[RecordedCall] = []
+    calls: list[HistoryCall] = []
     without_request = 0
     for done, (stored, data) in enumerate(store.contents(places.values()), start=1):
         fixture = reader.read(stored.path, data)
@@ -114,7 +114,7 @@ def read_calls(store: Store, progress: Progress | None = None) -> RecordedCalls:
         if progress and done % _PROGRESS_STEP == 0:
             progress(done, len(places))
     calls.sort(key=lambda call: (call.at is None, call.at or 0.0, call.order, call.path, call.answer))
-    return RecordedCalls(tuple(calls), without_request)
+    return History(tuple(calls), without_request)
 
 
 class _Reader:
@@ -210,13 +210,13 @@ def _short_key(message: Mapping[str, JsonValue]) -> object:
 
 def _calls_in(
     reader: _Reader, fixture: Fixture, request: LlmRequest, path: str, scopes: Sequence[str]
-) -> Iterator[RecordedCall]:
+) -> Iterator[HistoryCall]:
     for number, answer in enumerate(fixture.answers, start=1):
         meta = (fixture.meta if number == 1 else answer.meta) or {}
         owner = meta.get("scope", (fixture.meta or {}).get("scope"))
         at, ready = times_of(answer, meta)
         order = meta.get("call")
-        yield RecordedCall(
+        yield HistoryCall(
             request=reader.with_plan(request, meta or fixture.meta or {}, is_only=len(fixture.answers) == 1),
             prompt_hash=fixture.key.prompt_hash,
             path=path,

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from cortex_replay.history.replay import CacheReplay, ReplayedCall
-from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
+from cortex_replay.prompt.cache.calls import Reason, Why
 from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.cache.facts import value_of
 from cortex_replay.prompt.cache.reasons import describe_reason
@@ -144,7 +144,8 @@ def add_losses(
             found = sums.setdefault((reason.why, block), _Sum(number, loss))
             found.calls += 1
             found.tokens += reason.tokens
-            found.cost += reason.tokens * _extra(replayed.call, replayed.outcome, tariff)
+            rates = tariff.rates(replayed.call.provider, replayed.call.model)
+            found.cost += rates.cost_of_loss(replayed.outcome, reason.tokens)
     added = [
         CacheLoss(
             why,
@@ -158,14 +159,6 @@ def add_losses(
         for (why, block), found in sums.items()
     ]
     return tuple(sorted(added, key=lambda loss: (-loss.cost.value, -loss.tokens, loss.first)))
-
-
-def _extra(call: CacheCall, outcome: CacheOutcome, tariff: Tariff) -> Fraction:
-    """What a token of a call cost more than reading it."""
-    rates = tariff.rates(call.provider, call.model)
-    if outcome.write_5m:
-        return rates.write_5m - rates.read
-    return (rates.write_1h if outcome.write_1h else rates.fresh) - rates.read
 
 
 def _what_changed(replay: CacheReplay, found: _Sum) -> str | None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cortex_replay.history.cache_rules import cache_provider
-from cortex_replay.history.calls import RecordedCall
+from cortex_replay.history.calls import HistoryCall
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.layout import Layouts, share
-from cortex_replay.prompt.cache.settings import settings_of
-from cortex_replay.prompt.cache.simulator import SIMULATORS, simulate_run
+from cortex_replay.prompt.cache.requests import to_call
+from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, TokenUsage
@@ -22,7 +22,7 @@ __all__ = ["CacheReplay", "ReplayedCall", "replay_calls"]
 class ReplayedCall:
     """A call, and what the cache would have done with it."""
 
-    recorded: RecordedCall
+    recorded: HistoryCall
     provider: Provider | None
     """Whose rules were followed; ``None`` where nobody knows them."""
     prompt: SizedPrompt
@@ -49,7 +49,7 @@ class CacheReplay:
 
 
 @pause_gc()
-def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = None) -> CacheReplay:
+def replay_calls(recorded: Sequence[HistoryCall], provider: Provider | None = None) -> CacheReplay:
     """Replay calls through the caches of their providers, in which nothing is at first.
 
     Args:
@@ -67,7 +67,7 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
     prompts = [sizes.measure(prompt) for prompt in traced]
     seconds = _seconds(recorded)
     calls = [
-        _cache_call(call, known, prompt, at, layouts) if known in SIMULATORS else None
+        None if known is None else _cache_call(call, known, prompt, at, layouts)
         for call, known, prompt, at in zip(recorded, providers, prompts, seconds, strict=True)
     ]
     outcomes = iter(simulate_run([call for call in calls if call is not None], layouts.text_of))
@@ -81,7 +81,7 @@ def replay_calls(recorded: Sequence[RecordedCall], provider: Provider | None = N
     )
 
 
-def _seconds(recorded: Sequence[RecordedCall]) -> list[float]:
+def _seconds(recorded: Sequence[HistoryCall]) -> list[float]:
     """When each call was asked, counted from the first; one of which nobody knows, with the one before it."""
     start = next((call.at for call in recorded if call.at is not None), 0.0)
     found, now = [], 0.0
@@ -92,34 +92,22 @@ def _seconds(recorded: Sequence[RecordedCall]) -> list[float]:
 
 
 def _cache_call(
-    recorded: RecordedCall, provider: Provider | None, prompt: SizedPrompt, at: float, layouts: Layouts
+    recorded: HistoryCall, provider: Provider, prompt: SizedPrompt, at: float, layouts: Layouts
 ) -> CacheCall:
-    assert provider is not None  # noqa: S101 - whoever has no rules is not simulated
-    plan = recorded.request.cache
     wait = None if recorded.ready is None or recorded.at is None else recorded.ready - recorded.at
-    kept = _kept_blocks(recorded.request, layouts)
-    return CacheCall(
+    call = to_call(
+        recorded.request,
         provider,
-        recorded.model,
-        at,
-        _size_kept(prompt.blocks, kept, recorded.usage) if kept else prompt.blocks,
-        ready=None if wait is None else at + wait,
-        settings=settings_of(recorded.request, provider),
-        key="" if plan is None else plan.key or "",
-        retention="" if plan is None else plan.retention or "",
-        explicit=kept,
-        adds_breakpoint=plan is None or plan.mode != "explicit",
-        reply=_reply(recorded, layouts) if provider == "llamacpp" else (),
+        prompt.blocks,
+        layouts,
         is_estimate=not prompt.is_counted,
+        at=at,
+        ready=None if wait is None else at + wait,
+        reply=_reply(recorded, layouts) if provider == "llamacpp" else (),
     )
-
-
-def _kept_blocks(request: LlmRequest, layouts: Layouts) -> int:
-    """How many blocks stand in a prompt that Gemini was told to keep."""
-    count = None if request.cache is None else request.cache.kept_messages
-    if count is None:
-        return 0
-    return len(layouts.lay_out(replace(request, messages=request.messages[:count])).rows)
+    if not call.explicit:
+        return call
+    return replace(call, blocks=_size_kept(call.blocks, call.explicit, recorded.usage))
 
 
 def _size_kept(blocks: tuple[CacheBlock, ...], kept: int, usage: TokenUsage | None) -> tuple[CacheBlock, ...]:
@@ -137,7 +125,7 @@ def _size_kept(blocks: tuple[CacheBlock, ...], kept: int, usage: TokenUsage | No
     return tuple(replace(block, tokens=size) for block, size in zip(blocks, sizes, strict=True))
 
 
-def _reply(recorded: RecordedCall, layouts: Layouts) -> tuple[CacheBlock, ...]:
+def _reply(recorded: HistoryCall, layouts: Layouts) -> tuple[CacheBlock, ...]:
     """An answer as a client sends it back: as the turn that follows."""
     said, usage = recorded.said, recorded.usage
     if said is None:

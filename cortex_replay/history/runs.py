@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from cortex_replay.history.calls import BEFORE, RecordedCall
+from cortex_replay.history.calls import BEFORE, HistoryCall
 
 __all__ = ["ALL", "LATEST", "RecordedRun", "UnknownRun", "choose_calls", "runs_of"]
 
@@ -21,16 +21,16 @@ class RecordedRun:
     """A run, and the calls that it recorded."""
 
     id: str
-    calls: tuple[RecordedCall, ...]
+    calls: tuple[HistoryCall, ...]
 
 
 class UnknownRun(LookupError):
     """No run, and no test, has this name; or several have it. The message says which there are."""
 
 
-def runs_of(calls: Sequence[RecordedCall]) -> list[RecordedRun]:
+def runs_of(calls: Sequence[HistoryCall]) -> list[RecordedRun]:
     """The runs of some calls: the earliest first, and before them what was recorded without a run."""
-    found: dict[str, list[RecordedCall]] = {}
+    found: dict[str, list[HistoryCall]] = {}
     for call in calls:
         found.setdefault(call.run, []).append(call)
     # An id begins with the time at which the run did.
@@ -39,7 +39,7 @@ def runs_of(calls: Sequence[RecordedCall]) -> list[RecordedRun]:
     ]
 
 
-def choose_calls(calls: Sequence[RecordedCall], wanted: Sequence[str]) -> list[RecordedCall]:
+def choose_calls(calls: Sequence[HistoryCall], wanted: Sequence[str]) -> list[HistoryCall]:
     """The calls of some runs, in order.
 
     Args:
@@ -59,7 +59,7 @@ def choose_calls(calls: Sequence[RecordedCall], wanted: Sequence[str]) -> list[R
     return [call for call in calls if id(call) in chosen]
 
 
-def _find(calls: Sequence[RecordedCall], runs: Sequence[RecordedRun], name: str) -> Sequence[RecordedCall]:
+def _find(calls: Sequence[HistoryCall], runs: Sequence[RecordedRun], name: str) -> Sequence[HistoryCall]:
     if name == ALL:
         return calls
     if name == LATEST:

@@ -16,8 +16,8 @@ from cortex_replay.prompt.cache.costs import Tariff
 from cortex_replay.prompt.cache.edits import EditCost, cost_of_edit, costs_of_edits
 from cortex_replay.prompt.cache.layout import Layouts
 from cortex_replay.prompt.cache.pairs import ask_after
+from cortex_replay.prompt.cache.reasons import why_of
 from cortex_replay.prompt.cache.simulator import SIMULATORS
-from cortex_replay.prompt.cache.words import why_of
 from cortex_replay.prompt.diff import volatile_kind
 from cortex_replay.prompt.markers import system_blocks, turn_name
 from cortex_replay.prompt.parts import PromptPart, parts_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from cortex_replay.engine.money import PriceList
-from cortex_replay.history.calls import RecordedCall as HistoryCall, times_of
+from cortex_replay.history.calls import HistoryCall, times_of
 from cortex_replay.history.replay import replay_calls
 from cortex_replay.prompt.cache.checks import CheckedCalls
 from cortex_replay.prompt.cache.costs import Tariff, reported_outcome

@@ -97,7 +97,7 @@ def test_a_difference_has_the_provider_s_own_reason(tmp_path: Path) -> None:
     assert found.calls[2].explanations == (
         "the provider may have dropped it early, or asked a machine that did not have it",
     )
-    assert found.differing == 2
+    assert found.differences == 2
 
 
 @pytest.mark.parametrize(

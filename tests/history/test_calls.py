@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.errors import FixtureIntegrityFailed
-from cortex_replay.history.calls import RecordedCall, read_calls
+from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.store import Answer, Fixture, Store, TimedChunk
 from cortex_replay.types import LlmRequest, StreamChunk, TokenUsage
 
@@ -33,7 +33,7 @@ def fixture_of(text: str, /, *answers: Answer, **meta: Any) -> Fixture:
     return Fixture.of(request, *(answers or [Answer("Yes.", usage=TokenUsage(10, 2))]), meta=meta or None)
 
 
-def questions(calls: tuple[RecordedCall, ...]) -> list[str]:
+def questions(calls: tuple[HistoryCall, ...]) -> list[str]:
     return [call.request.messages[0].content for call in calls]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_replay.history.calls import RecordedCall
+from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.runs import UnknownRun, choose_calls, runs_of
 from cortex_replay.types import LlmRequest
 
 
-def call(at: float, run: str, *scopes: str) -> RecordedCall:
+def call(at: float, run: str, *scopes: str) -> HistoryCall:
     request = LlmRequest("m", "", str(at))
-    return RecordedCall(request, "0" * 64, f"{at}.json", 1, None, at, None, 0, run, scopes, {})
+    return HistoryCall(request, "0" * 64, f"{at}.json", 1, None, at, None, 0, run, scopes, {})
 
 
 OLD, FIRST, SECOND, THIRD = (

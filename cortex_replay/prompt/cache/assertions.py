@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from cortex_replay.prompt.cache.calls import CacheCall, Provider
+from cortex_replay.prompt.cache.calls import Provider
 from cortex_replay.prompt.cache.checks import CheckedCalls, check_reads
 from cortex_replay.prompt.cache.costs import reported_outcome
 from cortex_replay.prompt.cache.layout import Layouts
-from cortex_replay.prompt.cache.settings import settings_of
+from cortex_replay.prompt.cache.requests import to_call
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes
 from cortex_replay.prompt.parts import Prompt, parts_of
@@ -78,18 +78,8 @@ def assert_cache(
     calls = []
     for i, (request, provider, prompt) in enumerate(zip(requests, providers, traced, strict=True)):
         sized = sizes.measure(prompt)
-        plan = request.cache
         calls.append(
-            CacheCall(
-                provider,
-                request.model,
-                i * every,
-                sized.blocks,
-                settings=settings_of(request, provider),
-                key="" if plan is None else plan.key or "",
-                retention="" if plan is None else plan.retention or "",
-                is_estimate=not sized.is_counted,
-            )
+            to_call(request, provider, sized.blocks, layouts, is_estimate=not sized.is_counted, at=i * every)
         )
     reported = [reported_outcome(counted) for counted in counts]
     check_reads(

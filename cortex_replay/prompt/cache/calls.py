@@ -109,3 +109,11 @@ class CacheOutcome:
     @property
     def tokens(self) -> int:
         return self.read + self.write_5m + self.write_1h + self.fresh
+
+    def read_on(self, tokens: int) -> CacheOutcome:
+        """The same call, had it read so many tokens more: of what it writes for an hour first."""
+        left, counts = tokens, []
+        for count in (self.write_1h, self.write_5m, self.fresh):
+            counts.append(count - min(count, left))
+            left -= min(count, left)
+        return CacheOutcome(self.read + tokens - left, counts[1], counts[0], counts[2])

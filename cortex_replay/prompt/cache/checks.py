@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
-from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, add_up, decimal_text
+from cortex_replay.prompt.cache.costs import Cost, Tariff, add_up, decimal_text
 from cortex_replay.prompt.cache.placement.advice import advise
 from cortex_replay.prompt.cache.placement.placements import compare_placements
 from cortex_replay.prompt.cache.reasons import describe_reason
@@ -123,12 +123,10 @@ def _largest_loss(checked: CheckedCalls, tariff: Tariff, start: int) -> _Loss | 
     found: dict[tuple[Why, str], _Loss] = {}
     for i, (call, outcome) in enumerate(zip(checked.calls, checked.outcomes, strict=True)):
         reasons = [reason for reason in outcome.reasons if reason.why != "first"]
-        if (
-            i and outcome.reasons and not reasons
-        ):  # a cache that has nothing of it, as if it were another prompt
+        if i and outcome.reasons and not reasons:  # nothing of it is cached, as if it were another prompt
             reasons = list(_first_change(checked.calls[i - 1], call))
         for reason in reasons if i >= start else ():
-            extra = reason.tokens * _extra(tariff.rates(call.provider, call.model), outcome)
+            extra = tariff.rates(call.provider, call.model).cost_of_loss(outcome, reason.tokens)
             before = found.get((reason.why, reason.block)) or _Loss(
                 Reason(reason.why, reason.block), 0, Cost(Fraction(0), tariff.unit, tariff.currency), i
             )
@@ -150,13 +148,6 @@ def _first_change(before: CacheCall, call: CacheCall) -> Iterator[Reason]:
                 yield Reason("changed", new.name, tokens)
             return
         tokens -= new.tokens
-
-
-def _extra(rates: Rates, outcome: CacheOutcome) -> Fraction:
-    """What a token costs more than one that is read, where it is written again or paid in full."""
-    if outcome.write_1h:
-        return rates.write_1h - rates.read
-    return (rates.write_5m if outcome.write_5m else rates.fresh) - rates.read
 
 
 def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head: str) -> Iterator[str]:

@@ -46,6 +46,10 @@ class Rates:
             + completion * self.output
         )
 
+    def cost_of_loss(self, outcome: CacheOutcome, tokens: int) -> Fraction:
+        """What a call costs more than if it had read so many tokens more."""
+        return self.cost_of(outcome) - self.cost_of(outcome.read_on(tokens))
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -101,7 +105,7 @@ class Tariff:
         known = self._rates.get((provider, model))
         if known is None:
             factors = factors_of(provider, model)
-            known = _priced(self.prices[model], factors) if self.prices else factors
+            known = _rates_at(self.prices[model], factors) if self.prices else factors
             self._rates[provider, model] = known
         return known
 
@@ -162,7 +166,7 @@ def reported_outcome(usage: TokenUsage | None) -> CacheOutcome | None:
     return CacheOutcome(read, written - long, long, max(0, usage.prompt_tokens - read - written))
 
 
-def _priced(price: Price, factors: Rates) -> Rates:
+def _rates_at(price: Price, factors: Rates) -> Rates:
     """The user's prices for one token; what he left out follows from the price of input."""
     full = Fraction(price.input) / _MILLION
     given = {"read": price.cached, "write_5m": price.cache_write_5m, "write_1h": price.cache_write_1h}

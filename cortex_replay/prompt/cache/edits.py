@@ -9,7 +9,7 @@ from typing import Any, Final
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.cache.layout import Layouts
-from cortex_replay.prompt.cache.pairs import call_of
+from cortex_replay.prompt.cache.requests import estimate_call
 from cortex_replay.prompt.cache.simulator import simulate, simulator_for
 from cortex_replay.types import LlmRequest
 
@@ -77,8 +77,8 @@ def cost_of_edit(
         # What nobody counted is as dense as what somebody did.
         sizes = [sum(layouts.lay_out(request).estimates) for request in (before, after)]
         counts = tokens[0], round(tokens[0] * sizes[1] / sizes[0]) if sizes[0] else None
-    first = call_of(before, provider, layouts, tokens=counts[0])
-    second = call_of(after, provider, layouts, tokens=counts[1], at=1.0)
+    first = estimate_call(before, provider, layouts, tokens=counts[0])
+    second = estimate_call(after, provider, layouts, tokens=counts[1], at=1.0)
     block = _first_change(first.blocks, second.blocks)
     if block is None or first.model != second.model:
         return None
@@ -101,7 +101,7 @@ def costs_of_edits(
         tokens: What the provider counted, where that is known.
     """
     layouts = Layouts()
-    call = call_of(request, provider, layouts, tokens=tokens)
+    call = estimate_call(request, provider, layouts, tokens=tokens)
     most = _ask_after(call, replace(call, at=1.0), layouts).read
     left = _MOST_BLOCKS
     known: EditCost | None = None
@@ -127,9 +127,9 @@ def _cost(
     tokens = most - edited.read
     if tokens <= 0:
         return None
-    paid = tariff.cost([second], [edited])
-    saved = tariff.cost([second], [_read_on(edited, tokens)])
-    return EditCost(block, tokens, paid - saved, first.is_estimate or edited.is_estimate)
+    extra = tariff.rates(second.provider, second.model).cost_of_loss(edited, tokens)
+    cost = Cost(extra, tariff.unit, tariff.currency)
+    return EditCost(block, tokens, cost, first.is_estimate or edited.is_estimate)
 
 
 def _first_change(before: tuple[CacheBlock, ...], after: tuple[CacheBlock, ...]) -> str | None:
@@ -138,13 +138,3 @@ def _first_change(before: tuple[CacheBlock, ...], after: tuple[CacheBlock, ...])
             was_put_in = any(block.digest == old.digest for block in after)
             return new.name if was_put_in else old.name
     return before[len(after)].name if len(before) > len(after) else None
-
-
-def _read_on(outcome: CacheOutcome, tokens: int) -> CacheOutcome:
-    """The same call, had it read so many tokens more: of what it writes for an hour first."""
-    left = tokens
-    counts = []
-    for count in (outcome.write_1h, outcome.write_5m, outcome.fresh):
-        counts.append(count - min(count, left))
-        left -= min(count, left)
-    return CacheOutcome(outcome.read + tokens, write_1h=counts[0], write_5m=counts[1], fresh=counts[2])

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.facts import value_of
-from cortex_replay.prompt.cache.layout import Layouts, share
-from cortex_replay.prompt.cache.settings import settings_of
+from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.requests import estimate_call
 from cortex_replay.prompt.cache.simulator import simulate, simulator_for
 from cortex_replay.types import LlmRequest
 
-__all__ = ["CachedCall", "LostPrefix", "ask_after", "call_of", "find_lost_prefix"]
+__all__ = ["CachedCall", "LostPrefix", "ask_after", "find_lost_prefix"]
 
 _LARGE: Final = 1_000_000
 """More tokens than any provider wants to see before it caches."""
@@ -47,33 +47,6 @@ class LostPrefix:
     """How many blocks the provider looks at from a breakpoint on, the one with the breakpoint counted."""
 
 
-def call_of(
-    request: LlmRequest, provider: Provider, layouts: Layouts, *, tokens: int | None = None, at: float = 0.0
-) -> CacheCall:
-    """A request as a provider's cache sees it.
-
-    Args:
-        request: What is asked, with its plan.
-        provider: Whose cache it is.
-        layouts: What knows the texts that calls share.
-        tokens: What the provider counted; without it the sizes are estimates.
-        at: When it is asked, in seconds.
-    """
-    layout = layouts.lay_out(request)
-    sizes = layout.estimates if tokens is None else share(layout.estimates, tokens)
-    plan = request.cache
-    return CacheCall(
-        provider,
-        request.model,
-        at,
-        layout.blocks(sizes),
-        settings=settings_of(request, provider),
-        key=(plan.key if plan else None) or "",
-        retention=(plan.retention if plan else None) or "",
-        is_estimate=tokens is None,
-    )
-
-
 def ask_after(
     provider: Provider,
     first: LlmRequest,
@@ -90,7 +63,7 @@ def ask_after(
     """
     layouts = Layouts()
     calls = [
-        call_of(request, provider, layouts, tokens=count, at=float(at))
+        estimate_call(request, provider, layouts, tokens=count, at=float(at))
         for at, (request, count) in enumerate(zip((first, second), tokens, strict=True))
     ]
     outcomes = simulate(simulator_for(provider, layouts.text_of), calls)
@@ -113,9 +86,12 @@ def find_lost_prefix(promised: LlmRequest, previous: LlmRequest, current: LlmReq
     ends = layouts.lay_out(promised).markers
     if not ends:
         return None
+    asked = [
+        estimate_call(request, "anthropic", layouts, at=float(at))
+        for at, request in enumerate((previous, current))
+    ]
     calls = [
-        replace(call, blocks=tuple(replace(block, tokens=_LARGE) for block in call.blocks))
-        for call in (call_of(previous, "anthropic", layouts), call_of(current, "anthropic", layouts, at=1.0))
+        replace(call, blocks=tuple(replace(block, tokens=_LARGE) for block in call.blocks)) for call in asked
     ]
     outcome = simulate(simulator_for("anthropic"), calls)[1]
     end, found = max(ends) + 1, outcome.read // _LARGE

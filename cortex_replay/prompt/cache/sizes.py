@@ -61,7 +61,7 @@ class PromptSizes:
         self._cached: dict[int, int] = {}
         """The same, as it was read or written: exactly what is reported of it again."""
         self._marked: set[int] = set()
-        """PromptSizes that an earlier prompt asked to be cached."""
+        """The prefixes that an earlier prompt asked to be cached."""
         self._measured: dict[int, tuple[CacheBlock, ...]] = {}
 
     def trace(
@@ -127,9 +127,9 @@ class PromptSizes:
         if tokens is not None or (anchors and anchors[-1][0] == end):
             whole = anchors.pop()[1] if anchors and anchors[-1][0] == end else 0
             whole = whole if tokens is None else tokens
-            kept = _plausible(anchors, whole)
+            kept = _choose_anchors(anchors, whole)
         else:
-            whole, kept = None, _plausible(anchors, None)
+            whole, kept = None, _choose_anchors(anchors, None)
         prefix = self._prefix(layout.rows, path, kept, is_usual=len(kept) == len(anchors))
         start, so_far = kept[-1] if kept else (0, 0)
         rest = layout.rows[start:]
@@ -167,7 +167,7 @@ class PromptSizes:
         return blocks
 
 
-def _plausible(anchors: Sequence[_Anchor], whole: int | None) -> list[_Anchor]:
+def _choose_anchors(anchors: Sequence[_Anchor], whole: int | None) -> list[_Anchor]:
     """Those that grow from one to the next, up to the whole. The later ones are believed."""
     kept: list[_Anchor] = []
     most = whole

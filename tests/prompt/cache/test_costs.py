@@ -69,3 +69,19 @@ def test_what_a_provider_reported_is_an_outcome() -> None:
     assert reported_outcome(None) is None
     assert reported_outcome(TokenUsage(100, 5)) is None
     assert reported_outcome(TokenUsage(100, 5, 70, 20)) == CacheOutcome(70, 20, 0, 10)
+
+
+def test_a_call_that_read_more_would_have_written_less() -> None:
+    outcome = CacheOutcome(read=10, write_5m=20, write_1h=30, fresh=40)
+
+    assert outcome.read_on(0) == outcome
+    assert outcome.read_on(35) == CacheOutcome(read=45, write_5m=15, fresh=40)
+    assert outcome.read_on(1000) == CacheOutcome(read=100)
+
+
+def test_a_loss_costs_what_its_tokens_were_paid_for() -> None:
+    rates = Tariff().rates("anthropic", "claude-opus-4-5")
+    outcome = CacheOutcome(write_5m=100, write_1h=100, fresh=100)
+
+    assert rates.cost_of_loss(outcome, 100) == 190  # twice the input, instead of a tenth
+    assert rates.cost_of_loss(outcome, 300) == 190 + 115 + 90

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.simulators.prompt_tree import Prefixes, TextOf
+from cortex_replay.prompt.cache.simulators.prompt_tree import PromptTree, TextOf
 
 __all__ = ["GeminiCache", "KeptPrompt"]
 
@@ -34,7 +34,7 @@ class GeminiCache:
     """The cache of one project."""
 
     def __init__(self, text_of: TextOf | None = None) -> None:
-        self._prefixes = Prefixes(text_of)
+        self._tree = PromptTree(text_of)
         self._kept: dict[tuple[str, tuple[str, ...]], KeptPrompt] = {}
 
     def keep(self, call: CacheCall, seconds: float | None = None) -> CacheOutcome:
@@ -62,9 +62,9 @@ class GeminiCache:
         return CacheOutcome(read=tokens, fresh=call.tokens - tokens)
 
     def _ask_by_itself(self, call: CacheCall) -> CacheOutcome:
-        return self._prefixes.ask(
+        return self._tree.ask(
             call,
-            self._prefixes.follow(call),
+            self._tree.follow(call),
             minimum=fact_of("gemini", call.model, "minimum"),
             step=1,
             seconds=value_of("gemini", call.model, "ttl"),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
-from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf, tokens_shared
+from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf, count_shared
 
 __all__ = ["OLLAMA", "LlamaCppCache", "LlamaCppServer"]
 
@@ -97,7 +97,7 @@ class _Shared:
         for ours, theirs in zip(asked.blocks, held.blocks, strict=False):
             if ours.digest != theirs.digest:
                 if text_of is not None:
-                    part = tokens_shared(ours, text_of(ours.digest), text_of(theirs.digest))
+                    part = count_shared(ours, text_of(ours.digest), text_of(theirs.digest))
                 break
             count += 1
             tokens += ours.tokens

@@ -19,7 +19,7 @@ from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import fact_of, value_of
-from cortex_replay.prompt.cache.simulators.prompt_tree import Prefixes, TextOf, Trail, missing
+from cortex_replay.prompt.cache.simulators.prompt_tree import PromptTree, TextOf, Trail, explain_rest
 from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["OpenAiCache"]
@@ -31,15 +31,15 @@ class OpenAiCache:
     """The cache of one organisation."""
 
     def __init__(self, text_of: TextOf | None = None) -> None:
-        self._prefixes = Prefixes(text_of)
+        self._tree = PromptTree(text_of)
 
     def ask(self, call: CacheCall) -> CacheOutcome:
         """What is read and written for the next call."""
-        trail = self._prefixes.follow(call)
+        trail = self._tree.follow(call)
         step = int(value_of("openai", call.model, "step"))
         if step == 1:
             return _ask_at_breakpoints(call, trail)
-        return self._prefixes.ask(
+        return self._tree.ask(
             call,
             trail,
             minimum=fact_of("openai", call.model, "minimum"),
@@ -86,7 +86,7 @@ def _unread(call: CacheCall, trail: Trail, ends: list[int], found: int, usable: 
         is_alive = trail.is_alive(behind, call.at)
         why: Why = "lookback" if is_alive else trail.gone(behind, call.at)
         yield Reason(why, call.blocks[behind].name, ends[behind] - read)
-    elif (reason := missing(call, trail, trail.known)) is not None:
+    elif (reason := explain_rest(call, trail, trail.known)) is not None:
         yield reason
         shared = trail.known - 1
         if shared > found and ends[shared] >= value_of("openai", call.model, "minimum"):

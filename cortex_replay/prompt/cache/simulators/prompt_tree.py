@@ -12,7 +12,7 @@ from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.facts import Known
 
-__all__ = ["Prefixes", "TextOf", "Trail", "missing", "tokens_shared"]
+__all__ = ["PromptTree", "TextOf", "Trail", "count_shared", "explain_rest"]
 
 TextOf = Callable[[str], str]
 """What a block says, by its digest; an empty text where that is not known."""
@@ -89,7 +89,7 @@ class _Place(NamedTuple):
     key: str
 
 
-class Prefixes:
+class PromptTree:
     """The tree. What is kept for one model or one key is never found with another."""
 
     def __init__(self, text_of: TextOf | None = None) -> None:
@@ -141,10 +141,10 @@ class Prefixes:
         """
         least = int(minimum.value)
         alive = trail.alive(call.at)
-        part = self._part_shared(call, trail, alive)
+        part = self._count_part(call, trail, alive)
         shared = sum(block.tokens for block in call.blocks[:alive]) + part
         read = shared - shared % step if shared >= least else 0
-        reason = missing(call, trail, alive)
+        reason = explain_rest(call, trail, alive)
         reasons = [] if reason is None else [reason]
         if call.tokens < least or 0 < shared < least:
             reasons.append(Reason("too short", tokens=shared or call.tokens))
@@ -158,7 +158,7 @@ class Prefixes:
             is_estimate=bool(part) and read > 0,
         )
 
-    def _part_shared(self, call: CacheCall, trail: Trail, index: int) -> int:
+    def _count_part(self, call: CacheCall, trail: Trail, index: int) -> int:
         """About how many tokens of a block can be read since another that is kept began like it."""
         if self._text_of is None or index >= len(call.blocks):
             return 0
@@ -167,9 +167,9 @@ class Prefixes:
         before = self._roots[_Place(call.model, call.key)] if index == 0 else trail.nodes[index - 1]
         settings = _settings_up_to(call)[block.place]
         most = 0
-        for (set_so, digest), node in islice(reversed(before.branches.items()), _BRANCHES + 1):
-            if set_so == settings and digest != block.digest and node.is_alive(call.at):
-                most = max(most, tokens_shared(block, text, self._text_of(digest)))
+        for (others, digest), node in islice(reversed(before.branches.items()), _BRANCHES + 1):
+            if others == settings and digest != block.digest and node.is_alive(call.at):
+                most = max(most, count_shared(block, text, self._text_of(digest)))
         return most
 
 
@@ -186,7 +186,7 @@ def _fork(node: _Node, block: CacheBlock) -> Why | None:
     return "settings" if any(digest == block.digest for _, digest in latest) else "changed"
 
 
-def tokens_shared(block: CacheBlock, text: str, other: str) -> int:
+def count_shared(block: CacheBlock, text: str, other: str) -> int:
     """How much of a block another text begins like, its size being spread evenly over its own text."""
     if not text:
         return 0
@@ -200,7 +200,7 @@ def tokens_shared(block: CacheBlock, text: str, other: str) -> int:
     return block.tokens * low // len(text)
 
 
-def missing(call: CacheCall, trail: Trail, read: int) -> Reason | None:
+def explain_rest(call: CacheCall, trail: Trail, read: int) -> Reason | None:
     """Why a call could not read on behind so many blocks; none where nothing else had ever been there."""
     rest = call.blocks[read:]
     if not rest:
