@@ -75,7 +75,7 @@ class RequestRate:
         """Wait until a request may go out.
 
         Raises:
-            TurnTooLate: That would be after the deadline. It did not wait, and nobody is later for it.
+            TurnTooLate: That would be after the deadline. It did not wait, and delays no other call.
         """
         now = self._clock()
         at = self._take(now, deadline)

@@ -101,14 +101,14 @@ def cache_command(
 ) -> None:
     """Show what a prompt cache did with recorded calls, and what would cost less.
 
-    For each call: what a simulated cache reads, writes and takes, beside what the provider reported, and
-    why the two may differ. At the end: what was paid again, and what other markers would cost.
+    For each call you see what a simulated cache reads, writes and charges beside what the provider reported,
+    and why the two may differ. At the end you see what was paid again, and what other markers would cost.
 
-    RUN is the id of a recording run or its start, the name of a test (or a pattern), `latest`, `before` (what
-    was recorded without a run) or `all`. Several are taken together. Without one it is the latest run.
+    RUN is the id of a recording run or the start of one, the name of a test (or a pattern), `latest`, `all`,
+    or `before`: what was recorded before runs had ids. You can name several. By default it is the latest run.
 
-    The calls go through a simulator of their provider's cache, in their order and at their times; nobody is
-    asked. Costs are in money where the settings have prices for all models, else in input tokens.
+    The calls go through a simulator of their provider's cache, in their order and at their times;
+    nothing is sent. Costs are in money where the settings have prices for all models, else in input tokens.
     """
     with progress_bar("reading") as progress:
         recorded = read_calls(Store.open(store_root(ctx, store), verify="on-read"), progress)
@@ -171,7 +171,7 @@ def _lines(report: CacheReport, most: int) -> Iterator[str]:
         yield f"{output.count(rest, 'call')} not shown here (--calls {len(calls)} shows all)"
     if report.differences:
         yield ""
-        yield f"The provider reports something else of {output.count(report.differences, 'call')} (marked !)."
+        yield f"The provider's numbers differ for {output.count(report.differences, 'call')} (marked !)."
     yield from _loss_lines(report)
     if report.costs is not None:
         yield from _cost_lines(report.costs)
@@ -241,7 +241,7 @@ def _loss_lines(report: CacheReport) -> Iterator[str]:
     yield click.style("What was paid again, and why", bold=True)
     shown = report.losses[:_LOSSES_SHOWN]
     rows = [(f"{loss.calls:,}", f"{loss.tokens:,}", _amount(loss.cost)) for loss in shown]
-    heads = ("calls", "tokens", "more paid")
+    heads = ("calls", "tokens", "extra cost")
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     yield click.style(
         "  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True)), dim=True
@@ -272,7 +272,7 @@ def _cost_lines(costs: RunCosts) -> Iterator[str]:
         yield f"  {name:<40}{_amount(cost):>{width}}{beside}".rstrip()
     if costs.assumed:
         names = ", ".join(costs.assumed)
-        yield f"  No price is set for {names}: taken as the provider's factor times `input`."
+        yield f"  You set no price for {names}: it is the provider's factor times `input`."
     yield ""
     if costs.advice is None:
         yield "No single change to the prompts would make this run cheaper."

@@ -111,7 +111,7 @@ class Scope:
         outcome: Outcome,
         meta: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Count an answer that a caller gets without anybody being asked.
+        """Count an answer that a caller gets without a call to a provider.
 
         Args:
             ask: What is asked.

@@ -132,7 +132,7 @@ class CacheReport:
 
     @property
     def differences(self) -> int:
-        """How many calls the provider reports something else of."""
+        """For how many calls the provider's numbers differ from the simulator's."""
         return sum(call.differs for call in self.calls)
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,18 +236,21 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
     if unknown:
         count = sum(call.simulated is None for call in calls)
         yield (
-            f"{_count(count)} not simulated, because nothing is known of the cache of {_list(unknown)}; "
-            "--as PROVIDER says whose rules to follow."
+            f"{_count(count)} not simulated: how {_list(unknown)} is cached is not known. "
+            "Choose the rules with --as PROVIDER."
         )
     uncounted = sum(not call.is_counted for call in calls if call.simulated is not None)
     if uncounted:
-        yield f"{_count(uncounted)} not counted by the provider: such sizes are estimates, and in no cost."
+        yield (
+            f"{_count(uncounted)} not counted by the provider: such sizes are estimates, "
+            "and the costs leave them out."
+        )
     assumed = sorted({call.recorded.model for call in calls if call.simulated and call.simulated.is_assumed})
     if assumed:
-        yield f"No document of the provider names {_list(assumed)}: the rules of a related model were taken."
+        yield f"The provider's documents do not name {_list(assumed)}: a related model's rules apply."
     timeless = sum(call.recorded.at is None for call in calls)
     if timeless:
-        yield f"{_count(timeless)} recorded without a time: they are taken to be the last."
+        yield f"{_count(timeless)} recorded without a time, and come last here."
 
 
 def _list(names: Sequence[str]) -> str:

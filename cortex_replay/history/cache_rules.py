@@ -29,8 +29,8 @@ def cache_provider(
 ) -> Provider | None:
     """The provider whose cache answered a call, by what its recording says of its origin.
 
-    Claude follows Anthropic's rules wherever it is hosted. Of another server that speaks OpenAI's API
-    nobody knows how it caches: ``None``.
+    Claude follows Anthropic's rules wherever it is hosted. How another server
+    caches that speaks OpenAI's API is not known: ``None``.
 
     Args:
         model: The one that was asked for.

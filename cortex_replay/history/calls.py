@@ -46,7 +46,7 @@ class HistoryCall:
     """Which of the answers to its key, from 1."""
     usage: TokenUsage | None
     at: float | None
-    """When it was asked, in seconds since 1970; ``None`` if nobody knows."""
+    """When it was asked, in seconds since 1970; ``None`` if that is not known."""
     ready: float | None
     """When its answer began, or at the latest: when it was whole."""
     order: int
@@ -88,7 +88,7 @@ class History:
 def read_calls(store: Store, progress: Progress | None = None) -> History:
     """Every recorded call to a model. Failures, and calls that asked no model, are none.
 
-    Equal messages and tools of two requests are one value, so that whoever looks at each has to look once.
+    Equal messages and tools of two requests are one value, so that each has to be looked at once.
 
     Args:
         store: Where from. Only bytes that its index vouches for are read.
@@ -148,7 +148,7 @@ class _Reader:
         written = orjson.dumps(tools)
         known = self._tools.get(written)
         if known is None:
-            with suppress(InvalidRequest):  # then it stays, and whoever reads the request says what is wrong
+            with suppress(InvalidRequest):  # then it stays, and reading the request says what is wrong
                 known = self._tools[written] = check.free_tuple(tools, "tools")
         if known is None:
             return ()
@@ -167,7 +167,7 @@ class _Reader:
             if made is None:
                 try:
                     made = known[key] = check.from_mapping(LlmMessage, message)
-                except InvalidRequest:  # whoever reads the request says what is wrong with it
+                except InvalidRequest:  # reading the request says what is wrong with it
                     found.append(message)
                     continue
             found.append(made)
@@ -233,7 +233,7 @@ def _calls_in(
 
 
 def times_of(answer: Answer, meta: Mapping[str, JsonValue]) -> tuple[float | None, float | None]:
-    """When an answer was asked for, and when it began, in seconds since 1970; ``None`` if nobody knows."""
+    """When an answer was asked for, and when it began, in seconds since 1970; ``None`` if unknown."""
     recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
     if asked is None:
         return recorded, None

@@ -63,21 +63,21 @@ def explain_difference(
     elif replayed.provider == "anthropic" and not any(
         block.marker.is_cached for block in replayed.prompt.blocks
     ):
-        yield "the recording does not say where its markers stood; record it again to have them noted"
+        yield "the recording does not say where its markers stood; record it again"
     elif reported.read > simulated.read:
         yield _why_more(simulated)
     elif reported.read < simulated.read:
         yield from _why_less(replayed, reported, text_of)
     else:
-        yield "it read the same, and wrote another amount"
+        yield "it read as much, but wrote another amount"
     if is_estimate(replayed):
-        yield "the simulated numbers are estimates: no count says how large the blocks are"
+        yield "the simulated numbers are estimates: no count shows how large the blocks are"
 
 
 def _why_more(simulated: CacheOutcome) -> str:
     whys = {reason.why for reason in simulated.reasons}
     if whys & _RULES:
-        return "the provider's rules may be others than those assumed (docs/cache.md has them)"
+        return "the provider's rules may differ from those in docs/cache.md"
     if "ttl" in whys:
         return "the provider kept it longer than it promises, or another program used it meanwhile"
     if "not ready" in whys:
@@ -94,11 +94,11 @@ def _why_less(replayed: ReplayedCall, reported: CacheOutcome, text_of: Callable[
         names = bound.intersection(_PLACEHOLDER.findall(text_of(block.digest))) if bound else ()
         if names and end > reported.read:
             shown = ", ".join(f"⟦{name}⟧" for name in sorted(names))
-            yield f"{block.name} holds {shown}, which stands for a value that the provider saw as it was"
+            yield f"{block.name} holds {shown} in place of the value that the provider saw"
             return
     rules = recorded.meta.get("normalisers")
     if isinstance(rules, list) and rules:
-        yield "rules changed this request before it was stored, and the provider saw it as it was"
+        yield "normalisers changed this request before it was stored, and the provider saw the original"
     else:
         yield "the provider may have dropped it early, or asked a machine that did not have it"
 

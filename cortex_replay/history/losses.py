@@ -54,7 +54,7 @@ class CacheLoss:
     def __str__(self) -> str:
         """For people."""
         text = describe_reason(Reason(self.why, self.block))
-        return text if self.looks_like is None else f"{text}: what changed looks like {self.looks_like}"
+        return text if self.looks_like is None else f"{text}, and the difference looks like {self.looks_like}"
 
     def to_dict(self) -> dict[str, Any]:
         """For a program."""

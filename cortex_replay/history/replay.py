@@ -24,7 +24,7 @@ class ReplayedCall:
 
     recorded: HistoryCall
     provider: Provider | None
-    """Whose rules were followed; ``None`` where nobody knows them."""
+    """Whose rules were followed; ``None`` where they are not known."""
     prompt: SizedPrompt
     path: tuple[int, ...]
     """The prefix that ends with each block: calls that begin alike have the same."""
@@ -82,7 +82,7 @@ def replay_calls(recorded: Sequence[HistoryCall], provider: Provider | None = No
 
 
 def _seconds(recorded: Sequence[HistoryCall]) -> list[float]:
-    """When each call was asked, counted from the first; one of which nobody knows, with the one before it."""
+    """When each call was asked, counted from the first; one without a time, when the one before it was."""
     start = next((call.at for call in recorded if call.at is not None), 0.0)
     found, now = [], 0.0
     for call in recorded:

@@ -73,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Caches are simulated by few tests, and whoever sends a prompt needs none of it."""
+    """Only some tests simulate a cache, and sending a prompt needs none of it."""
     if name == "assert_cache":
         from cortex_replay.prompt.cache.assertions import assert_cache  # noqa: PLC0415
 

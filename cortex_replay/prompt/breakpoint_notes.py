@@ -144,7 +144,7 @@ def restore_breakpoints(request: LlmRequest, meta: Mapping[str, JsonValue] | Non
 
 
 def restore_plan(request: LlmRequest, meta: Mapping[str, JsonValue] | None) -> PromptCachePlan | None:
-    """The plan alone, for whoever reads many; see :func:`restore_breakpoints`."""
+    """The plan alone, which is quicker for many; see :func:`restore_breakpoints`."""
     notes = (meta or {}).get("cache")
     return _read_notes(request, notes) if isinstance(notes, dict) else _read_old_notes(request, (meta or {}))
 

@@ -53,7 +53,7 @@ class Placement:
     dropped: tuple[Breakpoint, ...] = ()
 
     def warnings(self) -> Iterator[str]:
-        """What is not as it was asked for, or will be refused; whoever sends the request logs it."""
+        """What is not as it was asked for, or will be refused; the sender of the request logs it."""
         if self.dropped:
             names = ", ".join(map(str, self.dropped))
             yield f"more cache breakpoints than a request may carry; left out: {names}"

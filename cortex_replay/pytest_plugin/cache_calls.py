@@ -32,7 +32,7 @@ def replay_test(
         is_replay: Whether a call without an answer is a miss.
 
     Raises:
-        ValueError: There are none, or nobody knows how a model is cached.
+        ValueError: There are none, or how a model is cached is not known.
     """
     asked = [(call, call.request) for call in calls if call.request is not None]
     kept = [(call, request) for call, request in asked if call.is_answered or is_replay]
@@ -42,9 +42,7 @@ def replay_test(
     unknown = sorted({row.recorded.model for row in replay.calls if row.call is None})
     if unknown:
         named = ", ".join(unknown[:_MOST_NAMED])
-        raise ValueError(
-            f"nobody knows how the provider of {named} caches, so nothing can be said of its cost"
-        )
+        raise ValueError(f"how {named} is cached is not known, so its cost is not known either")
     missed = sum(not call.is_answered for call, _ in kept)
     return CheckedCalls(
         [row.call for row in replay.calls if row.call is not None],

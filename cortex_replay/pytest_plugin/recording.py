@@ -25,7 +25,7 @@ class LlmRecording:
     calls: list[RecordedCall] = field(default_factory=list)
     prices: PriceList = field(default_factory=PriceList, repr=False)
     is_replay: bool = field(default=True, repr=False)
-    """Whether nobody is asked, so that a call without an answer is a miss."""
+    """Whether calls are only replayed, so that one without an answer is a miss."""
     clean: Callable[[str], str] = field(default=str, repr=False)
     """What a text of a prompt passes before it is shown."""
 
@@ -70,7 +70,7 @@ class LlmRecording:
 
         Raises:
             CacheMissed: Less is read. The message names the block that is to blame, and what it costs.
-            ValueError: The test made fewer than two calls, or nobody knows how their models are cached.
+            ValueError: The test made fewer than two calls, or how a model is cached is not known.
         """
         __tracebackhide__ = True
         from cortex_replay.prompt.cache.checks import check_reads  # noqa: PLC0415 - few tests ask
@@ -91,7 +91,7 @@ class LlmRecording:
 
         Raises:
             CacheCostExceeded: They cost more. The message names the block that is to blame.
-            ValueError: A price is missing, or nobody knows how a model is cached.
+            ValueError: A price is missing, or how a model is cached is not known.
         """
         __tracebackhide__ = True
         from cortex_replay.prompt.cache.checks import check_cost  # noqa: PLC0415 - few tests ask

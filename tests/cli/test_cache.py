@@ -73,7 +73,7 @@ def test_the_end_says_what_was_paid_again_and_what_it_costs(root: Path) -> None:
     shown = run("cache").stdout
 
     assert "What was paid again, and why" in shown
-    assert "block 'policy' is not what was cached: what changed looks like a time (call 3)" in shown
+    assert "block 'policy' changed, and the difference looks like a time (call 3)" in shown
     assert "What 4 calls cost, in input tokens" in shown
     costs = dict(
         line.strip().rsplit("  ", 1)[0].rsplit(maxsplit=1) if "%" in line else line.strip().rsplit(maxsplit=1)
@@ -157,7 +157,7 @@ def test_prices_make_it_money(root: Path) -> None:
 
     shown = run("cache").stdout
     assert "What 4 calls cost, in USD" in shown
-    assert "No price is set for" in shown
+    assert "You set no price for" in shown
     assert "0.0114" in shown
 
 

@@ -80,7 +80,7 @@ def test_two_prompts_and_where_they_part(recorded: tuple[Path, list[str]]) -> No
     assert "| +It is 09:15:07." in result.stdout
     assert "What changed looks like a time." in result.stdout
     assert "ends in or before block 'rules'" in result.stdout
-    assert re.search(r"anthropic +0 tokens +block 'rules' is not what was cached", result.stdout)
+    assert re.search(r"anthropic +0 tokens +block 'rules' changed", result.stdout)
     assert "\x1b" not in result.stdout
 
 
@@ -90,7 +90,7 @@ def test_an_edit_of_a_part_has_its_price(recorded: tuple[Path, list[str]], tmp_p
 
     assert re.search(r"block 'rules' .* 1h +3,8\d\d +3,8\d\d,\d00$", one.stdout, re.MULTILINE)
     assert "What an edit costs is in input tokens: what was cached from there on is paid again." in one.stdout
-    assert re.search(r"This edit of block 'rules' makes 2,\d+ cached tokens paid again\.", two.stdout)
+    assert re.search(r"After this edit of block 'rules', 2,\d+ cached tokens are paid again\.", two.stdout)
     assert "input tokens per thousand calls." in two.stdout
     assert not re.search(r"turn 1 \(user\).*00$", one.stdout, re.MULTILINE), "nothing is cached behind it"
 
@@ -108,7 +108,7 @@ def test_with_prices_an_edit_costs_money(
 
     assert "What an edit costs is in EUR" in one.stdout
     assert "The prices of cached, cache_write_5m and cache_write_1h are not configured" in one.stdout
-    assert re.search(r"that is 0\.01\d\d EUR per call, 11\.\d+ EUR per thousand calls\.", two.stdout)
+    assert re.search(r"that costs 0\.01\d\d EUR per call, 11\.\d+ EUR per thousand calls\.", two.stdout)
     edit = value["comparison"]["edit"]
     assert (edit["block"], edit["per_call"]["unit"]) == ("block 'rules'", "money")
     assert float(edit["per_thousand"]["amount"]) == pytest.approx(1000 * float(edit["per_call"]["amount"]))

@@ -62,7 +62,7 @@ def test_the_block_that_broke_the_cache_is_named_with_what_it_cost(tmp_path: Pat
     (loss,) = found.losses
     assert (loss.why, loss.block, loss.calls, loss.first) == ("changed", "block 'policy'", 3, 2)
     assert loss.looks_like == "a time"
-    assert str(loss) == "block 'policy' is not what was cached: what changed looks like a time"
+    assert str(loss) == "block 'policy' changed, and the difference looks like a time"
     catalogue = found.calls[1].losses[0].reason.tokens
     assert 2000 < catalogue < 2500  # what stands behind the block, which is itself new text
     assert loss.tokens == 3 * catalogue
@@ -77,7 +77,7 @@ def test_what_expired_is_said(tmp_path: Path) -> None:
 
     assert [(loss.why, loss.tokens) for loss in found.losses] == [("ttl", 3000)]
     assert [str(loss) for loss in found.calls[1].losses] == [
-        "what was cached up to block 'catalogue' had expired: 3,000 tokens are paid again"
+        "the cache entry up to block 'catalogue' had expired: 3,000 tokens are paid again"
     ]
     assert found.costs is not None
     assert found.costs.alternatives.hour.cost.value == 3000 * 2 + 10 + 300 + 10
@@ -108,7 +108,7 @@ def test_a_difference_has_the_provider_s_own_reason(tmp_path: Path) -> None:
         ({"time": "10:20", "read": 3000, "written": 0}, "was in the cache before this run began"),
         (
             {"read": 0, "written": 3000, "meta": {"normalisers": ["dates"]}},
-            "rules changed this request before it was stored",
+            "normalisers changed this request before it was stored",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_value_that_is_bound_is_named(tmp_path: Path) -> None:
         shop(10, "⟦today⟧", 0, 3000, turns=["x"], **bound),
     )
 
-    assert found.calls[1].explanations[0].startswith("block 'policy' holds ⟦today⟧, which stands for a value")
+    assert found.calls[1].explanations[0].startswith("block 'policy' holds ⟦today⟧ in place of the value")
 
 
 @pytest.mark.parametrize(("read", "differs"), [(1920, False), (1800, False), (1700, True), (0, True)])
@@ -194,7 +194,7 @@ def test_other_models_and_uncounted_calls_are_told_apart(tmp_path: Path) -> None
     assert found.costs is not None
     assert found.costs.calls == 1
     text = " ".join(found.notes)
-    assert "1 call was not simulated, because nothing is known of the cache of some-model" in text
+    assert "1 call was not simulated: how some-model is cached is not known" in text
     assert "1 call was not counted by the provider" in text
 
 

@@ -57,8 +57,8 @@ def test_a_miss_names_the_block_and_what_its_edit_costs(tmp_path: Path) -> None:
     lines = miss(tmp_path, prompt("be very kind"))
 
     assert lines[2].startswith("  system, block 'policy': … ")
-    assert lines[3].startswith("This edit of block 'policy' makes ")
-    assert " cached tokens paid again. If every call has such an edit, that is " in lines[3]
+    assert lines[3].startswith("After this edit of block 'policy', ")
+    assert " cached tokens are paid again. If every call has such an edit, that costs " in lines[3]
     assert lines[3].endswith(" input tokens per thousand calls.")
     assert sum("paid again" in line for line in lines) == 1
 
@@ -77,7 +77,7 @@ def test_configured_prices_make_it_money(tmp_path: Path) -> None:
     )
     line = miss(tmp_path, prompt(facts="other facts"))[3]
 
-    assert line.startswith("This edit of block 'facts' makes ")
+    assert line.startswith("After this edit of block 'facts', ")
     assert " USD per call, " in line
     assert line.endswith(" USD per thousand calls.")
 
@@ -116,7 +116,7 @@ def test_without_breakpoints_it_is_said_where_the_provider_read_from_its_cache(
     lines = miss(tmp_path, LlmRequest("gpt-4o", f"You are new. {system}", "Where is it?"))
 
     said = [line for line in lines if "paid again" in line]
-    assert [line.startswith("This edit of system text makes 4,992 ") for line in said] == [True] * is_said
+    assert [line.startswith("After this edit of system text, 4,992 ") for line in said] == [True] * is_said
 
 
 def test_a_cache_key_is_known_again_by_its_hash(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_miss_over_http_says_it_too(tmp_path: Path) -> None:
         got = ask(run, "POST", PATHS[ANTHROPIC], body("be very kind"))
 
     assert got.status == 424
-    assert "This edit of system text makes " in got.json["error"]["message"]
+    assert "After this edit of system text, " in got.json["error"]["message"]
 
 
 def test_a_secret_that_was_cut_out_is_no_edit(tmp_path: Path) -> None:
@@ -166,4 +166,4 @@ def test_a_secret_that_was_cut_out_is_no_edit(tmp_path: Path) -> None:
     text = "\n".join(miss(tmp_path, asked("Where is it, and who had it?")))
 
     assert key not in text
-    assert "This edit of turn 3 (user" in text
+    assert "After this edit of turn 3 (user" in text

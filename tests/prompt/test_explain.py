@@ -168,7 +168,7 @@ def test_a_time_in_the_rules_breaks_it_where_it_stands() -> None:
     shared = compared.shared_tokens
     assert cached(compared.cached) == {"anthropic": 0, "openai": 1024, "gemini": 0, "llamacpp": shared}
     assert 1132 < shared < 1140
-    assert compared.cached[0].why == "block 'rules' is not what was cached"
+    assert compared.cached[0].why == "block 'rules' changed"
 
 
 def test_other_models_share_nothing_and_other_settings_do() -> None:
@@ -180,7 +180,7 @@ def test_other_models_share_nothing_and_other_settings_do() -> None:
     compared = compare(first, other)
     assert compared.settings == (("model", "m", "n"),)
     assert set(cached(compared.cached).values()) == {0}
-    assert compared.cached[0].why == "another model has it in a cache of its own"
+    assert compared.cached[0].why == "it is cached for another model"
     assert compared.shared_tokens == 0
 
 

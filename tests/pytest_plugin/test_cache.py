@@ -94,8 +94,8 @@ def test_a_change_that_makes_the_prompt_dearer_fails_and_names_the_block(
         assert KEY not in "\n".join(line for line in done.outlines if line.startswith("E "))
         done.stdout.fnmatch_lines(
             [
-                "*CacheMissed: the prompt cache reads 0% of these prompts, and at least 80% was asked for",
-                "*system block 1 is not what was cached (2 calls): * were paid again, which costs * input*",
+                "*CacheMissed: the prompt cache reads 0% of these prompts; expected at least 80%",
+                "*system block 1 changed (2 calls): * were paid again, which costs * input*",
                 "*-Refunds take five days. It is 09:15:00.",
                 "*+Refunds take five days. It is 09:15:01.",
                 "*What changed looks like a time.",
@@ -137,7 +137,7 @@ def test_calls_come_at_the_times_at_which_they_were_recorded() -> None:
     call(recording, "Where?", "2026-11-16T09:00:00.000Z")
     call(recording, "When?", "2026-11-16T09:06:00.000Z")
 
-    with pytest.raises(CacheMissed, match="what was cached up to system text had expired") as caught:
+    with pytest.raises(CacheMissed, match="the cache entry up to system text had expired") as caught:
         recording.assert_cache(reads_at_least=0.5)
 
     assert (caught.value.share, caught.value.why) == (0, "ttl")
@@ -153,7 +153,7 @@ def test_answers_of_several_runs_or_without_a_time_come_in_their_order(
     call(recording, "When?", times[1], "wednesday")
 
     recording.assert_cache(reads_at_least=0.99)
-    with pytest.raises(CacheMissed, match=r"reads 99.5% of these prompts, and at least 99.9% was asked for"):
+    with pytest.raises(CacheMissed, match=r"reads 99.5% of these prompts; expected at least 99.9%"):
         recording.assert_cache(reads_at_least=0.999)
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_said_is_refused_with_what_to_do() -> None:
         recording.assert_cache_cost(at_most=1, unit="EUR")  # type: ignore[arg-type]
     request = LlmRequest("my-own-model", messages="Hi.")
     recording.observe(lambda: request, Answer("Hello."))
-    with pytest.raises(ValueError, match="nobody knows how the provider of my-own-model caches"):
+    with pytest.raises(ValueError, match="how my-own-model is cached is not known"):
         recording.assert_cache_cost(at_most=1, unit="tokens")
 
 

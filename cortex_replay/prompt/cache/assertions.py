@@ -60,7 +60,7 @@ def assert_cache(
     Raises:
         CacheMissed: Less is read. The message names the block that is to blame, and what it costs.
         TypeError: The prompts are not of one kind, or do not say what is asked.
-        ValueError: There are fewer than two, or nobody knows how the model is cached.
+        ValueError: There are fewer than two, or how the model is cached is not known.
     """
     __tracebackhide__ = True
     if every < 0:
@@ -113,7 +113,7 @@ def _provider(model: str, wire: str | None) -> Provider:
             return provider
     if wire is None:
         raise ValueError(
-            f"nobody knows how {model!r} is cached: name the provider's API, such as wire='ollama-chat'"
+            f"how {model!r} is cached is not known: name the provider's API, such as wire='ollama-chat'"
         )
     if wire not in _WIRES:
         raise ValueError(f"expected one of the wires {', '.join(_WIRES)}, not {wire!r}")

@@ -67,7 +67,7 @@ class CacheCall:
     retention: str = ""
     """How long OpenAI is asked to keep it: ``in_memory`` or ``24h``."""
     explicit: int = 0
-    """How many blocks at the start stand in a cache that Gemini was told to keep."""
+    """How many blocks at the start stand in a cache that the client had Gemini make."""
     adds_breakpoint: bool = True
     """Whether OpenAI sets a breakpoint of its own at the end; it can be told not to (``mode: explicit``)."""
     reply: tuple[CacheBlock, ...] = ()

@@ -92,8 +92,7 @@ def check_reads(checked: CheckedCalls, at_least: float) -> None:
         return
     tariff = Tariff()
     loss = _largest_loss(checked, tariff, start=1)
-    wanted = f"at least {at_least * 100:g}% was asked for"
-    head = f"the prompt cache reads {_percent(share)} of these prompts, and {wanted}"
+    head = f"the prompt cache reads {_percent(share)} of these prompts; expected at least {at_least * 100:g}%"
     message = "\n\n".join(_paragraphs(checked, tariff, loss, head))
     raise CacheMissed(message, share, *_blame(loss))
 
@@ -152,7 +151,7 @@ def _first_change(before: CacheCall, call: CacheCall) -> Iterator[Reason]:
 
 def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head: str) -> Iterator[str]:
     if loss is None:
-        yield f"{head}\nNo call begins with anything that an earlier one had."
+        yield f"{head}\nNo call begins like an earlier one."
     else:
         calls = "1 call" if loss.calls == 1 else f"{loss.calls:,} calls"
         yield (
@@ -164,7 +163,7 @@ def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head:
             yield diff if kind is None else f"{diff}\n\nWhat changed looks like {kind}."
     yield "\n".join(_rows(checked))
     if any(call.is_estimate for call in checked.calls):
-        yield "Sizes that no provider counted are estimates: four bytes of text are a token."
+        yield "Sizes that no provider counted are estimates: four bytes of text make a token."
     simulate = partial(simulate_run, text_of=checked.text_of)
     alternatives = compare_placements(checked.calls, tariff, simulate, outcomes=checked.outcomes)
     advice = advise(alternatives, tariff, simulate)

@@ -29,7 +29,7 @@ class EditCost:
     """How many would have been read from the cache, and are paid again."""
     per_call: Cost
     is_estimate: bool
-    """Whether nobody counted the tokens."""
+    """Whether the tokens are estimated: no provider counted them."""
 
     @property
     def per_thousand(self) -> Cost:
@@ -40,8 +40,8 @@ class EditCost:
         about = "about " if self.is_estimate else ""
         price = f"{self.per_call} per call, {self.per_thousand} per thousand calls"
         return (
-            f"This edit of {self.block} makes {about}{self.tokens:,} cached tokens paid again. "
-            f"If every call has such an edit, that is {price}."
+            f"After this edit of {self.block}, {about}{self.tokens:,} cached tokens are paid again. "
+            f"If every call has such an edit, that costs {price}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def cost_of_edit(
     layouts = Layouts()
     counts = tokens
     if tokens[0] is not None and tokens[1] is None:
-        # What nobody counted is as dense as what somebody did.
+        # The second prompt is taken to have as many tokens a byte as the first.
         sizes = [sum(layouts.lay_out(request).estimates) for request in (before, after)]
         counts = tokens[0], round(tokens[0] * sizes[1] / sizes[0]) if sizes[0] else None
     first = estimate_call(before, provider, layouts, tokens=counts[0])

@@ -75,7 +75,7 @@ def lay_out(request: LlmRequest, tokens: int | None = None) -> tuple[CacheBlock,
 class Layouts:
     """Lays out the requests of a run.
 
-    Messages and tools are remembered by identity, too: whoever reads a store gives equal ones as one value.
+    Messages and tools are remembered by identity, too, since a store is read with equal ones as one value.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Layouts:
 def share(estimates: Sequence[int], tokens: int) -> list[int]:
     """A count shared out in proportion, so that the shares add up to it.
 
-    Where nothing is to be shared by, the last has it all; without any, there is nobody to share.
+    Where all estimates are zero, the last has it all; without any, there are no shares.
     """
     whole = sum(estimates)
     if not whole:

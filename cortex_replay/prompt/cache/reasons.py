@@ -13,16 +13,16 @@ __all__ = ["describe_reason", "why_of"]
 
 _SENTENCES: Final[Mapping[Why, str]] = {
     "first": "nothing was cached yet",
-    "too short": "up to {block} it is shorter than what the provider caches",
-    "ttl": "what was cached up to {block} had expired",
-    "lookback": "what was cached ends with {block}, too far before the next marker",
-    "changed": "{block} is not what was cached",
-    "settings": "a setting changed (tool choice, thinking, form of the answer), which counts from {block} on",
-    "no marker": "no marker stands where what is shared ends: behind {block}",
-    "not ready": "the call that caches it up to {block} was still waiting for its answer",
-    "other model": "another model has it in a cache of its own",
-    "other key": "another cache key has it",
-    "refused": "the provider refuses the markers: {block} has one too many, or an hour behind five minutes",
+    "too short": "the prompt up to {block} is too short to be cached",
+    "ttl": "the cache entry up to {block} had expired",
+    "lookback": "the cache entry ends at {block}, too many blocks before the next marker",
+    "changed": "{block} changed",
+    "settings": "a setting changed (tool choice, thinking or output format), which counts from {block} on",
+    "no marker": "no marker stands behind {block}, where the shared part ends",
+    "not ready": "the call that caches {block} had not begun to answer",
+    "other model": "it is cached for another model",
+    "other key": "it is cached under another cache key",
+    "refused": "the provider refuses the marker on {block}: one too many, or an hour behind five minutes",
 }
 _BY_ITSELF: Final[Mapping[Provider, str]] = {
     "openai": "by itself",
@@ -33,7 +33,7 @@ _BY_ITSELF: Final[Mapping[Provider, str]] = {
 
 def describe_reason(reason: Reason) -> str:
     """A reason as part of a sentence, without how much it is about."""
-    return _SENTENCES[reason.why].format(block=reason.block or "the whole prompt")
+    return _SENTENCES[reason.why].format(block=reason.block or "its end")
 
 
 def why_of(asked: CachedCall) -> str:

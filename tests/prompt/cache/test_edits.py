@@ -36,8 +36,8 @@ def test_everything_cached_from_the_edit_on_is_paid_again() -> None:
     assert edit.per_call.value == cost
     assert edit.per_thousand.value == 1000 * cost
     assert str(edit) == (
-        "This edit of block 'policy' makes about 4,000 cached tokens paid again. If every call has such an "
-        "edit, that is 6,100 input tokens per call, 6,100,000 input tokens per thousand calls."
+        "After this edit of block 'policy', about 4,000 cached tokens are paid again. If every call has "
+        "such an edit, that costs 6,100 input tokens per call, 6,100,000 input tokens per thousand calls."
     )
 
 
@@ -83,7 +83,7 @@ def test_with_prices_it_is_money() -> None:
     assert edit is not None
     assert edit.tokens == 2001, "of the policy only its one token is left to be paid again"
     assert edit.to_dict()["per_thousand"] == {"amount": "6.90345", "unit": "money", "currency": "USD"}
-    assert "that is 0.0069 USD per call, 6.903" in str(edit)
+    assert "that costs 0.0069 USD per call, 6.903" in str(edit)
 
 
 def test_a_count_of_the_provider_counts_for_both() -> None:

@@ -17,5 +17,5 @@ def test_every_reason_has_words(why: Why) -> None:
 
 
 def test_the_block_is_named() -> None:
-    assert describe_reason(Reason("changed", "block 'policy'")) == "block 'policy' is not what was cached"
-    assert describe_reason(Reason("changed", "{x}")) == "{x} is not what was cached"
+    assert describe_reason(Reason("changed", "block 'policy'")) == "block 'policy' changed"
+    assert describe_reason(Reason("changed", "{x}")) == "{x} changed"

@@ -50,7 +50,7 @@ class Advice:
             f"changed {times}",
             "keep": f"Keep {self.block} as it is: it changed {times}",
             "marker": f"Put a cache marker behind {self.block}",
-            "1h": "Let the cache markers say an hour instead of five minutes",
+            "1h": "Set the cache markers to an hour instead of five minutes",
             "no marker": "Leave the cache markers out: what they write is hardly read",
         }[self.kind] + f". That saves {self.saving}, {self.share:.0%} of what the run costs."
 

@@ -231,7 +231,7 @@ class _Search:
 
     def _try_all(self, group: list[int], at_most: Fraction) -> list[tuple[CacheCall, CacheOutcome]] | None:
         """The best of all placements; ``None`` where they are too many."""
-        places = [self._tried_places(i) for i in group]
+        places = [self._places_to_try(i) for i in group]
         is_long = any(at and at[-1] >= self._rules.lookback for at in places)
         count = max(sum(comb(len(at), k) * (k + 1) for k in range(MOST_BREAKPOINTS + 1)) for at in places)
         # One marker cannot look back far enough in a long prompt, and what is tried has to end some time.
@@ -243,9 +243,9 @@ class _Search:
         self._tries_left -= asked
         return None if row is None else list(zip(row, self._simulate(row), strict=True))
 
-    def _tried_places(self, i: int) -> list[int]:
-        """Where markers of a call may be worth something: where it parts from another one, and one block
-        before that. Whoever reads up to there makes all of it live for an hour at the price of one block."""
+    def _places_to_try(self, i: int) -> list[int]:
+        """Where markers of a call can help: where it parts from another one, and one block before that. A
+        call that reads up to there can keep all of it for an hour at the price of one block."""
         places = self._prefixes.places[i]
         before = {place - 1 for place in places if place and self._can_carry(i, place - 1)}
         return sorted({*places, *before})

@@ -99,7 +99,7 @@ class AnthropicCache:
     def _keep(self, prompt: _Prompt, hit: int) -> None:
         """Refresh what was used, and write what was not there."""
         at, nodes = prompt.call.at, prompt.path.nodes
-        for entry in map(self._entries.get, nodes[: hit + 1]):  # whoever reads a prefix uses all shorter ones
+        for entry in map(self._entries.get, nodes[: hit + 1]):  # a read uses all shorter prefixes, too
             if entry is not None and entry.ready <= at < entry.expires:
                 entry.expires = at + entry.ttl
         for marker in prompt.markers:

@@ -53,7 +53,7 @@ class GeminiCache:
 
     def _ask_kept(self, call: CacheCall) -> CacheOutcome:
         """A recorded call found the cache that it names, or it would have no answer: so it is there, unless
-        somebody said when it was made, and that is too long ago."""
+        it is known to have ended before."""
         blocks = call.blocks[: call.explicit]
         tokens = sum(block.tokens for block in blocks)
         kept = self._kept.get((call.model, tuple(block.digest for block in blocks)))

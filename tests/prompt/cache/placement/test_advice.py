@@ -168,6 +168,6 @@ def test_with_prices_it_is_in_money() -> None:
         "cost": {"amount": "0.048", "unit": "money", "currency": "USD"},
         "saving": {"amount": "0.054", "unit": "money", "currency": "USD"},
         "share": 0.5294,
-        "sentence": "Let the cache markers say an hour instead of five minutes. "
+        "sentence": "Set the cache markers to an hour instead of five minutes. "
         "That saves 0.0540 USD, 53% of what the run costs.",
     }
