@@ -26,8 +26,9 @@ def is_estimate(replayed: ReplayedCall) -> bool:
     if outcome is None or replayed.call is None:
         return False
     step = _step(replayed.call.provider, replayed.call.model)
-    written = outcome.read + outcome.write_5m + outcome.write_1h
-    return not all(_is_counted(end, ends, step) for end in (outcome.read, written))
+    hours = outcome.read + outcome.write_1h  # where five minutes begin
+    written = hours + outcome.write_5m
+    return not all(_is_counted(end, ends, step) for end in (outcome.read, hours, written))
 
 
 def is_different(replayed: ReplayedCall, reported: CacheOutcome | None) -> bool:
@@ -42,7 +43,10 @@ def is_different(replayed: ReplayedCall, reported: CacheOutcome | None) -> bool:
     usage = replayed.recorded.usage
     has_writes = usage is not None and usage.cache_write_tokens is not None
     written = simulated.write_5m + simulated.write_1h - reported.write_5m - reported.write_1h
-    return abs(simulated.read - reported.read) > slack or (has_writes and abs(written) > slack)
+    if abs(simulated.read - reported.read) > slack or (has_writes and abs(written) > slack):
+        return True
+    has_hours = usage is not None and usage.cache_write_1h_tokens is not None
+    return has_hours and abs(simulated.write_1h - reported.write_1h) > slack
 
 
 def explain_difference(
@@ -68,6 +72,8 @@ def explain_difference(
         yield _why_more(simulated)
     elif reported.read < simulated.read:
         yield from _why_less(replayed, reported, text_of)
+    elif simulated.fresh == reported.fresh:
+        yield "it wrote as much, but for another time than the markers say"
     else:
         yield "it read as much, but wrote another amount"
     if is_estimate(replayed):

@@ -120,6 +120,22 @@ def test_a_difference_has_a_likely_reason(tmp_path: Path, second: dict[str, obje
     assert words in found.calls[1].explanations[0]
 
 
+def test_a_marker_of_an_hour_that_was_taken_for_five_minutes_is_a_difference(tmp_path: Path) -> None:
+    """Where a proxy drops the time of a marker, the cache is gone too soon."""
+    system = {"policy": policy("09:15"), "catalogue": CATALOGUE}
+    markers = [("system", 2)]
+    short, long = (
+        report(
+            tmp_path / str(hours),
+            Recording(0, system, usage=TokenUsage(3010, 5, 0, 3000, hours), markers=markers, ttl="1h"),
+        )
+        for hours in (0, 3000)
+    )
+
+    assert short.calls[0].explanations[0] == "it wrote as much, but for another time than the markers say"
+    assert not long.calls[0].differs
+
+
 def test_a_value_that_is_bound_is_named(tmp_path: Path) -> None:
     """The recording has a placeholder in its place, so it looks the same in every call."""
     bound = {"meta": {"bindings": ["today"]}}

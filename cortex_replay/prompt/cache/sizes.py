@@ -97,6 +97,9 @@ class PromptSizes:
             return
         last = max(layout.markers)
         self._cached.setdefault(path[last], read + written)
+        hours = [i for i, policy in layout.markers.items() if policy is CachePolicy.EPHEMERAL_1H]
+        if hours and usage.cache_write_1h_tokens:  # which ends with the last such marker
+            self._cached.setdefault(path[max(hours)], read + usage.cache_write_1h_tokens)
         if not read or not written:
             return
         before = [position for position in range(last) if path[position] in self._marked]

@@ -192,3 +192,14 @@ def test_blocks_that_prompts_share_are_one_value() -> None:
 
     shared: list[CacheBlock] = list(prompts[4].blocks[:3])
     assert all(one is other for one, other in zip(shared, prompts[5].blocks, strict=False))
+
+
+def test_what_was_written_for_an_hour_is_the_size_up_to_the_last_such_marker() -> None:
+    plan = PromptCachePlan(marks=(CacheMark("message", 0, "1h"), CacheMark("message", 2, "5m")))
+    messages = [{"role": "user", "content": text * 400} for text in "abc"]
+    layout = Layouts().lay_out(LlmRequest(MODEL, messages=messages, cache=plan))
+
+    (prompt,) = measure((layout, TokenUsage(300, 1, 0, 300, 220)))
+
+    assert sizes(prompt) == [220, 40, 40]
+    assert prompt.ends == {0, 220, 300}

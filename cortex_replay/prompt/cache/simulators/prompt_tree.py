@@ -50,6 +50,8 @@ class Trail:
     """How many of the blocks an earlier call had at the same place, behind the same blocks."""
     fork: Why | None
     """Why the next block was not known, if anything else was there."""
+    elsewhere: int = 0
+    """How many of the blocks another model or key has, where that is why."""
 
     def alive(self, at: float) -> int:
         """How many blocks can be read one after the other."""
@@ -95,7 +97,8 @@ class PromptTree:
     def __init__(self, text_of: TextOf | None = None) -> None:
         self._text_of = text_of
         self._roots: dict[_Place, _Node] = {}
-        self._first: dict[str, _Place] = {}
+        self._first: dict[str, dict[_Place, None]] = {}
+        """Where prompts are kept that begin with a block, the latest last."""
 
     def follow(self, call: CacheCall) -> Trail:
         """The way of a call, with a branch for what is new."""
@@ -104,27 +107,48 @@ class PromptTree:
         nodes: list[_Node] = []
         known = 0
         fork: Why | None = None
+        elsewhere = 0
         settings = _settings_up_to(call)
         for block in call.blocks:
             step = settings[block.place], block.digest
             after = node.branches.get(step)
             if after is None:
                 if known == len(nodes):
-                    fork = (None if nodes else self._elsewhere(block, place)) or _fork(node, block)
+                    other, elsewhere = (None, 0) if nodes else self._elsewhere(call, place)
+                    fork = other or _fork(node, block)
                 after = node.branches[step] = _Node()
             elif known == len(nodes):
                 known += 1
             nodes.append(after)
             node = after
         if call.blocks:
-            self._first[call.blocks[0].digest] = place
-        return Trail(tuple(nodes), known, fork)
+            places = self._first.setdefault(call.blocks[0].digest, {})
+            places.pop(place, None)
+            places[place] = None
+        return Trail(tuple(nodes), known, fork, elsewhere)
 
-    def _elsewhere(self, block: CacheBlock, place: _Place) -> Why | None:
-        other = self._first.get(block.digest)
-        if other is None or other == place:
-            return None
-        return "other model" if other.model != place.model else "other key"
+    def _elsewhere(self, call: CacheCall, place: _Place) -> tuple[Why | None, int]:
+        """Which of the others has most of a prompt that nothing is known of here, and how many blocks."""
+        others = islice(reversed(self._first.get(call.blocks[0].digest, {})), _BRANCHES)
+        kept = {other: self._kept_blocks(call, other) for other in others}
+        most = max(kept, key=kept.__getitem__, default=None)
+        if most is None or not kept[most]:
+            return None, 0
+        return ("other model" if most.model != place.model else "other key"), kept[most]
+
+    def _kept_blocks(self, call: CacheCall, place: _Place) -> int:
+        """How many blocks of a call are kept at a place."""
+        node = self._roots[place]
+        settings = _settings_up_to(call)
+        kept = 0
+        for i, block in enumerate(call.blocks, start=1):
+            after = node.branches.get((settings[block.place], block.digest))
+            if after is None:
+                break
+            if after.until > call.at:
+                kept = i
+            node = after
+        return kept
 
     def ask(
         self, call: CacheCall, trail: Trail, *, minimum: Known, step: int, seconds: float, refresh: bool
@@ -145,7 +169,8 @@ class PromptTree:
         shared = sum(block.tokens for block in call.blocks[:alive]) + part
         read = shared - shared % step if shared >= least else 0
         reason = explain_rest(call, trail, alive)
-        reasons = [] if reason is None else [reason]
+        is_too_little = reason is not None and trail.elsewhere and reason.tokens < least
+        reasons = [] if reason is None or is_too_little else [reason]
         if call.tokens < least or 0 < shared < least:
             reasons.append(Reason("too short", tokens=shared or call.tokens))
         if call.tokens >= least:
@@ -210,5 +235,7 @@ def explain_rest(call: CacheCall, trail: Trail, read: int) -> Reason | None:
         gone = sum(block.tokens for block in call.blocks[read : trail.known])
         return Reason(trail.gone(read, call.at), name, gone)
     if trail.fork is not None:
+        if trail.elsewhere:
+            size = sum(block.tokens for block in call.blocks[: trail.elsewhere])
         return Reason(trail.fork, name, size)
     return Reason("first", name, size) if read == 0 and trail.known == 0 else None

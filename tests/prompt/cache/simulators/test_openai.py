@@ -138,6 +138,30 @@ def test_another_key_or_model_finds_nothing() -> None:
     assert (other_model.read, whys(other_model)) == (0, [("other model", "system")])
 
 
+def test_what_another_key_has_is_what_a_call_there_had() -> None:
+    """Not the new text behind it; whichever of the others has most; and only while it is kept."""
+    prompt, short = block("system", 2048), block("system", 1024)
+    calls = [
+        call(prompt, block("one", 100), key="ada"),
+        call(short, block("two", 100), key="eve"),
+        call(prompt, block("three", 100), key="bob", at=1),
+    ]
+
+    (reason,) = ask(*calls).reasons
+    late = ask(calls[0], call(prompt, key="bob", at=HOUR))
+
+    assert (reason.why, reason.tokens) == ("other key", 2048)
+    assert whys(late) == [("first", "system")]
+
+
+def test_another_model_does_not_have_what_is_too_short() -> None:
+    prompt = block("system", 4)
+
+    outcome = ask(call(prompt), call(prompt, model="gpt-4o-mini", at=1))
+
+    assert [reason.why for reason in outcome.reasons] == ["first", "too short"]
+
+
 def test_a_schema_stands_before_the_system_text() -> None:
     """The schema of an answer is put in front of the system text: another one splits there."""
     tools = CacheBlock("tools", Place.TOOLS, "tools", 1100)
