@@ -16,7 +16,7 @@ from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["Advice", "AdviceKind", "advise"]
 
-AdviceKind = Literal["move", "keep", "move marker", "marker", "1h", "no marker"]
+AdviceKind = Literal["move", "keep", "move marker", "marker", "1h", "5m", "no marker"]
 
 _MOST_CANDIDATES: Final = 3
 """Of a kind. What costs most comes first, so the best is among them."""
@@ -51,6 +51,8 @@ class Advice:
             "keep": f"Keep {self.block} as it is: it changed {times}",
             "marker": f"Put a cache marker behind {self.block}",
             "1h": "Set the cache markers to an hour instead of five minutes",
+            "5m": "Set the cache markers to five minutes instead of an hour, if calls are never further "
+            "apart than here",
             "no marker": "Leave the cache markers out: what they write is hardly read",
         }[self.kind] + f". That saves {self.saving}, {self.share:.0%} of what the run costs."
 
@@ -110,6 +112,9 @@ def advise(
         cost = cost_with(chosen.change, len(calls))
         options.append(advice(chosen.kind, chosen.block, cost, chosen.changes))
     best = max(options, key=lambda one: one.saving.value)
+    if best.saving.value <= 0 and any(outcome.write_1h for outcome in found.given.outcomes):
+        # Last, since a run that is recorded has no pauses, and the program may have them.
+        best = advice("5m", "", cost_with(_shorten, len(calls)))
     return best if best.saving.value > 0 else None
 
 
@@ -179,6 +184,12 @@ def _missing_markers(found: Alternatives) -> Iterator[_Candidate]:
                 missing[_END] += tokens
     for name, _ in missing.most_common(_MOST_CANDIDATES):
         yield _Candidate("marker", name, _marker(name))
+
+
+def _shorten(call: CacheCall) -> CacheCall:
+    short = CachePolicy.EPHEMERAL_5M
+    shortened = mark(call, dict.fromkeys(marks_of(call), short))
+    return replace(shortened, automatic=short if call.automatic.is_cached else call.automatic)
 
 
 def _marker(name: str) -> Callable[[CacheCall], CacheCall]:

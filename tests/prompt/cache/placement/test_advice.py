@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from cortex_replay.config import Price
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, Provider
@@ -171,3 +173,28 @@ def test_with_prices_it_is_in_money() -> None:
         "sentence": "Set the cache markers to an hour instead of five minutes. "
         "That saves 0.0540 USD, 53% of what the run costs.",
     }
+
+
+def test_an_hour_is_too_long_where_calls_follow_each_other() -> None:
+    calls = [ask(at, system("catalogue", "c", 4000, LONG), question(at)) for at in (0, 10, 20)]
+    apart = [ask(60 * at, *call.blocks) for at, call in zip((0, 10, 20), calls, strict=True)]
+
+    advice = advice_on(calls)
+
+    assert advice is not None
+    assert (advice.kind, advice.block) == ("5m", "")
+    assert advice.saving.value == 4000 * (2 - Fraction(5, 4))
+    assert advice_on(apart) is None
+
+
+def test_a_block_to_move_comes_before_a_shorter_time() -> None:
+    """Recorded calls follow each other; those of the program may not."""
+    calls = [
+        ask(at, system("clock", f"{at}", 20, LONG), system("catalogue", "c", 4000, LONG), question(at))
+        for at in (0, 10, 20)
+    ]
+
+    advice = advice_on(calls)
+
+    assert advice is not None
+    assert (advice.kind, advice.block) == ("move", "block 'clock'")
