@@ -3,7 +3,7 @@ costs: a value for the command line, for programs and for viewers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -172,7 +172,7 @@ def report_cache(
         calls,
         add_losses(replay, losses, tariff),
         _costs(replay, tariff),
-        tuple(_notes(calls)),
+        (*_notes(calls), *_missing_prices(models, prices or {})),
     )
 
 
@@ -251,6 +251,12 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
     timeless = sum(call.recorded.at is None for call in calls)
     if timeless:
         yield f"{_count(timeless)} recorded without a time, and come last here."
+
+
+def _missing_prices(models: Iterable[str], prices: Mapping[str, Price]) -> Iterator[str]:
+    missing = sorted(set(models) - prices.keys())
+    if prices and missing:
+        yield f"Costs are in input tokens, because the settings have no price for {_list(missing)}."
 
 
 def _list(names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ __all__ = ["explain_difference", "is_different", "is_estimate"]
 _FRAME: Final = 16
 """So many tokens a provider counts around a prompt, which are in no block."""
 _PLACEHOLDER: Final = re.compile("⟦([a-z][a-z0-9_-]*)[^⟧]{0,40}⟧")
+_REDACTION: Final = re.compile(r"\[REDACTED:[^\]\s]{1,80}\]")
 _RULES: Final[frozenset[Why]] = frozenset(["too short", "lookback", "settings", "no marker", "refused"])
 """What hangs on rules of the provider, which may have changed."""
 
@@ -94,12 +95,18 @@ def _why_more(simulated: CacheOutcome) -> str:
 def _why_less(replayed: ReplayedCall, reported: CacheOutcome, text_of: Callable[[str], str]) -> Iterator[str]:
     recorded = replayed.recorded
     bound = set(recorded.bindings)
+    has_secrets = bool(recorded.meta.get("redactions"))
     end = 0
     for block in replayed.prompt.blocks:
         end += block.tokens
-        names = bound.intersection(_PLACEHOLDER.findall(text_of(block.digest))) if bound else ()
-        if names and end > reported.read:
-            shown = ", ".join(f"⟦{name}⟧" for name in sorted(names))
+        if end <= reported.read or not (bound or has_secrets):
+            continue
+        text = text_of(block.digest)
+        found = {f"⟦{name}⟧" for name in bound.intersection(_PLACEHOLDER.findall(text))}
+        if has_secrets:
+            found.update(_REDACTION.findall(text))
+        if found:
+            shown = ", ".join(sorted(found))
             yield f"{block.name} holds {shown} in place of the value that the provider saw"
             return
     rules = recorded.meta.get("normalisers")

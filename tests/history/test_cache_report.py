@@ -13,7 +13,7 @@ from cortex_replay.history.cache_report import CacheReport, report_cache
 from cortex_replay.history.calls import read_calls
 from cortex_replay.store import Answer
 from cortex_replay.types import TokenUsage
-from tests.history.recordings import Recording, record
+from tests.history.recordings import MODEL, Recording, record
 
 RULES = "Refunds take five days. " * 100
 CATALOGUE = "Umbrella, 12 EUR. " * 400
@@ -186,13 +186,34 @@ def test_what_a_provider_says_nothing_of_counts_as_fresh(tmp_path: Path) -> None
     assert found.costs.reported.value == 2000
 
 
+def test_a_secret_that_was_taken_out_is_named(tmp_path: Path) -> None:
+    """Two secrets look alike in recordings, and a provider saw two prompts."""
+    secret = {"meta": {"redactions": [{"kind": "value", "where": "request", "rule": "jwt", "count": 1}]}}
+    found = report(
+        tmp_path,
+        shop(0, "[REDACTED:jwt]", 0, 3000, **secret),
+        shop(10, "[REDACTED:jwt]", 0, 3000, turns=["x"], **secret),
+    )
+
+    assert found.calls[1].explanations[0].startswith("block 'policy' holds [REDACTED:jwt], which stands for")
+
+
+def test_prices_of_some_models_only_make_no_sum(tmp_path: Path) -> None:
+    recordings = [shop(0, "09:15", 0, 3000), shop(1, "09:15", 0, 3000, model="claude-opus-5")]
+    prices = {"claude-opus-5": Price(3, 15)}
+    found = report(tmp_path, *recordings, prices=prices, currency="USD")
+
+    (note,) = found.notes
+    assert note == f"Costs are in input tokens, because the settings have no price for {MODEL}."
+
+
 def test_prices_make_it_money(tmp_path: Path) -> None:
     prices = {"claude-haiku-5-5": Price(3, 15)}
     found = report(tmp_path, shop(0, "09:15", 0, 3000), prices=prices, currency="USD")
 
     assert found.costs is not None
     assert str(found.costs.reported) == "0.0114 USD"  # (3000 * 1.25 + 10) * 3 + 5 * 15, in millionths
-    assert "write_5m" in " ".join(found.costs.assumed)
+    assert found.costs.assumed == ("cached", "cache_write_5m", "cache_write_1h")
 
 
 def test_other_models_and_uncounted_calls_are_told_apart(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class Rates:
     write_1h: Fraction
     output: Fraction = Fraction(0)
     assumed: tuple[str, ...] = ()
-    """Which prices the user did not give. They follow from ``input``, by the provider's factors."""
+    """Which settings the user did not give. They follow from ``input``, by the provider's factors."""
 
     def cost_of(self, outcome: CacheOutcome, completion: int = 0) -> Fraction:
         """What one call costs."""
@@ -169,7 +169,11 @@ def reported_outcome(usage: TokenUsage | None) -> CacheOutcome | None:
 def _rates_at(price: Price, factors: Rates) -> Rates:
     """The user's prices for one token; what he left out follows from the price of input."""
     full = Fraction(price.input) / _MILLION
-    given = {"read": price.cached, "write_5m": price.cache_write_5m, "write_1h": price.cache_write_1h}
+    given = {
+        "cached": price.cached,
+        "cache_write_5m": price.cache_write_5m,
+        "cache_write_1h": price.cache_write_1h,
+    }
     read, write_5m, write_1h = (
         full * factor if price_ is None else Fraction(price_) / _MILLION
         for factor, price_ in zip(

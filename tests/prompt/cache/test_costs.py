@@ -47,7 +47,7 @@ def test_a_price_that_is_not_given_follows_from_that_of_input_and_says_so() -> N
 
     assert rates.read == 0
     assert rates.write_1h == Fraction(6, 1_000_000)
-    assert rates.assumed == ("write_5m", "write_1h")
+    assert rates.assumed == ("cache_write_5m", "cache_write_1h")
 
 
 def test_money_needs_a_price_for_every_model() -> None:
