@@ -123,7 +123,7 @@ class _Reader:
     def __init__(self) -> None:
         self._messages: dict[object, LlmMessage] = {}
         self._tools: dict[bytes, tuple[JsonValue, ...]] = {}
-        self._plans: dict[bytes, PromptCachePlan | None] = {}
+        self._plans: dict[tuple[bytes, str], PromptCachePlan | None] = {}
 
     def read(self, path: str, data: bytes) -> Fixture:
         try:
@@ -183,10 +183,10 @@ class _Reader:
         """
         notes = meta.get("cache")
         if isinstance(notes, dict):
-            written = orjson.dumps(notes)
-            if written not in self._plans:
-                self._plans[written] = restore_plan(request, meta)
-            plan = self._plans[written]
+            known = orjson.dumps(notes), request.system  # whose blocks the notes are about
+            if known not in self._plans:
+                self._plans[known] = restore_plan(request, meta)
+            plan = self._plans[known]
         else:
             plan = restore_plan(request, meta) if "breakpoints" in meta else None
         if plan is None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -24,7 +25,8 @@ _MOST_MARKERS: Final = 64
 """A provider takes a few; a client may send any number."""
 _MOST_BLOCKS: Final = 1024
 _LONGEST_LABEL: Final = 80
-_LONGEST_WORD: Final = 64
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What a provider knows; a client may send anything."""
 _MOST_KEPT: Final = 1_000_000
 _KEY_LENGTH: Final = 16
 _PLACES: Final[Mapping[Place, Literal["tool", "system", "message"]]] = {
@@ -67,10 +69,9 @@ def note_cache(request: LlmRequest, ends: Sequence[int] | None) -> dict[str, Jso
         notes = move_blocks(notes, ends if count <= _MOST_BLOCKS else None)
     if plan.key:
         notes["key"] = blake3_hex(plan.key.encode("utf-8", "surrogatepass"))[:_KEY_LENGTH]
-    if plan.retention:
-        notes["retention"] = _short(plan.retention, _LONGEST_WORD)
-    if plan.mode:
-        notes["mode"] = _short(plan.mode, _LONGEST_WORD)
+    for name, word in (("retention", plan.retention), ("mode", plan.mode)):
+        if word and _WORD.fullmatch(word):
+            notes[name] = word
     if plan.kept_messages is not None:
         notes["kept"] = plan.kept_messages
     return notes
@@ -176,18 +177,18 @@ def _fit(text: str, ends: Sequence[int]) -> bool:
 
 def _read_blocks(notes: object) -> Iterator[tuple[int, str]]:
     blocks: list[tuple[int, str]] = []
-    for note in notes if isinstance(notes, list) else ():
+    for note in notes if isinstance(notes, list) and len(notes) <= _MOST_BLOCKS else ():
         match note:
             case {"end": int(end)} if end > (blocks[-1][0] if blocks else 0) and not isinstance(end, bool):
                 label = note.get("label")
-                blocks.append((end, label if isinstance(label, str) else ""))
+                blocks.append((end, _short(label, _LONGEST_LABEL) if isinstance(label, str) else ""))
             case _:  # the others tell nothing without it
                 return
     yield from blocks
 
 
 def _read_markers(notes: object) -> Iterator[CacheMark]:
-    for note in notes[:_MOST_MARKERS] if isinstance(notes, list) else ():  # more were never written
+    for note in notes[-_MOST_MARKERS:] if isinstance(notes, list) else ():
         match note:
             case {"at": "prompt", "ttl": ("5m" | "30m" | "1h") as ttl}:
                 yield CacheMark("prompt", 0, ttl)
