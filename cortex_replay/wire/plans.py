@@ -132,8 +132,12 @@ def plan_of(
     """
     of_messages = list(marks)
     texts = [(text, time) for text, time in system if text]
-    for i, message in enumerate(leading):
-        texts += _leading_texts(message, {m.part: m.ttl for m in of_messages if _is_on(m, i)})
+    on_leading: list[dict[int | None, Time]] = [{} for _ in leading]
+    for mark in of_messages:
+        if mark.place == "message" and mark.index < len(leading):
+            on_leading[mark.index][mark.part] = mark.ttl
+    for message, marked in zip(leading, on_leading, strict=True):
+        texts += _leading_texts(message, marked)
     found = [mark for mark in of_messages if mark.place == "tool"]
     found += [CacheMark("system", i, time) for i, (_, time) in enumerate(texts) if time is not None]
     found += [
@@ -155,10 +159,6 @@ def plan_of(
         retention=retention,
         mode=mode,
     )
-
-
-def _is_on(mark: CacheMark, message: int) -> bool:
-    return mark.place == "message" and mark.index == message
 
 
 def _leading_texts(

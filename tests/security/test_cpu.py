@@ -15,6 +15,7 @@ from cortex_replay.redact.documents import sequences
 from cortex_replay.redact.known_values import KnownValues
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.residue import Residue
+from cortex_replay.wire import WIRES
 from tests.growth import costs_at_most, grows_linearly
 
 RANDOM = Random(15)
@@ -122,3 +123,12 @@ def test_secrets_in_pieces_are_still_joined() -> None:
 def test_a_path_is_judged_in_linear_time(unit: str) -> None:
     once = "/" + unit * (64_000 // len(unit))
     assert grows_linearly(lambda: path_problem(once), lambda: path_problem(once + once[1:]))
+
+
+def test_markers_on_many_system_messages_are_read_in_linear_time() -> None:
+    def lift(count: int) -> object:
+        block = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+        messages = [{"role": "system", "content": [block]}] * count
+        return WIRES["openai-chat"].lift({"model": "m", "messages": messages})
+
+    assert grows_linearly(lambda: lift(1500), lambda: lift(3000))
