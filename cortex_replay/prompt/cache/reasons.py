@@ -33,6 +33,8 @@ _BY_ITSELF: Final[Mapping[Provider, str]] = {
 
 def describe_reason(reason: Reason) -> str:
     """A reason as part of a sentence, without how much it is about."""
+    if reason.why == "too short" and not reason.block:
+        return "the prompt is too short to be cached"
     return _SENTENCES[reason.why].format(block=reason.block or "its end")
 
 

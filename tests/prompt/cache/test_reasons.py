@@ -19,3 +19,4 @@ def test_every_reason_has_words(why: Why) -> None:
 def test_the_block_is_named() -> None:
     assert describe_reason(Reason("changed", "block 'policy'")) == "block 'policy' changed"
     assert describe_reason(Reason("changed", "{x}")) == "{x} changed"
+    assert describe_reason(Reason("too short")) == "the prompt is too short to be cached"
