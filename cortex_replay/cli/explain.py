@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -33,8 +33,6 @@ from cortex_replay.types import LlmRequest, TokenUsage
 __all__ = ["explain_command"]
 
 _MOST_FIXTURES = 2
-_PRICES: Final = {"read": "cached", "write_5m": "cache_write_5m", "write_1h": "cache_write_1h"}
-"""What the configuration calls the price of a token that a cache reads or writes."""
 
 
 @command(
@@ -224,9 +222,9 @@ def _assumed_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:
     """Which prices the user did not give."""
     if prompt.provider is None:
         return
-    names = [_PRICES[name] for name in tariff.rates(prompt.provider, prompt.stored.model).assumed]
+    names = tariff.rates(prompt.provider, prompt.stored.model).assumed
     if names:
-        listed = " and ".join([", ".join(names[:-1])] * bool(names[1:]) + names[-1:])
+        listed = " and ".join([*[", ".join(names[:-1])] * bool(names[1:]), *names[-1:]])
         yield f"The prices of {listed} are not configured; they follow from input, by the provider's factors."
 
 

@@ -195,7 +195,7 @@ def test_a_secret_that_was_taken_out_is_named(tmp_path: Path) -> None:
         shop(10, "[REDACTED:jwt]", 0, 3000, turns=["x"], **secret),
     )
 
-    assert found.calls[1].explanations[0].startswith("block 'policy' holds [REDACTED:jwt], which stands for")
+    assert found.calls[1].explanations[0].startswith("block 'policy' holds [REDACTED:jwt] in place of")
 
 
 def test_prices_of_some_models_only_make_no_sum(tmp_path: Path) -> None:

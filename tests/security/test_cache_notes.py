@@ -89,7 +89,7 @@ def test_no_part_of_a_secret_in_a_label_is_stored(tmp_path: Path, before: str) -
     store = Store.create(tmp_path / "store")
     redactor = Redactor()
     redactor.learn(SECRET)
-    run = RunCore(store, "record", redactor, surroundings=Surroundings.of({}, str(tmp_path)))
+    run = RunCore(store, "record", lambda: redactor, surroundings=Surroundings.of({}, str(tmp_path)))
     request = to_request(
         [PromptBlock.cached_short(f"{before}{SECRET}", "Be kind."), PromptBlock.plain("b", "Be brief.")],
         wire="anthropic-messages",

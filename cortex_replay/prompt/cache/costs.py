@@ -167,7 +167,7 @@ def reported_outcome(usage: TokenUsage | None) -> CacheOutcome | None:
 
 
 def _rates_at(price: Price, factors: Rates) -> Rates:
-    """The user's prices for one token; what he left out follows from the price of input."""
+    """The user's prices for one token; one that is left out follows from that of input."""
     full = Fraction(price.input) / _MILLION
     given = {
         "cached": price.cached,
@@ -175,8 +175,8 @@ def _rates_at(price: Price, factors: Rates) -> Rates:
         "cache_write_1h": price.cache_write_1h,
     }
     read, write_5m, write_1h = (
-        full * factor if price_ is None else Fraction(price_) / _MILLION
-        for factor, price_ in zip(
+        full * factor if own is None else Fraction(own) / _MILLION
+        for factor, own in zip(
             (factors.read, factors.write_5m, factors.write_1h), given.values(), strict=True
         )
     )

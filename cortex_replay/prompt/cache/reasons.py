@@ -17,7 +17,7 @@ _SENTENCES: Final[Mapping[Why, str]] = {
     "ttl": "the cache entry up to {block} had expired",
     "lookback": "the cache entry ends at {block}, too many blocks before the next marker",
     "changed": "{block} changed",
-    "settings": "a setting changed (tool choice, thinking, pictures or output format), which counts from {block} on",
+    "settings": "a setting changed (tool choice, thinking, pictures or output format), from {block} on",
     "no marker": "no marker stands behind {block}, where the shared part ends",
     "not ready": "the call that caches {block} had not begun to answer",
     "other model": "it is cached for another model",
