@@ -78,7 +78,7 @@ def test_an_edit_that_makes_a_prompt_dearer_fails_the_test_and_names_its_block(
         done = run(tmp_path, url, *options)
         assert done.returncode == 1
         assert "CacheMissed: the prompt cache reads 0% of these prompts" in done.stdout
-        assert "block 'policy' is not what was cached (2 calls)" in done.stdout
+        assert "block 'policy' changed (2 calls)" in done.stdout
         assert "What changed looks like a time." in done.stdout
         assert "; the provider reported " in done.stdout
         assert "Move block 'policy' behind everything that is cached: it changed 2 times." in done.stdout
