@@ -28,9 +28,9 @@ SURFACE = {
     """,
     "cortex_replay.gateway": "Gateway Pace",
     "cortex_replay.prompt": """
-        MEDIA_TOKENS MOST_BREAKPOINTS WIRES Breakpoint CacheCostExceeded CacheMissed CachePolicy Continuation
-        Place Placement PrefixChanged PrefixFingerprint PromptBlock PromptCachePlan PromptIR PromptMessage
-        PromptPart PromptParts RenderedContext Segment SegmentRole WirePrompt assert_cache
+        MEDIA_TOKENS MOST_BREAKPOINTS WIRES Breakpoint CacheCostExceeded CacheMark CacheMissed CachePolicy
+        Continuation Place Placement PrefixChanged PrefixFingerprint PromptBlock PromptCachePlan PromptIR
+        PromptMessage PromptPart PromptParts RenderedContext Segment SegmentRole WirePrompt assert_cache
         assert_prefix_stable blocks_for_wire estimate_tokens flatten_blocks parts_of place_breakpoints
         to_request
     """,

@@ -32,7 +32,7 @@ from cortex_replay.prompt.prefix import PrefixChanged, assert_prefix_stable
 from cortex_replay.prompt.request import blocks_for_wire, to_request
 from cortex_replay.prompt.segments import Continuation, Segment, SegmentRole
 from cortex_replay.prompt.wire_prompt import WIRES, WirePrompt
-from cortex_replay.types import PromptCachePlan
+from cortex_replay.types import CacheMark, PromptCachePlan
 
 if TYPE_CHECKING:
     from cortex_replay.prompt.cache.assertions import assert_cache
@@ -44,6 +44,7 @@ __all__ = [
     "WIRES",
     "Breakpoint",
     "CacheCostExceeded",
+    "CacheMark",
     "CacheMissed",
     "CachePolicy",
     "Continuation",

@@ -20,7 +20,7 @@ from cortex_replay.prompt.parts import MEDIA_TOKENS, estimate_tokens
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, LlmRole, PromptCachePlan
 
-__all__ = ["BlockRow", "Layout", "Layouts", "lay_out", "share"]
+__all__ = ["BlockRow", "Layout", "Layouts", "share"]
 
 _LONGEST_NAME: Final = 80
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -59,17 +59,6 @@ class Layout:
     @property
     def estimates(self) -> list[int]:
         return [row.estimate for row in self.rows]
-
-
-def lay_out(request: LlmRequest, tokens: int | None = None) -> tuple[CacheBlock, ...]:
-    """The blocks of a request.
-
-    Args:
-        request: What is asked, with its plan.
-        tokens: What the provider counted; the blocks share it in proportion to their estimates.
-    """
-    layout = Layouts().lay_out(request)
-    return layout.blocks(layout.estimates if tokens is None else share(layout.estimates, tokens))
 
 
 class Layouts:

@@ -6,7 +6,9 @@ import pytest
 
 from cortex_replay.prompt import PromptBlock, to_request
 from cortex_replay.prompt.breakpoints import Place
-from cortex_replay.prompt.cache.layout import Layouts, lay_out, share
+from cortex_replay.prompt.cache.calls import CacheBlock
+from cortex_replay.prompt.cache.layout import Layouts, share
+from cortex_replay.prompt.cache.requests import estimate_call
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import CacheMark, LlmMessage, LlmRequest, PromptCachePlan
 
@@ -16,6 +18,10 @@ CALL = {"id": "c1", "name": "read", "arguments": {"path": "a.py"}}
 
 def request(*messages: object, **fields: object) -> LlmRequest:
     return LlmRequest(MODEL, messages=messages, **fields)  # type: ignore[arg-type]
+
+
+def lay_out(asked: LlmRequest, tokens: int | None = None) -> tuple[CacheBlock, ...]:
+    return estimate_call(asked, "anthropic", Layouts(), tokens=tokens).blocks
 
 
 def names(asked: LlmRequest) -> list[str]:

@@ -98,7 +98,7 @@ class Hindsight:
     def __init__(
         self,
         calls: Sequence[CacheCall],
-        prefixes: Partings,
+        partings: Partings,
         rates: Rates,
         rules: CacheRules,
     ) -> None:
@@ -106,11 +106,11 @@ class Hindsight:
 
         Args:
             calls: In the order of their times, all of one model.
-            prefixes: Theirs.
+            partings: Theirs.
             rates: What their tokens cost; the factors between them count.
             rules: Of the model.
         """
-        self._calls, self._prefixes, self._rules = calls, prefixes, rules
+        self._calls, self._partings, self._rules = calls, partings, rules
         paid = (rates.fresh, rates.read, rates.write_5m, rates.write_1h)
         self._unit: Final = lcm(*(rate.denominator for rate in paid))
         self._fresh, self._read, self._short, self._long = (int(rate * self._unit) for rate in paid)
@@ -150,10 +150,10 @@ class Hindsight:
         # nothing, and what the later ones cost if it leaves something for five minutes or an hour.
         future: dict[int, tuple[float, float, float, float]] = {}
         for j in reversed(group):
-            call, path = self._calls[j], self._prefixes.paths[j]
+            call, path = self._calls[j], self._partings.paths[j]
             at = call.at
             ready = at if call.ready is None else call.ready
-            places = self._prefixes.places[j]
+            places = self._partings.places[j]
             wish = wishes[j] = bytearray(len(places))
             for i, place in enumerate(places):
                 node = path[place]
@@ -193,8 +193,8 @@ class Hindsight:
             step = steps[j] = _Step()
             entry = self._find(j, step, entries)
             if entry is not None:
-                steps[entry.giver].give(step.read, self._prefixes.ends[j][step.read], is_long=entry.is_long)
-            wish, places = wishes[j], self._prefixes.places[j]
+                steps[entry.giver].give(step.read, self._partings.ends[j][step.read], is_long=entry.is_long)
+            wish, places = wishes[j], self._partings.places[j]
             last = max(wish.rfind(_LONG), wish.rfind(_SHORT))
             if last >= 0 and places[last] > step.read:
                 if self._is_double(j, step.read, places[last], entries):
@@ -214,14 +214,14 @@ class Hindsight:
         and only what is behind that has to be paid."""
         if step.read < place and step.long < place:
             longer = replace(step, long=place, write=max(step.write, place))
-            saving = (self._fresh - self._read) * self._prefixes.ends[j][place]
+            saving = (self._fresh - self._read) * self._partings.ends[j][place]
             if self._cost(j, longer) - self._cost(j, step) < saving:
                 step.long, step.write = longer.long, longer.write
 
     def _find(self, j: int, step: _Step, entries: dict[int, _Entry]) -> _Entry | None:
         """What a call reads: the longest prefix that is in the cache."""
-        path, at = self._prefixes.paths[j], self._calls[j].at
-        for depth in reversed(self._prefixes.places[j]):
+        path, at = self._partings.paths[j], self._calls[j].at
+        for depth in reversed(self._partings.places[j]):
             entry = entries.get(path[depth])
             if entry is not None and entry.ready <= at < entry.until:
                 step.read = step.write = depth
@@ -231,8 +231,8 @@ class Hindsight:
     def _is_double(self, j: int, read: int, last: int, entries: dict[int, _Entry]) -> bool:
         """Whether another call is writing most of the same at this moment, so that it costs more than it
         brings to write it as well."""
-        path, ends, at = self._prefixes.paths[j], self._prefixes.ends[j], self._calls[j].at
-        for depth in reversed(self._prefixes.places[j]):
+        path, ends, at = self._partings.paths[j], self._partings.ends[j], self._calls[j].at
+        for depth in reversed(self._partings.places[j]):
             entry = entries.get(path[depth])
             if read < depth <= last and entry is not None and at < entry.ready:
                 twice = ends[depth] - (ends[read] if read >= 0 else 0)
@@ -243,10 +243,10 @@ class Hindsight:
     def _note(self, j: int, step: _Step, entries: dict[int, _Entry]) -> None:
         """Let later calls find what a call has read and written."""
         rules = self._rules
-        call, path = self._calls[j], self._prefixes.paths[j]
+        call, path = self._calls[j], self._partings.paths[j]
         at = call.at
         ready = at if call.ready is None else call.ready
-        for depth in self._prefixes.places[j]:
+        for depth in self._partings.places[j]:
             if depth > step.write:
                 break
             entry = entries.get(path[depth])
@@ -258,7 +258,7 @@ class Hindsight:
             entries[path[depth]] = _Entry(ready, at + (rules.long if is_long else rules.short), j, is_long)
 
     def _cost(self, j: int, step: _Step) -> int:
-        ends = self._prefixes.ends[j]
+        ends = self._partings.ends[j]
         whole = ends[-1] if ends else 0
         read = ends[step.read] if step.read >= 0 else 0
         long = max(read, ends[step.long]) if step.long >= 0 else read

@@ -186,8 +186,8 @@ class _Search:
     def __init__(self, calls: Sequence[CacheCall], rates: Rates, simulate: Simulate) -> None:
         self._calls, self._rates, self._simulate = calls, rates, simulate
         self._rules = CacheRules.of(calls[0].model)
-        self._prefixes = Partings(calls, self._rules.least)
-        self._hindsight = Hindsight(calls, self._prefixes, rates, self._rules)
+        self._partings = Partings(calls, self._rules.least)
+        self._hindsight = Hindsight(calls, self._partings, rates, self._rules)
         self._tries_left = _MOST_ASKED
 
     def improve(self, outcomes: Sequence[CacheOutcome]) -> tuple[list[tuple[CacheCall, CacheOutcome]], bool]:
@@ -215,7 +215,7 @@ class _Search:
     def _groups(self) -> list[list[int]]:
         """The calls by the prefix that they begin with."""
         groups: dict[int, list[int]] = {}
-        for i, path in enumerate(self._prefixes.paths):
+        for i, path in enumerate(self._partings.paths):
             groups.setdefault(path[0] if path else -1, []).append(i)
         return list(groups.values())
 
@@ -246,17 +246,17 @@ class _Search:
     def _places_to_try(self, i: int) -> list[int]:
         """Where markers of a call can help: where it parts from another one, and one block before that. A
         call that reads up to there can keep all of it for an hour at the price of one block."""
-        places = self._prefixes.places[i]
+        places = self._partings.places[i]
         before = {place - 1 for place in places if place and self._can_carry(i, place - 1)}
         return sorted({*places, *before})
 
     def _can_carry(self, i: int, place: int) -> bool:
         is_able = self._calls[i].blocks[place].kind != "thinking"
-        return is_able and self._prefixes.ends[i][place] >= self._rules.least
+        return is_able and self._partings.ends[i][place] >= self._rules.least
 
     def _floor(self, i: int) -> Fraction:
         """What a call costs if it reads all that it shares."""
-        ends, places = self._prefixes.ends[i], self._prefixes.places[i]
+        ends, places = self._partings.ends[i], self._partings.places[i]
         read = ends[places[-1]] if places else 0
         return self._rates.cost_of(CacheOutcome(read=read, fresh=self._calls[i].tokens - read))
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome
-from cortex_replay.prompt.cache.layout import lay_out
+from cortex_replay.prompt.cache.layout import Layouts
+from cortex_replay.prompt.cache.requests import estimate_call
 from cortex_replay.prompt.cache.simulator import simulate, simulator_for
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.types import CacheMark, LlmRequest, PromptCachePlan
@@ -60,13 +61,16 @@ def test_a_question_makes_an_older_model_forget_the_thinking_of_a_real_request()
         },
         {"role": "tool", "content": "Sunny.", "tool_call_id": "c1"},
     ]
-    loop = LlmRequest("", messages=messages, cache=plan)
     question = {"role": "user", "content": "And tomorrow?"}
-    asked = LlmRequest("", messages=[*messages, question], cache=plan)
+    layouts = Layouts()
+    loop, asked = (
+        estimate_call(LlmRequest("", messages=said, cache=plan), "anthropic", layouts)
+        for said in (messages, [*messages, question])
+    )
 
     def read(model: str) -> int:
-        first = CacheCall("anthropic", model, 0, lay_out(loop))
-        return simulate(simulator_for("anthropic"), [first, replace(first, blocks=lay_out(asked))])[-1].read
+        calls = [replace(call, model=model) for call in (loop, asked)]
+        return simulate(simulator_for("anthropic"), calls)[-1].read
 
     assert read("claude-sonnet-4-5") == 0
-    assert read("claude-sonnet-4-6") == sum(block.tokens for block in lay_out(loop))
+    assert read("claude-sonnet-4-6") == loop.tokens
