@@ -61,7 +61,7 @@ def test_a_question_makes_an_older_model_forget_the_thinking_of_a_real_request()
         },
         {"role": "tool", "content": "Sunny.", "tool_call_id": "c1"},
     ]
-    question = {"role": "user", "content": "And tomorrow?"}
+    question: dict[str, object] = {"role": "user", "content": "And tomorrow?"}
     layouts = Layouts()
     loop, asked = (
         estimate_call(LlmRequest("", messages=said, cache=plan), "anthropic", layouts)
