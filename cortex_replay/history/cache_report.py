@@ -251,6 +251,9 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
     timeless = sum(call.recorded.at is None for call in calls)
     if timeless:
         yield f"{_count(timeless)} recorded without a time, and come last here."
+    imported = sum(call.recorded.is_imported for call in calls)
+    if imported:
+        yield f"{_count(imported)} imported without a time: no time passes between them here."
 
 
 def _missing_prices(models: Iterable[str], prices: Mapping[str, Price]) -> Iterator[str]:

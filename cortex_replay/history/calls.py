@@ -50,7 +50,7 @@ class HistoryCall:
     ready: float | None
     """When its answer began, or at the latest: when it was whole."""
     order: int
-    """Its number among the calls of its scope, for those of one moment."""
+    """Its number among the calls of its scope, or of the cassette that it was in, for those of one moment."""
     run: str
     scopes: tuple[str, ...]
     """Whose call it was: the scope that recorded it, and those that it is kept for."""
@@ -68,6 +68,11 @@ class HistoryCall:
         notes = self.meta.get("cache")
         reason = notes.get("reason") if isinstance(notes, dict) else None
         return reason[:_LONGEST_REASON] if isinstance(reason, str) else ""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it comes from a cassette, which does not say when it was asked."""
+        return self.meta.get("adapter") == "import"
 
     @property
     def bindings(self) -> tuple[str, ...]:
@@ -113,8 +118,22 @@ def read_calls(store: Store, progress: Progress | None = None) -> History:
             calls += _calls_in(reader, fixture, fixture.request, stored.path, scopes[stored.path])
         if progress and done % _PROGRESS_STEP == 0:
             progress(done, len(places))
-    calls.sort(key=lambda call: (call.at is None, call.at or 0.0, call.order, call.path, call.answer))
+    calls.sort(key=_place_in_time)
     return History(tuple(calls), without_request)
+
+
+def _place_in_time(call: HistoryCall) -> tuple[bool, float, str, int, str, int]:
+    """What is imported has the time of its import: one moment for all, cassette after cassette."""
+    cassette = call.meta.get("cassette")
+    is_known = isinstance(cassette, str)
+    return (
+        call.at is None,
+        call.at or 0.0,
+        str(cassette) if is_known else "",
+        call.order,
+        call.path,
+        call.answer,
+    )
 
 
 class _Reader:
@@ -215,7 +234,7 @@ def _calls_in(
         meta = (fixture.meta if number == 1 else answer.meta) or {}
         owner = meta.get("scope", (fixture.meta or {}).get("scope"))
         at, ready = times_of(answer, meta)
-        order = meta.get("call")
+        order = meta.get("call", meta.get("interaction"))
         yield HistoryCall(
             request=reader.with_plan(request, meta or fixture.meta or {}, is_only=len(fixture.answers) == 1),
             prompt_hash=fixture.key.prompt_hash,

@@ -207,6 +207,12 @@ def test_prices_of_some_models_only_make_no_sum(tmp_path: Path) -> None:
     assert note == f"Costs are in input tokens, because the settings have no price for {MODEL}."
 
 
+def test_what_was_imported_has_no_times(tmp_path: Path) -> None:
+    found = report(tmp_path, shop(0, "09:15", 0, 3000, meta={"adapter": "import"}))
+
+    assert found.notes[0].startswith("1 call was imported without a time")
+
+
 def test_prices_make_it_money(tmp_path: Path) -> None:
     prices = {"claude-haiku-5-5": Price(3, 15)}
     found = report(tmp_path, shop(0, "09:15", 0, 3000), prices=prices, currency="USD")

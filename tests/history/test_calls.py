@@ -57,6 +57,21 @@ def test_calls_come_in_the_order_in_which_they_were_asked(tmp_path: Path) -> Non
     assert calls[5].at is None
 
 
+def test_what_was_imported_comes_as_its_cassettes_have_it(tmp_path: Path) -> None:
+    """They have the moment of the import; by the names of their files their order would be any."""
+    rows = [(tape, number) for tape in ("a.yaml", "b.yaml") for number in (1, 2, 3, 10)]
+    imported = {"adapter": "import", "recorded_at": moment(0)}
+    store = record(
+        tmp_path,
+        *(fixture_of(f"{tape} {n}", **imported, cassette=tape, interaction=n) for tape, n in reversed(rows)),
+    )
+
+    calls = read_calls(store).calls
+
+    assert questions(calls) == [f"{tape} {number}" for tape, number in rows]
+    assert all(call.is_imported for call in calls)
+
+
 def test_every_answer_of_a_sequence_is_a_call(tmp_path: Path) -> None:
     first = Answer("One.", usage=TokenUsage(10, 1))
     second = Answer("Two.", usage=TokenUsage(11, 1), meta={"asked_at": moment(20), "run": "later"})
