@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from cortex_replay.history.replay import CacheReplay, ReplayedCall
-from cortex_replay.prompt.cache.calls import Reason, Why
+from cortex_replay.prompt.cache.calls import CacheBlock, Reason, Why
 from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.cache.facts import value_of
 from cortex_replay.prompt.cache.reasons import describe_reason
@@ -100,7 +100,7 @@ def _losses(
             root = here.path[known - 1] if known else (here.provider, here.recorded.model)
             before = latest.get(root)
             if before is not None and known < len(blocks) and not _is_over(calls[before], here):
-                old = {block.digest for block in calls[before].prompt.blocks[known:]}
+                old = {block.digest for block in _cached_blocks(calls[before])[known:]}
                 again = sum(block.tokens for block in blocks[known + 1 :] if block.digest in old)
                 if again:
                     yield CallLoss(Reason("changed", reason.block, min(again, reason.tokens)), before)
@@ -108,6 +108,14 @@ def _losses(
             tokens = reason.tokens if reason.why in _ELSEWHERE else min(reason.tokens, shared)
             if tokens > 0:
                 yield CallLoss(Reason(reason.why, reason.block, tokens))
+
+
+def _cached_blocks(replayed: ReplayedCall) -> tuple[CacheBlock, ...]:
+    """What a call asked to be cached: up to its last marker, or all where a provider caches by itself."""
+    blocks = replayed.prompt.blocks
+    if replayed.provider != "anthropic":
+        return blocks
+    return blocks[: max((i for i, block in enumerate(blocks, start=1) if block.marker.is_cached), default=0)]
 
 
 def _is_over(before: ReplayedCall, here: ReplayedCall) -> bool:

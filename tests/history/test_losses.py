@@ -43,6 +43,14 @@ def test_a_block_that_changed_costs_what_stands_behind_it(tmp_path: Path) -> Non
     assert found == [[], [("changed", "block 'first'")]]
 
 
+def test_what_stands_behind_the_last_marker_is_paid_in_any_case(tmp_path: Path) -> None:
+    marked = {"markers": [("system", 1)]}
+
+    assert (
+        losses(tmp_path, call(0, "a" * 6000, "one", **marked), call(9, "b" * 6000, "one", **marked))[1] == []
+    )
+
+
 def test_a_turn_that_changed_costs_the_turns_behind_it(tmp_path: Path) -> None:
     found = losses(tmp_path, call(0, "a", "state 1", "x", "y"), call(9, "a", "state 2", "x", "y"))
 
