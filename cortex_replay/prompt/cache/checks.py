@@ -10,7 +10,7 @@ from typing import Final
 
 from cortex_replay.prompt.cache.calls import CacheCall, CacheOutcome, Reason, Why
 from cortex_replay.prompt.cache.costs import Cost, Tariff, add_up, decimal_text
-from cortex_replay.prompt.cache.placement.advice import advise
+from cortex_replay.prompt.cache.placement.advice import AdviceKind, advise
 from cortex_replay.prompt.cache.placement.placements import compare_placements
 from cortex_replay.prompt.cache.reasons import describe_reason
 from cortex_replay.prompt.cache.simulator import simulate_run
@@ -19,6 +19,8 @@ from cortex_replay.prompt.diff import short_diff, volatile_kind
 __all__ = ["CacheCostExceeded", "CacheMissed", "CheckedCalls", "check_cost", "check_reads"]
 
 _MOST_ROWS: Final = 12
+_CHEAPER_ONLY: Final[frozenset[AdviceKind]] = frozenset(["5m", "no marker"])
+"""What saves money and makes no call read more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def check_reads(checked: CheckedCalls, at_least: float) -> None:
     tariff = Tariff()
     loss = _largest_loss(checked, tariff, start=1)
     head = f"the prompt cache reads {_percent(share)} of these prompts; expected at least {at_least * 100:g}%"
-    message = "\n\n".join(_paragraphs(checked, tariff, loss, head))
+    message = "\n\n".join(_paragraphs(checked, tariff, loss, head, is_cost=False))
     raise CacheMissed(message, share, *_blame(loss))
 
 
@@ -109,7 +111,7 @@ def check_cost(checked: CheckedCalls, tariff: Tariff, at_most: Fraction) -> None
         return
     loss = _largest_loss(checked, tariff, start=0)
     head = f"these prompts cost {cost}, more than {decimal_text(at_most)}"
-    message = "\n\n".join(_paragraphs(checked, tariff, loss, head))
+    message = "\n\n".join(_paragraphs(checked, tariff, loss, head, is_cost=True))
     raise CacheCostExceeded(message, cost, *_blame(loss))
 
 
@@ -149,9 +151,13 @@ def _first_change(before: CacheCall, call: CacheCall) -> Iterator[Reason]:
         tokens -= new.tokens
 
 
-def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head: str) -> Iterator[str]:
+def _paragraphs(
+    checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head: str, *, is_cost: bool
+) -> Iterator[str]:
     if loss is None:
-        yield f"{head}\nNo call begins like an earlier one."
+        is_read = any(outcome.read for outcome in checked.outcomes)
+        why = "What is not read is new in each call." if is_read else "No call begins like an earlier one."
+        yield f"{head}\n{why}"
     else:
         calls = "1 call" if loss.calls == 1 else f"{loss.calls:,} calls"
         yield (
@@ -167,7 +173,7 @@ def _paragraphs(checked: CheckedCalls, tariff: Tariff, loss: _Loss | None, head:
     simulate = partial(simulate_run, text_of=checked.text_of)
     alternatives = compare_placements(checked.calls, tariff, simulate, outcomes=checked.outcomes)
     advice = advise(alternatives, tariff, simulate)
-    if advice is not None:
+    if advice is not None and (is_cost or advice.kind not in _CHEAPER_ONLY):
         yield str(advice)
     if checked.note:
         yield checked.note

@@ -179,3 +179,24 @@ def test_what_cannot_be_judged_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         assert_cache(prompts, **{"reads_at_least": 0.5, **options})
+
+
+def test_what_is_new_is_not_blamed_on_a_block() -> None:
+    """A conversation that grows pays nothing again, and what an hour costs is no matter of what is read."""
+    turns = [{"role": role, "content": f"{role} said this. " * 40} for role in ("user", "assistant") * 3]
+    contexts = [RenderedContext("Be kind. " * 900, "", turns[:end]) for end in (1, 3, 5)]
+
+    with pytest.raises(CacheMissed) as missed:
+        assert_cache(
+            contexts,
+            reads_at_least=1,
+            wire="anthropic-messages",
+            model="claude-opus-5",
+            max_tokens=9,
+            cache=PromptCachePlan(ttl="1h"),
+        )
+
+    assert missed.value.block == ""
+    text = str(missed.value)
+    assert "What is not read is new in each call." in text
+    assert "That saves" not in text
