@@ -11,8 +11,8 @@ whole. (Providers drop the thinking of earlier turns, so a longer prompt may cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cortex_replay.prompt.cache.calls import CacheBlock, Provider
 from cortex_replay.prompt.cache.layout import BlockRow, Layout, share
@@ -34,6 +34,9 @@ class TracedPrompt:
     """The prefix that ends with each block."""
     tokens: int | None
     """What the provider counted, if it did."""
+    cached: Mapping[int, int] = field(default_factory=dict)
+    """What it says itself of the prompt up to the block at a position: of others that begin so, the provider
+    may have dropped some thinking, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,13 @@ class PromptSizes:
         """Note what was counted of a prompt."""
         path = self._path(provider, model, layout.rows)
         tokens = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+        cached: dict[int, int] = {}
         if path and usage is not None and tokens is not None:
             self._counts.setdefault(path[-1], tokens)
             if provider == "anthropic" and layout.markers:
-                self._note_cached(path, layout, usage)
+                cached = self._note_cached(path, layout, usage)
         self._marked.update(path[position] for position in layout.markers)
-        return TracedPrompt(layout, path, tokens)
+        return TracedPrompt(layout, path, tokens, cached)
 
     def _path(self, provider: Provider | None, model: str, rows: Sequence[BlockRow]) -> tuple[int, ...]:
         following = self._next
@@ -90,18 +94,19 @@ class PromptSizes:
             here = found
         return tuple(path)
 
-    def _note_cached(self, path: Sequence[int], layout: Layout, usage: TokenUsage) -> None:
+    def _note_cached(self, path: Sequence[int], layout: Layout, usage: TokenUsage) -> dict[int, int]:
         """Anthropic reads and writes up to the last marker, and reads up to one that was written before."""
         read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
         if not 0 < read + written <= usage.prompt_tokens:
-            return
+            return {}
         last = max(layout.markers)
-        self._cached.setdefault(path[last], read + written)
+        own = {last: read + written}
         hours = [i for i, policy in layout.markers.items() if policy is CachePolicy.EPHEMERAL_1H]
         if hours and usage.cache_write_1h_tokens:  # which ends with the last such marker
-            self._cached.setdefault(path[max(hours)], read + usage.cache_write_1h_tokens)
+            own[max(hours)] = read + usage.cache_write_1h_tokens
+        self._cached.update({path[position]: count for position, count in own.items()})
         if not read or not written:
-            return
+            return own
         before = [position for position in range(last) if path[position] in self._marked]
         is_known = any(self._cached.get(path[position]) == read for position in before)
         if before and not is_known:
@@ -114,18 +119,22 @@ class PromptSizes:
                 before, key=lambda position: abs(ends[position] * usage.prompt_tokens - read * so_far)
             )
             self._cached.setdefault(path[nearest], read)
+        return own
 
     def measure(self, prompt: TracedPrompt) -> SizedPrompt:
         """The sizes of a prompt's blocks."""
         layout, path, tokens = prompt.layout, prompt.path, prompt.tokens
         if not path:
             return SizedPrompt((), 0, tokens is not None, frozenset())
-        counts, cached = self._counts, self._cached
+        counts, cached, own = self._counts, self._cached, prompt.cached
         anchors = [
             (i + 1, cached[node] if node in cached else counts[node])
             for i, node in enumerate(path)
             if node in counts or node in cached
         ]
+        is_usual = all(cached[path[position]] == count for position, count in own.items())
+        if not is_usual:
+            anchors = [(end, own.get(end - 1, count)) for end, count in anchors]
         end = len(path)
         if tokens is not None or (anchors and anchors[-1][0] == end):
             whole = anchors.pop()[1] if anchors and anchors[-1][0] == end else 0
@@ -133,13 +142,13 @@ class PromptSizes:
             kept = _choose_anchors(anchors, whole)
         else:
             whole, kept = None, _choose_anchors(anchors, None)
-        prefix = self._prefix(layout.rows, path, kept, is_usual=len(kept) == len(anchors))
+        prefix = self._prefix(layout.rows, path, kept, is_usual=is_usual and len(kept) == len(anchors))
         start, so_far = kept[-1] if kept else (0, 0)
         rest = layout.rows[start:]
         estimates = [row.estimate for row in rest]
         sizes = estimates if whole is None else share(estimates, whole - so_far)
         blocks = [*prefix, *_blocks(rest, sizes)]
-        if len(kept) == len(anchors) and whole is not None and whole == self._anchor(path[-1]):
+        if is_usual and len(kept) == len(anchors) and whole is not None and whole == self._anchor(path[-1]):
             self._measured.setdefault(path[-1], tuple(blocks))  # what a longer prompt begins with
         for position, marker in layout.markers.items():
             blocks[position] = _with_marker(blocks[position], marker)

@@ -203,3 +203,17 @@ def test_what_was_written_for_an_hour_is_the_size_up_to_the_last_such_marker() -
 
     assert sizes(prompt) == [220, 40, 40]
     assert prompt.ends == {0, 220, 300}
+
+
+def test_what_a_prompt_says_of_itself_counts_for_it() -> None:
+    """Thinking within: the provider has dropped some of it when the same start is asked again."""
+    texts = ["a" * 400, "b" * 400, "c" * 400]
+    first, second, third = measure(
+        (layout_of(*texts[:2], marks=(1,)), TokenUsage(300, 1, 0, 300)),
+        (layout_of(*texts, marks=(1,)), TokenUsage(350, 1, 0, 250)),
+        (layout_of(*texts, "d" * 40), TokenUsage(360, 1)),
+    )
+
+    assert sizes(first) == [150, 150]
+    assert sizes(second) == [125, 125, 100]
+    assert sizes(third) == [125, 125, 100, 10]  # as it was counted last
