@@ -11,10 +11,13 @@ import pytest
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.routes import path_problem
+from cortex_replay.prompt.cache.costs import Tariff
+from cortex_replay.prompt.cache.edits import costs_of_edits
 from cortex_replay.redact.documents import sequences
 from cortex_replay.redact.known_values import KnownValues
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.redact.residue import Residue
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 from cortex_replay.wire import WIRES
 from tests.growth import costs_at_most, grows_linearly
 
@@ -132,3 +135,13 @@ def test_markers_on_many_system_messages_are_read_in_linear_time() -> None:
         return WIRES["openai-chat"].lift({"model": "m", "messages": messages})
 
     assert grows_linearly(lambda: lift(1500), lambda: lift(3000))
+
+
+def test_the_edits_of_a_long_prompt_are_priced_in_linear_time() -> None:
+    turns = [LlmMessage(LlmRole.USER, f"turn {i}") for i in range(16_000)]
+    once, twice = LlmRequest("m", messages=turns[:8_000]), LlmRequest("m", messages=turns)
+
+    def price(request: LlmRequest) -> object:
+        return list(costs_of_edits("llamacpp", request, Tariff()))
+
+    assert grows_linearly(lambda: price(once), lambda: price(twice))

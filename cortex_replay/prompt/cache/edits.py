@@ -109,9 +109,11 @@ def costs_of_edits(
         # Where a cache ends at breakpoints, every edit between two of them costs the same.
         if provider != "anthropic" or i == 0 or call.blocks[i - 1].marker.is_cached:
             left -= len(call.blocks)
-            edited = replace(block, digest=f"{block.digest} edited")
-            second = replace(call, at=1.0, blocks=(*call.blocks[:i], edited, *call.blocks[i + 1 :]))
-            known = _cost(block.name, call, second, most, tariff, layouts) if left >= 0 else None
+            known = None
+            if left >= 0:
+                edited = replace(block, digest=f"{block.digest} edited")
+                second = replace(call, at=1.0, blocks=(*call.blocks[:i], edited, *call.blocks[i + 1 :]))
+                known = _cost(block.name, call, second, most, tariff, layouts)
         yield None if known is None else replace(known, block=block.name)
 
 
