@@ -181,7 +181,7 @@ def _lines(report: CacheReport, most: int) -> Iterator[str]:
 
 
 def _choose_rows(calls: Sequence[CallReport], most: int) -> list[CallReport]:
-    """All of them, or those of which there is most to say, in their order."""
+    """All calls, or those that differ or lost most, in their order."""
     if len(calls) <= most:
         return list(calls)
 

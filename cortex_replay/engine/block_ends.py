@@ -17,7 +17,7 @@ _SEAMS: Final = tuple(map(chr, range(0xE000, 0xE010)))
 def move_ends(
     text: str, ends: Sequence[int], changed: str, change: Callable[[str], str | None]
 ) -> tuple[int, ...] | None:
-    """Where blocks end in a text that something has been done to; ``None`` where that cannot be told.
+    """Where blocks end in a text that was changed; ``None`` where that cannot be found out.
 
     The same is done to the text with seams between its blocks. Only if nothing but the seams tells the two
     results apart are they where the blocks end.

@@ -102,7 +102,7 @@ class FixtureMaker:
     def _note_cache(
         self, request: LlmRequest, look: LookUp, stored: LlmRequest, answer: Answer
     ) -> dict[str, JsonValue]:
-        """What a prompt cache was told, and what the provider says of it."""
+        """The markers and settings that a client sent for the cache, and the provider's reason for a miss."""
         notes: dict[str, JsonValue] = {}
         if request.cache is not None:
             # Few requests have a plan.

@@ -216,7 +216,7 @@ class _Reader:
 
 
 def _short_key(message: Mapping[str, JsonValue]) -> object:
-    """What most messages are told by, at a third of what writing them takes; ``None`` for the others."""
+    """A key for most messages, at a third of the time that encoding them takes; ``None`` for the others."""
     role, content = message.get("role"), message.get("content")
     if role.__class__ is content.__class__ is str:
         if len(message) == 2:

@@ -19,7 +19,7 @@ __all__ = ["CacheLoss", "CallLoss", "add_losses", "losses_of"]
 
 _TURNS: Final = "a turn of the conversation"
 _ELSEWHERE: Final[frozenset[Why]] = frozenset(["other model", "other key"])
-"""What another cache has, of which the calls before this one in its own say nothing."""
+"""Reasons about another cache, which the earlier calls of this cache say nothing about."""
 
 
 @dataclass(frozen=True, slots=True)

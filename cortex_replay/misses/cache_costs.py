@@ -68,5 +68,5 @@ def _provider(nearest: Nearest) -> Provider | None:
 
 
 def _without_key(request: LlmRequest) -> LlmRequest:
-    """A request whose cache key tells nothing: of a recording's only the hash is known."""
+    """A request without its cache key, of which a recording has only a hash to compare with."""
     return replace(request, cache=replace(request.cache, key=None)) if request.cache is not None else request

@@ -38,7 +38,7 @@ class ExplainedPart:
     up_to_here: int
     breakpoint: CachePolicy
     edit: EditCost | None = None
-    """What an edit of it would cost, where anything is cached behind its start."""
+    """What an edit of it would cost, if anything from its start on is cached."""
 
 
 @dataclass(frozen=True, slots=True)

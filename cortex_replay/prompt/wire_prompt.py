@@ -23,7 +23,7 @@ logger = logger_of(__name__)
 ANTHROPIC: Final = "anthropic-messages"
 RESPONSES: Final = "openai-responses"
 ONE_BLOCK: Final = "system text"
-"""The name of a block that all of the system text is; nobody called it so."""
+"""The name of the one block of a system text that has no labels."""
 WIRES: Final = (ANTHROPIC, "openai-chat", RESPONSES, "ollama-chat")
 
 

@@ -163,7 +163,7 @@ def _plan_one(run: Run, stored: StoredFixture, targets: Targets, timeout_ms: int
 
 
 def _cache_plan(fixture: Fixture, request: LlmRequest, binder: Binder) -> PromptCachePlan | None:
-    """What the cache of the provider was told, for the request with the values of today."""
+    """The cache plan of a recorded request, for the same request with the values of today."""
     stored = fixture.request
     plan = None if stored is None else restore_breakpoints(stored, fixture.meta).cache
     if stored is None or plan is None:
@@ -340,7 +340,7 @@ def _lasting(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _cache_notes(meta: Mapping[str, JsonValue] | None) -> dict[str, JsonValue]:
-    """What a cache was told, without what the provider said of the answer before."""
+    """The notes on the cache without the provider's reason, which was about the answer before."""
     notes = (meta or {}).get("cache")
     plain = notes if isinstance(notes, dict) else {}
     return {name: value for name, value in plain.items() if name != "reason"}

@@ -42,7 +42,7 @@ def cache_miss_reason(wire: Mapping[str, JsonValue]) -> str | None:
 
 
 def _documents(body: bytes, *, is_stream: bool) -> Iterator[dict[str, Any]]:
-    """The documents that say it: events are lines here, of which few do."""
+    """The documents that may hold a reason. Events are lines here, and few do."""
     lines = [line.partition(b":")[2] for line in body.splitlines() if _NAME in line] if is_stream else [body]
     for line in lines:
         try:

@@ -54,7 +54,7 @@ class Question:
 
     @property
     def body_to_send(self) -> bytes:
-        """What a provider is asked: the body as it came, unless what it goes on from may be gone there."""
+        """The body that goes to the provider: as it came, unless the kept prompt in it may be gone."""
         return self._body if self._instead is None else self._instead
 
     @property

@@ -27,7 +27,7 @@ _Anchor = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TracedPrompt:
-    """A prompt whose prefixes are known: what one calls the same, others do."""
+    """A prompt with a number for each of its prefixes; equal prefixes have equal numbers in all prompts."""
 
     layout: Layout
     path: tuple[int, ...]
@@ -52,7 +52,7 @@ class SizedPrompt:
 
 
 class PromptSizes:
-    """The prompts of one run, by how they begin, and what is known of the sizes of these beginnings.
+    """The prefixes of the prompts of one run, and the sizes that are known of them.
 
     Trace every prompt first, in the order in which they were asked; then measure them.
     """
@@ -62,7 +62,7 @@ class PromptSizes:
         self._counts: dict[int, int] = {}
         """What a prefix holds, as its prompt was counted."""
         self._cached: dict[int, int] = {}
-        """The same, as it was read or written: exactly what is reported of it again."""
+        """The same, as it was read or written: later calls report exactly this number again."""
         self._marked: set[int] = set()
         """The prefixes that an earlier prompt asked to be cached."""
         self._measured: dict[int, tuple[CacheBlock, ...]] = {}

@@ -1,4 +1,4 @@
-"""Where markers would have cost least, for someone who knows all calls of a run.
+"""Where markers would have cost least, worked out after the run, when all calls are known.
 
 Only the last marker of a call says how much is written; the others are free. So the question is how far each
 call should write, and for how long. Each stretch of a prompt between two places where calls part is paid by
@@ -184,8 +184,8 @@ class Hindsight:
     def _walk(
         self, group: Sequence[int], wishes: dict[int, bytearray], bridges: dict[int, int]
     ) -> tuple[dict[int, _Step], int, bool]:
-        """Go through the calls as the cache would, following their wishes: what each does, what all cost,
-        and whether two of them wanted to write the same at once."""
+        """Go through the calls as the cache would, following their wishes: what each call does, the cost of
+        all, and whether two of them wanted to write the same at once."""
         entries: dict[int, _Entry] = {}
         steps: dict[int, _Step] = {}
         cost, has_conflict = 0, False

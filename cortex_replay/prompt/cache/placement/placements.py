@@ -36,7 +36,7 @@ ScenarioName = Literal["given", "no marker", "1h", "best"]
 
 _NONE, _SHORT, _LONG = CachePolicy.NONE, CachePolicy.EPHEMERAL_5M, CachePolicy.EPHEMERAL_1H
 _TIMES: Final = ((_SHORT,), (_LONG,), (_SHORT, _LONG))
-"""What is planned with; a pause may be bridged in each of them."""
+"""The times that plans are made with; each may also bridge a pause."""
 _MOST_TOGETHER: Final = 8
 """How many calls a group may have for all of its placements to be tried."""
 _MOST_TRIED: Final = 1_000

@@ -120,7 +120,7 @@ class AnthropicCache:
         return entry
 
     def _explain(self, prompt: _Prompt, hit: int) -> Iterator[Reason]:
-        """Why what an earlier call had, too, is not read, and why the rest is new."""
+        """Why the part shared with an earlier call is not read, and why the rest is new."""
         path, ends, blocks = prompt.path, prompt.ends, prompt.call.blocks
         if not blocks:
             return

@@ -133,7 +133,7 @@ class _Running:
         return _Shared(asked, held, self._text_of)
 
     def _choose(self, asked: _Held) -> _Slot:
-        """The slot that a prompt goes to, with what is best for it in it."""
+        """The slot that a prompt goes to, after the best prompt that was put aside is loaded into it."""
         best, most = None, 0.0
         for slot in self._slots:
             similar = _ratio(self._shared(asked, slot.held).tokens, asked.tokens)

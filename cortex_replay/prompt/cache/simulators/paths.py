@@ -22,7 +22,7 @@ class PromptPath(NamedTuple):
     nodes: list[int]
     """The prefix that ends with each of its blocks."""
     known: int
-    """How many blocks, from the start, an earlier call of this model had, too."""
+    """How many blocks, from the start, an earlier call of this model shares."""
     split: Why | None
     """Why the next one was not there: ``changed``, ``settings``, or nothing if the call only goes on."""
     elsewhere: list[int]

@@ -92,7 +92,7 @@ class _Place(NamedTuple):
 
 
 class PromptTree:
-    """The tree. What is kept for one model or one key is never found with another."""
+    """The tree. Each model and each cache key has its own root: what one keeps, no other finds."""
 
     def __init__(self, text_of: TextOf | None = None) -> None:
         self._text_of = text_of
