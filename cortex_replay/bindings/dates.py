@@ -150,10 +150,14 @@ class _Named(NamedTuple):
     is_month: bool
 
 
+_LONGEST_READ: Final = 4 * 1024 * 1024
+"""How much of a text is read for days: a prompt tells the day near its start, and a stranger sends 32 MB."""
+
+
 @lru_cache(maxsize=1)
 def _named_in(text: str) -> tuple[_Named, ...]:
     """Read once: one look at a call asks for all that it names several times."""
-    return tuple(_find_named(text))
+    return tuple(_find_named(text[:_LONGEST_READ]))
 
 
 def _find_named(text: str) -> Iterator[_Named]:

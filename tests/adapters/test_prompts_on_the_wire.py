@@ -177,7 +177,7 @@ def test_what_is_too_much_for_a_request_is_logged_by_name(
         body = body_sent(provider, LlmRequest("m", "S", messages, 0.5, 5, cache=plan))
 
     assert str(body).count("cache_control") == 4
-    assert "left out: the system text, turn 1 (user, id 'm0')" in caplog.text
+    assert "left out: system text, turn 1 (user, id 'm0')" in caplog.text
 
 
 def test_thinking_takes_no_marker_and_none_of_the_four(provider: FakeProvider) -> None:

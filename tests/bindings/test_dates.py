@@ -131,3 +131,9 @@ def test_a_text_has_one_name_on_every_day() -> None:
         names.append({form: binder.bind(LlmRequest("m", system=text)).request.system for form, text in texts})
 
     assert names[0] == names[1] == names[2] == names[3]
+
+
+def test_only_the_start_of_a_very_long_text_is_read_for_days() -> None:
+    padding = " " * (4 * 1024 * 1024)
+
+    assert days_in(f"2026-11-16{padding}2026-11-17", 5) == [date(2026, 11, 16)]
