@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,10 +13,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from cortex_replay.cli import output
-from cortex_replay.cli.options import command, json_option, store_option, store_root, wants_json
+from cortex_replay.cli.fixtures import end_without_fixture
+from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
-from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.errors import LlmError
 from cortex_replay.history.cache_report import CacheReport, CallReport, RunCosts, report_cache
 from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.history.runs import ALL, LATEST, UnknownRun, choose_calls, runs_of
@@ -114,11 +114,11 @@ def cache_command(
         recorded = read_calls(Store.open(store_root(ctx, store), verify="on-read"), progress)
     if not recorded.calls:
         why = "no recording holds its request (crtx-llm writes none)" if recorded.without_request else None
-        _end(ctx, why or "nothing is recorded here; `cortex-replay record` records calls")
+        end_without_fixture(ctx, why or "nothing is recorded here; `cortex-replay record` records calls")
     try:
         chosen = choose_calls(recorded.calls, runs)
     except UnknownRun as error:
-        _end(ctx, output.escape(str(error)))
+        end_without_fixture(ctx, output.escape(str(error)))
     settings = load_settings(Path(), os.environ).settings
     report = report_cache(chosen, settings.prices, settings.currency, provider)
     if as_json:
@@ -127,14 +127,6 @@ def cache_command(
         return
     output.echo_lines(_lines(report, most))
     _talk_of_others(recorded.calls, chosen, recorded.without_request)
-
-
-def _end(ctx: click.Context, reason: str) -> None:
-    if wants_json(ctx):
-        output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
-    else:
-        output.talk(f"error: {reason}")
-    ctx.exit(NoFixture.exit_code)
 
 
 def _names(calls: Sequence[HistoryCall]) -> list[str]:

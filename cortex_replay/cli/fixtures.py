@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -12,7 +13,7 @@ from cortex_replay.cli.options import store_root, wants_json
 from cortex_replay.errors import LlmError, NoFixture
 from cortex_replay.store import Store, StoredFixture
 
-__all__ = ["complete_fixture", "find_fixture"]
+__all__ = ["complete_fixture", "end_without_fixture", "find_fixture"]
 
 
 def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -26,6 +27,15 @@ def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list
         for item in stored
         if item.prompt_hash.startswith(typed)
     ]
+
+
+def end_without_fixture(ctx: click.Context, reason: str) -> NoReturn:
+    """End a command that found nothing to work on."""
+    if wants_json(ctx):
+        output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
+    else:
+        output.talk(f"error: {reason}")
+    ctx.exit(NoFixture.exit_code)
 
 
 def find_fixture(
@@ -46,12 +56,9 @@ def find_fixture(
         and item.scope == (scope if store.has_own(item.model, item.prompt_hash, scope) else "")
     ]
     if not found:
-        reason = f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"
-        if wants_json(ctx):
-            output.talk(json.dumps({"error": "NoFixture", "message": reason, "findings": []}))
-        else:
-            output.talk(f"error: {reason}")
-        ctx.exit(NoFixture.exit_code)
+        end_without_fixture(
+            ctx, f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"
+        )
     if len(found) > 1:
         choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escape(item.model)}" for item in found[:10])
         raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")

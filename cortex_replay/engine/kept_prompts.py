@@ -10,7 +10,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.lookup import names_in_request
 from cortex_replay.store import Store
 from cortex_replay.strict_json import JsonError, loads
-from cortex_replay.wire.gemini.kept import is_keeping
+from cortex_replay.wire.gemini.kept import keeps_prompt
 
 __all__ = ["KeptPrompt", "KeptPrompts"]
 
@@ -43,7 +43,7 @@ class KeptPrompts:
             is_there: Whether the provider has just answered it.
         """
         body, name = asked["body"], _name_in(wire)
-        if name is None or not isinstance(body, dict) or not is_keeping(asked["method"], asked["path"]):
+        if name is None or not isinstance(body, dict) or not keeps_prompt(asked["method"], asked["path"]):
             return
         with self._lock:
             if not is_there and (str(asked["upstream"]), name) in self._known:
@@ -73,7 +73,7 @@ class KeptPrompts:
             if exchange is None or not isinstance(exchange.request, dict):
                 continue
             # What is bound in a prompt would have to be filled first, and nobody says with what.
-            if is_keeping(exchange.request["method"], exchange.request["path"]) and not names_in_request(
+            if keeps_prompt(exchange.request["method"], exchange.request["path"]) and not names_in_request(
                 exchange.request, exchange.meta
             ):
                 for answer in exchange.apart():

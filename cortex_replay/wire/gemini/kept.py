@@ -14,7 +14,7 @@ from cortex_replay.wire.body import Block
 from cortex_replay.wire.gemini.messages import lift_contents
 from cortex_replay.wire.gemini.spelling import unify_names
 
-__all__ = ["KEPT_NAME", "JoinedPrompt", "is_keeping", "join_kept", "kept_name"]
+__all__ = ["KEPT_NAME", "JoinedPrompt", "join_kept", "keeps_prompt", "kept_name"]
 
 KEPT_NAME: Final = re.compile(rb'"cached(?:_c|C)ontent"')
 """What every body holds that names a kept prompt."""
@@ -24,7 +24,7 @@ _OF_KEPT_ONLY: Final = ("systemInstruction", "tools", "toolConfig")
 """What only one of the two may say: the API refuses a call that brings its own."""
 
 
-def is_keeping(method: object, path: object) -> bool:
+def keeps_prompt(method: object, path: object) -> bool:
     """Whether a call makes Gemini keep a prompt."""
     return method == "POST" and isinstance(path, str) and _COLLECTION.fullmatch(path) is not None
 
