@@ -23,7 +23,7 @@ class Slots(Protocol):
     """Where the moments are kept at which requests go out."""
 
     def change(self) -> AbstractContextManager[list[float]]:
-        """Those that are taken, in order, for nobody else to change at the same time."""
+        """Those that are taken, in order; no other caller changes them at the same time."""
 
 
 class _OwnSlots:

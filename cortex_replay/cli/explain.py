@@ -63,12 +63,12 @@ def explain_command(
 ) -> None:
     """Explain a recorded prompt: its parts, their sizes, what each provider would cache.
 
-    FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it. With two, what
-    changed from the first to the second, and what the second would still find in the cache.
+    FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it. With two, you
+    see what changed from the first to the second, and what the second would still find in the cache.
 
-    Sizes are the provider's own where the recording has its count, shared out among the parts;
-    elsewhere a token is taken for four bytes. What an edit of a part costs is in money where you
-    have configured the prices of the model, else in input tokens.
+    Where the recording has the provider's count, the parts share it; otherwise sizes are estimates, at
+    four bytes a token. The cost of an edit is in money if you set prices for the model, else in input
+    tokens.
     """
     if len(fixtures) > _MOST_FIXTURES:
         raise click.UsageError(f"explain takes one fixture or two, not {len(fixtures)}")

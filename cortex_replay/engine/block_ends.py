@@ -11,7 +11,7 @@ __all__ = ["move_ends", "move_noted_blocks"]
 
 _BLANK_LINE: Final = "\n\n"
 _SEAMS: Final = tuple(map(chr, range(0xE000, 0xE010)))
-"""Characters that nobody's rule is about, for private use."""
+"""Characters for private use, which no rule is about."""
 
 
 def move_ends(

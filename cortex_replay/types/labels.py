@@ -22,7 +22,7 @@ def write_labels(labels: Sequence[str]) -> str:
 
 
 def read_labels(value: str) -> tuple[str, ...]:
-    """The labels in a header, none where there are more than anybody would write."""
+    """The labels in a header; none if there are too many to be meant."""
     if not value or value.count(",") >= _MOST:
         return ()
     return tuple(unquote(label.strip(), errors="replace") for label in value.split(","))
