@@ -50,10 +50,13 @@ def test_no_more_is_read_than_would_be_written() -> None:
 
 def test_a_label_from_a_store_steers_nobody_s_terminal(tmp_path: Path) -> None:
     usage = TokenUsage(5000, 9, 0, 4000)
+    label = f"{STEERING}{'x' * 9_000}"
     record(
         tmp_path / "store",
         *(
-            Recording(at, {f"{STEERING}{'x' * 9_000}": f"{at}" * 8_000}, usage=usage, markers=[("system", 1)])
+            Recording(
+                at, {label: f"It is {at}.", "rules": "Be kind. " * 900}, usage=usage, markers=[("system", 2)]
+            )
             for at in (1, 2)
         ),
     )
