@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cortex_replay.config import Price
 from cortex_replay.history.calls import HistoryCall
+from cortex_replay.history.continuations import goes_on
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
 from cortex_replay.history.replay import CacheReplay, ReplayedCall, replay_calls
@@ -232,9 +233,13 @@ def _costs(replay: CacheReplay, tariff: Tariff) -> RunCosts | None:
 
 
 def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
-    unknown = sorted({call.recorded.model for call in calls if call.simulated is None})
+    left_out = [call for call in calls if call.simulated is None]
+    cut = sum(goes_on(call.recorded.request) for call in left_out)
+    if cut:
+        yield f"{_count(cut)} not simulated, because what the provider held before is not among these calls."
+    unknown = sorted({call.recorded.model for call in left_out if not goes_on(call.recorded.request)})
     if unknown:
-        count = sum(call.simulated is None for call in calls)
+        count = len(left_out) - cut
         yield (
             f"{_count(count)} not simulated: how {_list(unknown)} is cached is not known. "
             "Choose the rules with --as PROVIDER."

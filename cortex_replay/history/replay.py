@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import HistoryCall
+from cortex_replay.history.continuations import whole_requests
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
 from cortex_replay.prompt.cache.layout import Layouts, share
 from cortex_replay.prompt.cache.requests import to_call
@@ -59,11 +60,13 @@ def replay_calls(recorded: Sequence[HistoryCall], provider: Provider | None = No
     layouts, sizes = Layouts(), PromptSizes()
     providers: list[Provider | None] = []
     traced: list[TracedPrompt] = []
-    for call in recorded:
+    for call, whole in zip(recorded, whole_requests(recorded), strict=True):
         wire = None if call.said is None else call.said.wire
         known = provider or cache_provider(call.model, call.meta, wire)
-        providers.append(known)
-        traced.append(sizes.trace(known, call.model, layouts.lay_out(call.request), call.usage))
+        providers.append(known if whole is not None else None)
+        traced.append(
+            sizes.trace(providers[-1], call.model, layouts.lay_out(whole or call.request), call.usage)
+        )
     prompts = [sizes.measure(prompt) for prompt in traced]
     seconds = _seconds(recorded)
     calls = [

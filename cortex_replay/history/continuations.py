@@ -1,0 +1,65 @@
+"""Calls that send only what is new, because the provider has the rest: what it read all the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.history.calls import HistoryCall
+from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
+
+__all__ = ["goes_on", "whole_requests"]
+
+_KEPT_BY: Final = ("previous_response_id", "conversation")
+"""Where a body of OpenAI's Responses names what the provider holds."""
+_ID: Final = re.compile(r'"id"\s*:\s*"([^"]{1,200})"')
+_FIRST_EVENTS: Final = 3
+
+
+def goes_on(request: LlmRequest) -> bool:
+    """Whether a request is only the end of its prompt: the provider has what comes before."""
+    return any(request.extra.get(name) is not None for name in _KEPT_BY)
+
+
+def whole_requests(calls: Sequence[HistoryCall]) -> list[LlmRequest | None]:
+    """What the provider read for each call; ``None`` where it began with something that is not among them.
+
+    A response does not hand on its instructions and tools, so they are those of the call itself.
+
+    Args:
+        calls: In the order in which they were asked.
+    """
+    if not any(goes_on(call.request) for call in calls):
+        return [call.request for call in calls]
+    wanted = {call.request.extra.get("previous_response_id") for call in calls}
+    threads: dict[str, tuple[LlmMessage, ...]] = {}
+    found: list[LlmRequest | None] = []
+    for call in calls:
+        whole = _join(call.request, threads)
+        found.append(whole)
+        if whole is not None and call.said is not None:
+            answer = LlmMessage(LlmRole.ASSISTANT, call.said.text, tool_calls=call.said.tool_calls)
+            for name in wanted.intersection(_ids_in(call.said.wire or {})):
+                threads[str(name)] = (*whole.messages, answer)
+    return found
+
+
+def _join(request: LlmRequest, threads: Mapping[str, tuple[LlmMessage, ...]]) -> LlmRequest | None:
+    if not goes_on(request):
+        return request
+    name = request.extra.get("previous_response_id")
+    before = threads.get(name) if isinstance(name, str) else None
+    return None if before is None else replace(request, messages=(*before, *request.messages))
+
+
+def _ids_in(answer: Mapping[str, JsonValue]) -> list[str]:
+    """The ids in an answer as it came: its own is among them."""
+    body, events = answer.get("body"), answer.get("events")
+    texts = [body] if isinstance(body, str) else []
+    if isinstance(events, list):
+        rows = [event.get("text") for event in events[:_FIRST_EVENTS] if isinstance(event, dict)]
+        texts += [text for text in rows if isinstance(text, str)]
+    return [found for text in texts for found in _ID.findall(text)]
