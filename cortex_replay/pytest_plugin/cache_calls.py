@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from cortex_replay.engine.money import PriceList
 from cortex_replay.history.calls import HistoryCall, times_of
+from cortex_replay.history.continuations import goes_on
 from cortex_replay.history.replay import replay_calls
 from cortex_replay.prompt.cache.checks import CheckedCalls
 from cortex_replay.prompt.cache.costs import Tariff, reported_outcome
@@ -39,7 +40,10 @@ def replay_test(
     if not kept:
         raise ValueError("this test has asked no model yet: assert behind its calls")
     replay = replay_calls(_at_their_times(kept))
-    unknown = sorted({row.recorded.model for row in replay.calls if row.call is None})
+    left_out = [row.recorded for row in replay.calls if row.call is None]
+    if any(goes_on(call.request) for call in left_out):
+        raise ValueError("a call goes on from a response of no earlier call, so its whole prompt is not known")
+    unknown = sorted({call.model for call in left_out})
     if unknown:
         named = ", ".join(unknown[:_MOST_NAMED])
         raise ValueError(f"how {named} is cached is not known, so its cost is not known either")
@@ -98,6 +102,7 @@ def _at_their_times(kept: Sequence[tuple[RecordedCall, LlmRequest]]) -> list[His
             run="",
             scopes=(),
             meta=meta,
+            said=call.answer,
         )
         for i, ((call, request), meta, (at, ready)) in enumerate(zip(kept, metas, times, strict=True))
     ]

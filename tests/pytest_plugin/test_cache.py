@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from cortex_replay import Answer, LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
+from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Price
 from cortex_replay.engine.money import PriceList
 from cortex_replay.prompt import CacheCostExceeded, CacheMissed
@@ -172,6 +173,25 @@ def test_what_cannot_be_said_is_refused_with_what_to_do() -> None:
     recording.observe(lambda: request, Answer("Hello."))
     with pytest.raises(ValueError, match="how my-own-model is cached is not known"):
         recording.assert_cache_cost(at_most=1, unit="tokens")
+
+
+def test_a_call_that_goes_on_from_a_response_has_its_whole_prompt() -> None:
+    """It sends two words, and is counted with the rest."""
+    recording = LlmRecording()
+    meta: dict[str, JsonValue] = {"wire": "openai-responses", "provider": "openai"}
+    rows = [("Why? " * 2000, None, TokenUsage(2600, 2, 0)), ("And so?", "resp_0", TokenUsage(2650, 2, 2560))]
+    for i, (text, before, usage) in enumerate(rows):
+        extra: dict[str, JsonValue] = {} if before is None else {"previous_response_id": before}
+        request = LlmRequest("gpt-5.1", messages=text, extra=extra)
+        said = Answer("So.", usage=usage, meta=meta, wire={"body": f'{{"id": "resp_{i}"}}'})
+        recording.observe(lambda asked=request: asked, said)  # type: ignore[misc]
+
+    recording.assert_cache(reads_at_least=2560 / 2650)
+
+    request = LlmRequest("gpt-5.1", messages="Hi.", extra={"previous_response_id": "resp_of_yesterday"})
+    recording.observe(lambda: request, said)
+    with pytest.raises(ValueError, match="goes on from a response of no call before it"):
+        recording.assert_cache(reads_at_least=0.5)
 
 
 def test_a_cost_is_exact_at_its_limit() -> None:
