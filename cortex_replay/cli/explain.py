@@ -26,7 +26,7 @@ from cortex_replay.prompt.explain import (
     compare,
     explain,
 )
-from cortex_replay.prompt.parts import parts_of
+from cortex_replay.prompt.parts import goes_on, parts_of
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.types import LlmRequest, TokenUsage
 
@@ -156,6 +156,8 @@ def _explanation_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:
     yield from _table(heads, rows)
     yield ""
     yield _size_line(explained)
+    if goes_on(prompt.request):
+        yield "It goes on from what the provider held; `cortex-replay cache` puts that in front of it."
     if any(edits):
         yield f"What an edit costs is in {_unit(tariff)}: what was cached from there on is paid again."
         yield from _assumed_lines(prompt, tariff)
@@ -222,7 +224,7 @@ def _assumed_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:
     """Which prices the user did not give."""
     if prompt.provider is None:
         return
-    names = tariff.rates(prompt.provider, prompt.stored.model).assumed
+    names = list(tariff.rates(prompt.provider, prompt.stored.model).assumed)
     if names:
         listed = " and ".join([*[", ".join(names[:-1])] * bool(names[1:]), *names[-1:]])
         yield f"The prices of {listed} are not configured; they follow from input, by the provider's factors."

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from cortex_replay.config import Price
 from cortex_replay.history.calls import HistoryCall
-from cortex_replay.history.continuations import goes_on
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
 from cortex_replay.history.replay import CacheReplay, ReplayedCall, replay_calls
@@ -18,6 +17,7 @@ from cortex_replay.prompt.cache.costs import Cost, Rates, Tariff, Unit, reported
 from cortex_replay.prompt.cache.placement.advice import Advice, advise
 from cortex_replay.prompt.cache.placement.placements import Alternatives, compare_placements
 from cortex_replay.prompt.cache.simulator import simulate_run
+from cortex_replay.prompt.parts import goes_on
 from cortex_replay.store.gc_pause import pause_gc
 
 __all__ = ["CacheReport", "CallReport", "RunCosts", "report_cache"]

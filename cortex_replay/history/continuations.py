@@ -9,19 +9,13 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.history.calls import HistoryCall
+from cortex_replay.prompt.parts import goes_on
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
-__all__ = ["goes_on", "whole_requests"]
+__all__ = ["whole_requests"]
 
-_KEPT_BY: Final = ("previous_response_id", "conversation")
-"""Where a body of OpenAI's Responses names what the provider holds."""
 _ID: Final = re.compile(r'"id"\s*:\s*"([^"]{1,200})"')
 _FIRST_EVENTS: Final = 3
-
-
-def goes_on(request: LlmRequest) -> bool:
-    """Whether a request is only the end of its prompt: the provider has what comes before."""
-    return any(request.extra.get(name) is not None for name in _KEPT_BY)
 
 
 def whole_requests(calls: Sequence[HistoryCall]) -> list[LlmRequest | None]:

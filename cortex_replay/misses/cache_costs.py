@@ -14,6 +14,7 @@ from cortex_replay.prompt.cache.calls import Provider
 from cortex_replay.prompt.cache.costs import Tariff
 from cortex_replay.prompt.cache.edits import cost_of_edit
 from cortex_replay.prompt.markers import breakpoints_of, marks_of, system_blocks
+from cortex_replay.prompt.parts import goes_on
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
@@ -34,7 +35,8 @@ def cost_lines(store: Store, nearest: Nearest, asked: LlmRequest) -> Iterator[st
     settings = load_settings(store.root, {}).settings
     tariff = Tariff.for_models([asked.model], settings.prices, settings.currency)
     usage = nearest.usage
-    count = usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+    is_counted = usage is not None and usage.prompt_tokens and not goes_on(nearest.request)
+    count = usage.prompt_tokens if usage is not None and is_counted else None
     edit = cost_of_edit(provider, _without_key(nearest.request), _without_key(asked), tariff, (count, None))
     if edit is not None:
         yield escape_text(str(edit))

@@ -20,7 +20,7 @@ from cortex_replay.prompt.cache.reasons import why_of
 from cortex_replay.prompt.cache.simulator import SIMULATORS
 from cortex_replay.prompt.diff import volatile_kind
 from cortex_replay.prompt.markers import system_blocks, turn_name
-from cortex_replay.prompt.parts import PromptPart, parts_of
+from cortex_replay.prompt.parts import PromptPart, goes_on, parts_of
 from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.prefix import part_diff
 from cortex_replay.types import LlmRequest, TokenUsage
@@ -128,7 +128,7 @@ def explain(
         tariff: What tokens cost; by default an edit is counted in input tokens.
     """
     parts = parts_of(request).parts
-    total = _count(usage)
+    total = _count(request, usage)
     sized = tuple(_measure(parts, total))
     if provider is not None:
         edits = _edits(request, provider, tariff or Tariff(), total)
@@ -156,7 +156,7 @@ def compare(
     """
     first, second = align_cuts(first, second), align_cuts(second, first)
     old, new = explain(first, usage[0]), explain(second, usage[1])
-    counts = _count(usage[0]), _count(usage[1])
+    counts = _count(first, usage[0]), _count(second, usage[1])
     # The model is a part without a size: another model has another cache.
     old_parts, new_parts = parts_of(first).parts, parts_of(second).parts
     shared = 0
@@ -231,9 +231,11 @@ def _plain(value: Any, edit: EditCost | None) -> dict[str, Any]:
     return named | {"edit": None if edit is None else edit.to_dict()}
 
 
-def _count(usage: TokenUsage | None) -> int | None:
-    """What a provider counted; some servers give zeros."""
-    return usage.prompt_tokens if usage is not None and usage.prompt_tokens else None
+def _count(request: LlmRequest, usage: TokenUsage | None) -> int | None:
+    """What a provider counted of these parts; some servers give zeros."""
+    if usage is None or not usage.prompt_tokens or goes_on(request):
+        return None
+    return usage.prompt_tokens
 
 
 def _changes(

@@ -30,7 +30,7 @@ from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.prompt.segments import SegmentRole
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
-__all__ = ["MEDIA_TOKENS", "Prompt", "PromptPart", "PromptParts", "estimate_tokens", "parts_of"]
+__all__ = ["MEDIA_TOKENS", "Prompt", "PromptPart", "PromptParts", "estimate_tokens", "goes_on", "parts_of"]
 
 Prompt = RenderedContext | PromptIR | LlmRequest | Sequence[PromptBlock]
 
@@ -80,6 +80,15 @@ class PromptParts:
     def prefix(self) -> tuple[PromptPart, ...]:
         """The parts that can be cached."""
         return self.parts[: self.cacheable]
+
+
+_KEPT_BY: Final = ("previous_response_id", "conversation")
+"""Where a body of OpenAI's Responses names what the provider holds."""
+
+
+def goes_on(request: LlmRequest) -> bool:
+    """Whether a request is only the end of its prompt: the provider has what comes before."""
+    return any(request.extra.get(name) is not None for name in _KEPT_BY)
 
 
 def estimate_tokens(text: str) -> int:

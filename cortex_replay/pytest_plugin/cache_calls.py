@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from cortex_replay.engine.money import PriceList
 from cortex_replay.history.calls import HistoryCall, times_of
-from cortex_replay.history.continuations import goes_on
 from cortex_replay.history.replay import replay_calls
 from cortex_replay.prompt.cache.checks import CheckedCalls
 from cortex_replay.prompt.cache.costs import Tariff, reported_outcome
+from cortex_replay.prompt.parts import goes_on
 from cortex_replay.pytest_plugin.recorded_call import RecordedCall
 from cortex_replay.types import LlmRequest
 
@@ -42,7 +42,9 @@ def replay_test(
     replay = replay_calls(_at_their_times(kept))
     left_out = [row.recorded for row in replay.calls if row.call is None]
     if any(goes_on(call.request) for call in left_out):
-        raise ValueError("a call goes on from a response of no earlier call, so its whole prompt is not known")
+        raise ValueError(
+            "a call goes on from a response of no earlier call, so its whole prompt is not known"
+        )
     unknown = sorted({call.model for call in left_out})
     if unknown:
         named = ", ".join(unknown[:_MOST_NAMED])

@@ -157,6 +157,20 @@ def test_the_provider_s_count_is_used_and_its_cache_reported(tmp_path: Path) -> 
     assert "read 4,000 tokens from the cache and wrote 600" in result.stdout
 
 
+def test_the_count_of_a_whole_conversation_is_not_that_of_two_words(tmp_path: Path) -> None:
+    """The provider held the rest, and no part of it stands here."""
+    request = LlmRequest("gpt-5.1", "Be kind.", "So?", extra={"previous_response_id": "resp_0"})
+    builder = StoreBuilder(tmp_path)
+    builder.add_fixture(fixture_of(request, Answer("Yes.", usage=TokenUsage(2722, 2, 2688))))
+    builder.write()
+
+    text = run(request.prompt_hash()[:8], "--store", tmp_path).output
+
+    assert "About 3 tokens, estimated" in text
+    assert "It goes on from what the provider held" in text
+    assert "read 2,688 tokens from the cache" in text
+
+
 def test_what_cannot_be_explained(tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path)
     request = ask("Hello.")

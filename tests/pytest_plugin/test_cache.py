@@ -190,7 +190,7 @@ def test_a_call_that_goes_on_from_a_response_has_its_whole_prompt() -> None:
 
     request = LlmRequest("gpt-5.1", messages="Hi.", extra={"previous_response_id": "resp_of_yesterday"})
     recording.observe(lambda: request, said)
-    with pytest.raises(ValueError, match="goes on from a response of no call before it"):
+    with pytest.raises(ValueError, match="goes on from a response of no earlier call"):
         recording.assert_cache(reads_at_least=0.5)
 
 
