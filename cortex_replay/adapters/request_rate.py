@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol
 
 from cortex_replay.adapters.deadline import Deadline
-from cortex_replay.errors import InvalidRequest, TurnTooLate
+from cortex_replay.errors import InvalidRequest, StoreIo, TurnTooLate
 
 __all__ = ["RequestRate", "Slots"]
 
@@ -83,7 +83,8 @@ class RequestRate:
             try:
                 await self._sleep(at - now)
             except BaseException:
-                with self._slots.change() as taken, suppress(ValueError):
+                # Whatever becomes of his moment, he gives up.
+                with suppress(ValueError, StoreIo), self._slots.change() as taken:
                     taken.remove(at)
                 raise
 

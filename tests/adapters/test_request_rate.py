@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.request_rate import RequestRate
-from cortex_replay.errors import InvalidRequest, TurnTooLate, Upstream
+from cortex_replay.errors import InvalidRequest, StoreIo, TurnTooLate, Upstream
 from tests.adapters.dialects import DIALECTS, Dialect, ask
 from tests.adapters.fake_provider import serving, whole
 from tests.property.strategies import effort
@@ -134,6 +134,31 @@ def test_who_gives_up_leaves_the_moment_to_the_next() -> None:
 
 class GaveUpError(Exception):
     pass
+
+
+class GoneSlots:
+    """A folder that is removed while somebody waits."""
+
+    def __init__(self) -> None:
+        self.is_gone = False
+
+    @contextmanager
+    def change(self) -> Iterator[list[float]]:
+        if self.is_gone:
+            raise StoreIo("the run's folder cannot be written")
+        yield [0.0]
+
+
+def test_who_gives_up_does_so_even_if_nobody_keeps_the_moments_any_more() -> None:
+    slots = GoneSlots()
+
+    async def sleep(_: float) -> None:
+        slots.is_gone = True
+        raise GaveUpError
+
+    rate = RequestRate(60, slots=slots, clock=lambda: 0.0, sleep=sleep)
+    with pytest.raises(GaveUpError):
+        in_loop(lambda: rate.turn(Deadline(60_000)))
 
 
 class Arrivals:
