@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -155,6 +155,27 @@ def _system_and_extras(one: Planted, random: Random) -> Plan:
         {"system": [{"type": "text", "text": piece} for piece in _halves(random, one.text)]},
     ]
     return _lifted(DIALECTS[0], one.tag, **random.choice(places))
+
+
+def _labels(one: Planted, random: Random) -> Plan:
+    """What a client calls the blocks of its system text: at times longer than what is noted of it."""
+    blocks = [{"type": "text", "text": text} for text in (one.tag, "Be kind.")]
+    label = f"{'so called ' * random.choice([0, 3, 7])}{one.text}"
+    headers = {**JSON, "x-cortex-replay-labels": f"{quote(label, safe='')},kind"}
+    return replace(_lifted(DIALECTS[0], one.tag, system=blocks), headers=headers)
+
+
+def _cache_words(one: Planted, random: Random) -> Plan:
+    """What OpenAI's cache is told."""
+    names = ["prompt_cache_key", "prompt_cache_retention"]
+    places: list[dict[str, Any]] = [{name: one.written} for name in names]
+    places.append({"prompt_cache_options": {"mode": one.written}})
+    return _lifted(DIALECTS[2], one.tag, **random.choice(places))
+
+
+def _cache_miss_reason(one: Planted, _: Random) -> Plan:
+    reason = {"diagnostics": {"cache_miss_reason": {"type": one.written}}}
+    return _lifted(DIALECTS[0], one.tag, whole(DIALECTS[0].answer(one.tag) | reason))
 
 
 def _text_parts(one: Planted, random: Random) -> Plan:
@@ -374,6 +395,9 @@ PLANS: Final[dict[str, WhatToDo]] = {
     **_by_wire("stream", _stream),
     **FAILURES,
     "gateway: system, metadata, extras": _system_and_extras,
+    "gateway: labels": _labels,
+    "gateway: what a cache is told": _cache_words,
+    "gateway: a cache's reason": _cache_miss_reason,
     "gateway: neighbouring text parts": _text_parts,
     "gateway: property of a tool": _tool_name_in_request,
     "gateway: tool arguments": _tool_arguments,
