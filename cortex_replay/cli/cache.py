@@ -20,6 +20,7 @@ from cortex_replay.config import load_settings
 from cortex_replay.errors import LlmError
 from cortex_replay.history.cache_report import CacheReport, CallReport, RunCosts, report_cache
 from cortex_replay.history.calls import HistoryCall, read_calls
+from cortex_replay.history.replay import TooManyBlocks
 from cortex_replay.history.runs import ALL, LATEST, UnknownRun, choose_calls, runs_of
 from cortex_replay.prompt.cache.calls import CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost
@@ -67,7 +68,7 @@ def _complete_run(ctx: click.Context, _: click.Parameter, typed: str) -> list[Co
 Exit status:
   0  the report is printed
   1  the store could not be opened
-  2  wrong usage
+  2  wrong usage, or more calls than can be replayed soon
   3  nothing is recorded, or no run and no test has this name
   5  the store is not what its index says
 """,
@@ -120,7 +121,10 @@ def cache_command(
     except UnknownRun as error:
         end_without_fixture(ctx, output.escape(str(error)))
     settings = load_settings(Path(), os.environ).settings
-    report = report_cache(chosen, settings.prices, settings.currency, provider)
+    try:
+        report = report_cache(chosen, settings.prices, settings.currency, provider)
+    except TooManyBlocks as error:
+        raise click.UsageError(str(error)) from None
     if as_json:
         every = [{"run": run.id, "calls": len(run.calls)} for run in runs_of(recorded.calls)]
         output.print_json({"runs": _names(chosen), "recorded_runs": every, **report.to_dict()})

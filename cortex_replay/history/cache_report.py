@@ -160,6 +160,9 @@ def report_cache(
         prices: Of models. Without one for every model that is simulated, costs are in input tokens.
         currency: Of the prices.
         provider: Whose rules to follow, whatever the recordings say.
+
+    Raises:
+        TooManyBlocks: Their prompts have too many blocks.
     """
     replay = replay_calls(recorded, provider)
     models = {replayed.recorded.model for replayed in replay.calls if replayed.call is not None}

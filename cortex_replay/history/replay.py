@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import HistoryCall
@@ -16,7 +17,14 @@ from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPro
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, TokenUsage
 
-__all__ = ["CacheReplay", "ReplayedCall", "replay_calls"]
+__all__ = ["CacheReplay", "ReplayedCall", "TooManyBlocks", "replay_calls"]
+
+_MOST_BLOCKS: Final = 5_000_000
+"""Of all calls: a file of a megabyte may hold thousands of answers to a prompt of thousands of blocks."""
+
+
+class TooManyBlocks(ValueError):
+    """So many calls of such a size cannot be replayed soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +64,26 @@ def replay_calls(recorded: Sequence[HistoryCall], provider: Provider | None = No
     Args:
         recorded: In the order in which they were asked.
         provider: Whose rules to follow, whatever the recordings say.
+
+    Raises:
+        TooManyBlocks: Their prompts have too many blocks.
     """
     layouts, sizes = Layouts(), PromptSizes()
+    left = _MOST_BLOCKS
     providers: list[Provider | None] = []
     traced: list[TracedPrompt] = []
     for call, whole in zip(recorded, whole_requests(recorded), strict=True):
         wire = None if call.said is None else call.said.wire
         known = provider or cache_provider(call.model, call.meta, wire)
         providers.append(known if whole is not None else None)
-        traced.append(
-            sizes.trace(providers[-1], call.model, layouts.lay_out(whole or call.request), call.usage)
-        )
+        layout = layouts.lay_out(whole or call.request)
+        left -= len(layout.rows)
+        if left < 0:
+            raise TooManyBlocks(
+                f"the prompts of these {len(recorded):,} calls have more than {_MOST_BLOCKS:,} blocks, "
+                "which takes too long: name one run, or one test"
+            )
+        traced.append(sizes.trace(providers[-1], call.model, layout, call.usage))
     prompts = [sizes.measure(prompt) for prompt in traced]
     seconds = _seconds(recorded)
     calls = [

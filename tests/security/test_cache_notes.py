@@ -14,12 +14,14 @@ from cortex_replay.bindings import Surroundings
 from cortex_replay.cli.main import main
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
+from cortex_replay.history import replay
 from cortex_replay.history.calls import read_calls
+from cortex_replay.history.replay import replay_calls
 from cortex_replay.printable import UNPRINTABLE
 from cortex_replay.prompt import PromptBlock, to_request
 from cortex_replay.prompt.breakpoint_notes import note_cache, restore_plan
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.store import Fixture
+from cortex_replay.store import Answer, Fixture
 from cortex_replay.testing import EchoAdapter
 from cortex_replay.types import CacheMark, PromptCachePlan, TokenUsage
 from tests.history.recordings import Recording, record
@@ -119,3 +121,26 @@ def test_only_words_are_noted_of_what_a_client_asks_of_a_cache() -> None:
     assert noted("in-memory") == {"retention": "in-memory", "mode": "in-memory"}
     assert not noted(SECRET)
     assert not noted(STEERING)
+
+
+def test_a_small_file_with_many_answers_to_a_long_prompt_takes_no_hours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of each are a megabyte, and millions of blocks to replay."""
+    answers = [Answer(f"{i}", usage=TokenUsage(3000, 1)) for i in range(11)]
+    request = LlmRequest("claude-m", messages=[{"role": "user", "content": "q"}] * 10)
+    store = Store.create(tmp_path / "store")
+    store.add(Fixture.of(request, *answers))
+    store.commit()
+
+    calls = read_calls(Store.open(tmp_path / "store")).calls
+    first, *others = (row.prompt.blocks for row in replay_calls(calls).calls)
+    assert all(blocks is first for blocks in others), "the same prompt again takes no more memory"
+
+    monkeypatch.setattr(replay, "_MOST_BLOCKS", 110)
+    assert len(replay_calls(calls).calls) == 11
+    monkeypatch.setattr(replay, "_MOST_BLOCKS", 109)
+    said = CliRunner().invoke(main, ["cache", "--store", str(tmp_path / "store")])
+    assert said.exit_code == 2
+    assert "the prompts of these 11 calls have more than 109 blocks" in said.output
+    assert "name one run, or one test" in said.output

@@ -142,21 +142,31 @@ class PromptSizes:
             kept = _choose_anchors(anchors, whole)
         else:
             whole, kept = None, _choose_anchors(anchors, None)
-        prefix = self._prefix(layout.rows, path, kept, is_usual=is_usual and len(kept) == len(anchors))
-        start, so_far = kept[-1] if kept else (0, 0)
-        rest = layout.rows[start:]
-        estimates = [row.estimate for row in rest]
-        sizes = estimates if whole is None else share(estimates, whole - so_far)
-        blocks = [*prefix, *_blocks(rest, sizes)]
-        if is_usual and len(kept) == len(anchors) and whole is not None and whole == self._anchor(path[-1]):
-            self._measured.setdefault(path[-1], tuple(blocks))  # what a longer prompt begins with
-        for position, marker in layout.markers.items():
-            blocks[position] = _with_marker(blocks[position], marker)
+        is_usual = is_usual and len(kept) == len(anchors)
+        is_anchor = is_usual and whole is not None and whole == self._anchor(path[-1])
+        blocks = self._measured.get(path[-1]) if is_anchor else None
+        if blocks is None:
+            start, so_far = kept[-1] if kept else (0, 0)
+            rest = layout.rows[start:]
+            estimates = [row.estimate for row in rest]
+            sizes = estimates if whole is None else share(estimates, whole - so_far)
+            blocks = (
+                *self._prefix(layout.rows, path, kept, is_usual=is_usual),
+                *_blocks(rest, sizes),
+            )
+            if is_anchor:
+                self._measured[path[-1]] = blocks  # what a longer prompt begins with, and the same one is
+        size = sum(block.tokens for block in blocks) if whole is None else whole
+        if layout.markers:
+            marked = list(blocks)
+            for position, marker in layout.markers.items():
+                marked[position] = _with_marker(marked[position], marker)
+            blocks = tuple(marked)
         ends = {count for _, count in kept}
         ends.add(0)
         if whole is not None:
             ends.add(whole)
-        return SizedPrompt(tuple(blocks), so_far + sum(sizes), tokens is not None, frozenset(ends))
+        return SizedPrompt(blocks, size, tokens is not None, frozenset(ends))
 
     def _anchor(self, node: int) -> int | None:
         return self._cached.get(node, self._counts.get(node))
