@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +15,7 @@ from cortex_replay.prompt.request import blocks_for_wire
 from cortex_replay.prompt.wire_prompt import ANTHROPIC
 from cortex_replay.types import LlmRequest
 
-__all__ = ["PrefixChanged", "assert_prefix_stable", "part_diff"]
+__all__ = ["PrefixChanged", "assert_prefix_stable", "hold_prefix", "part_diff"]
 
 _WHERE_TO: Final = {
     "blocks": "behind the last cached block, into a `PromptBlock.plain`",
@@ -66,6 +67,12 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
         TypeError: The two are not prompts of one kind.
     """
     __tracebackhide__ = True
+    hold_prefix(previous, current)
+
+
+def hold_prefix(previous: Prompt, current: Prompt, clean: Callable[[str], str] = str) -> None:
+    """The same, with what a text of a prompt passes before it is quoted; see :func:`assert_prefix_stable`."""
+    __tracebackhide__ = True
     before, after = parts_of(previous), parts_of(current)
     if before.kind != after.kind:
         raise TypeError(f"expected two prompts of one kind, not {before.kind} and {after.kind}")
@@ -75,7 +82,7 @@ def assert_prefix_stable(previous: Prompt, current: Prompt) -> None:
         still_cached = after.reach if after.is_marked else 0
     for i, part in enumerate(before.prefix):
         if i >= still_cached or after.parts[i].material != part.material:
-            raise _change_at(before, after, i)
+            raise _change_at(before, after, i, clean)
     lost = _find_lost_prefix(previous, current) if before.is_marked else None
     if lost is not None:
         raise _not_found(lost)
@@ -111,23 +118,27 @@ def _not_found(lost: LostPrefix) -> PrefixChanged:
     return PrefixChanged(lost.block, change, "", lost.tokens, advice)
 
 
-def _change_at(before: PromptParts, after: PromptParts, i: int) -> PrefixChanged:
+def _change_at(before: PromptParts, after: PromptParts, i: int, clean: Callable[[str], str]) -> PrefixChanged:
     tokens = sum(lost.tokens for lost in before.prefix[i:])
     old = before.parts[i]
     if i >= len(after.parts):
-        return PrefixChanged(old.name, f"{old.name} is gone", part_diff(old, None), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(
+            old.name, f"{old.name} is gone", part_diff(old, None, clean), tokens, _KEEP_THE_ORDER
+        )
     new = after.parts[i]
     if new.material == old.material:
         change = f"{old.name} is as it was, but no breakpoint stands behind it any more"
         return PrefixChanged(old.name, change, "", tokens, _MARK_IT)
     if _has_part(after, i + 1, old) and not _has_part(before, i + 1, old):
         change = f"{new.name} stands where {old.name} was"
-        return PrefixChanged(new.name, change, part_diff(None, new), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(new.name, change, part_diff(None, new, clean), tokens, _KEEP_THE_ORDER)
     if _has_part(before, i + 1, new) and not _has_part(after, i + 1, new):
-        return PrefixChanged(old.name, f"{old.name} is gone", part_diff(old, None), tokens, _KEEP_THE_ORDER)
+        return PrefixChanged(
+            old.name, f"{old.name} is gone", part_diff(old, None, clean), tokens, _KEEP_THE_ORDER
+        )
     is_same = new.name == old.name
     change = f"{old.name} is not what it was" if is_same else f"{old.name} was replaced by {new.name}"
-    diff = part_diff(old, new)
+    diff = part_diff(old, new, clean)
     kind = volatile_kind(diff)
     guess = "" if kind is None else f"What changed looks like {kind}. "
     advice = f"{guess}Put what changes from call to call {_WHERE_TO[before.kind]}."
@@ -138,12 +149,18 @@ def _has_part(prompt: PromptParts, start: int, part: PromptPart) -> bool:
     return any(other.material == part.material for other in prompt.parts[start:])
 
 
-def part_diff(old: PromptPart | None, new: PromptPart | None) -> str:
-    """How one part became the other; of one that came or went, the start is enough to know it."""
+def part_diff(old: PromptPart | None, new: PromptPart | None, clean: Callable[[str], str] = str) -> str:
+    """How one part became the other; of one that came or went, the start is enough to know it.
+
+    Args:
+        old: As it was; ``None`` if it is new.
+        new: As it is; ``None`` if it is gone.
+        clean: What the texts pass before they are cut: no rule knows a secret by a piece of it.
+    """
     if old is None or new is None:
-        texts = [None if part is None else part.text for part in (old, new)]
+        texts = [None if part is None else clean(part.text) for part in (old, new)]
         names = ["nothing" if part is None else part.name for part in (old, new)]
         return short_diff(texts[0], texts[1], names[0], names[1], most=8)
     if old.text == new.text:  # the same words in another role, say
-        return short_diff(old.material, new.material, old.name, new.name)
-    return short_diff(old.text, new.text, old.name, new.name)
+        return short_diff(clean(old.material), clean(new.material), old.name, new.name)
+    return short_diff(clean(old.text), clean(new.text), old.name, new.name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -12,22 +13,27 @@ from typing import Literal
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.pytest_plugin.recorded_call import RecordedCall
+from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest, ToolCall
 
 __all__ = ["LlmRecording"]
 
 
-@dataclass
+@dataclass(repr=False)
 class LlmRecording:
     """The calls of a test, in the order in which they were answered."""
 
     calls: list[RecordedCall] = field(default_factory=list)
-    prices: PriceList = field(default_factory=PriceList, repr=False)
-    is_replay: bool = field(default=True, repr=False)
+    prices: PriceList = field(default_factory=PriceList)
+    is_replay: bool = True
     """Whether calls are only replayed, so that one without an answer is a miss."""
-    clean: Callable[[str], str] = field(default=str, repr=False)
+    clean: Callable[[str], str] = str
     """What a text of a prompt passes before it is shown."""
+
+    def __repr__(self) -> str:
+        """Without the prompts: pytest shows the fixtures of a test that fails."""
+        return f"<LlmRecording of {len(self.calls)} calls>"
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
         """Note a call and what it got."""
@@ -76,7 +82,8 @@ class LlmRecording:
         from cortex_replay.prompt.cache.checks import check_reads  # noqa: PLC0415 - few tests ask
         from cortex_replay.pytest_plugin.cache_calls import replay_test  # noqa: PLC0415
 
-        check_reads(replay_test(self.calls, self.clean, is_replay=self.is_replay), reads_at_least)
+        with self._clean_message():
+            check_reads(replay_test(self.calls, self.clean, is_replay=self.is_replay), reads_at_least)
 
     def assert_cache_cost(
         self, at_most: float | Decimal, *, unit: Literal["money", "tokens"] = "money"
@@ -98,7 +105,18 @@ class LlmRecording:
         from cortex_replay.pytest_plugin.cache_calls import replay_test, tariff_for  # noqa: PLC0415
 
         checked = replay_test(self.calls, self.clean, is_replay=self.is_replay)
-        check_cost(checked, tariff_for(checked, self.prices, unit), Fraction(str(at_most)))
+        with self._clean_message():
+            check_cost(checked, tariff_for(checked, self.prices, unit), Fraction(str(at_most)))
+
+    @contextmanager
+    def _clean_message(self) -> Iterator[None]:
+        """Take secrets, and what steers a terminal or a CI job, out of what an assertion says."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except AssertionError as error:
+            error.args = (shown(self.clean(str(error))),)
+            raise
 
     def assert_prefix_stable(self) -> None:
         """Assert that each prompt begins with the one before it, as providers' caches need it.
@@ -107,9 +125,15 @@ class LlmRecording:
             PrefixChanged: One does not. The message says what changed.
         """
         __tracebackhide__ = True
-        from cortex_replay.prompt import assert_prefix_stable  # noqa: PLC0415 - few tests ask
+        from cortex_replay.prompt.prefix import PrefixChanged, hold_prefix  # noqa: PLC0415 - few tests ask
 
-        requests = self.requests
-        for previous, current in pairwise(requests):
+        def clean(text: str) -> str:
+            return shown(self.clean(text))
+
+        for previous, current in pairwise(self.requests):
             if previous.model == current.model:
-                assert_prefix_stable(previous, current)
+                try:
+                    hold_prefix(previous, current, self.clean)
+                except PrefixChanged as error:
+                    change, diff = clean(error.change), clean(error.diff)
+                    raise PrefixChanged(clean(error.part), change, diff, error.tokens, error.advice) from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -13,8 +15,9 @@ from cortex_replay import Answer, LlmMessage, LlmRequest, PromptCachePlan, Token
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config import Price
 from cortex_replay.engine.money import PriceList
-from cortex_replay.prompt import CacheCostExceeded, CacheMissed
+from cortex_replay.prompt import CacheCostExceeded, CacheMissed, PrefixChanged, PromptBlock, to_request
 from cortex_replay.pytest_plugin.recording import LlmRecording
+from cortex_replay.redact.redactor import Redactor
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
 from tests.pytest_plugin.conftest import run_in_process
 
@@ -228,3 +231,49 @@ def test_a_call_that_failed_while_it_was_recorded_costs_nothing() -> None:
     call(recording, "When?")
 
     recording.assert_cache_cost(at_most=2720, unit="tokens")
+
+
+def test_an_assertion_quotes_no_secret_and_steers_no_terminal() -> None:
+    """Not even the piece of a secret that differs."""
+    redactor = Redactor()
+    secrets = [f"{'q9Zr' * 30}{end}" for end in ("tail-one", "tail-two")]
+    redactor.learn(*secrets)
+    recording = LlmRecording(clean=lambda text: redactor.text(text)[0])
+    for number, secret in enumerate(secrets):
+        request = to_request(
+            [PromptBlock.cached_short("\x1b[2J##[error]", f"{secret} \x1b[31m{number} {'x' * 9000}")],
+            wire="anthropic-messages",
+            model="claude-opus-5",
+            messages="Where?",
+        )
+        recording.observe(partial(replace, request), Answer("Soon.", usage=TokenUsage(2400, 2, 0, 2390)))
+
+    with pytest.raises(CacheMissed) as missed:
+        recording.assert_cache(reads_at_least=0.5)
+    with pytest.raises(CacheCostExceeded) as exceeded:
+        recording.assert_cache_cost(at_most=1, unit="tokens")
+    with pytest.raises(PrefixChanged) as changed:
+        recording.assert_prefix_stable()
+
+    for said in (str(missed.value), str(exceeded.value), str(changed.value)):
+        assert "changed" in said
+        assert "[31m1 xxx" in said
+        assert "\x1b" not in said
+        assert "##[" not in said
+        assert "q9Zr" not in said
+        assert "tail" not in said
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_plugin_redacts_what_an_assertion_says(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the value of the fixture, which pytest shows beside it."""
+    secret = ('"text": POLICY}', '"text": f"{os.environ[\'SHOP_API_KEY\']}: {number}"}')
+    project.makepyfile(test_shop=SUITE.replace(*secret))
+    monkeypatch.setenv("SHOP_API_KEY", "Zq8vN3xK2mB7tR5wY1cD9f")
+    done = run_in_process(project, "--llm-mode", "once")
+
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*CacheMissed: the prompt cache reads 0%*", "*REDACTED*: 1"])
+    assert "Zq8vN3xK2mB7tR5wY1cD9f" not in done.stdout.str()
