@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests  # noqa: F401 - or each run in this process has its own, and its cookies are of another class
 
 from cortex_replay import Store, TokenUsage
 from cortex_replay.providers import PROVIDERS
