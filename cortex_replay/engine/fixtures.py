@@ -21,10 +21,11 @@ from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest
 
-__all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of"]
+__all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of", "times_in"]
 
 _BETWEEN_BLOCKS: Final = "\n\n"
-_OF_THE_RUN: Final = ("run", "asked_at")
+_TIMES: Final = ("asked_at", "answered_ms")
+_OF_THE_RUN: Final = ("run", *_TIMES)
 
 
 class FixtureMaker:
@@ -209,6 +210,11 @@ def is_first_for_all(meta: Mapping[str, JsonValue] | None) -> bool:
 def is_same_answer(one: Answer, other: Answer | Exchange | None) -> bool:
     """Whether two answers say the same, in whatever way they came."""
     return isinstance(other, Answer) and essence_of_answer(one) == essence_of_answer(other)
+
+
+def times_in(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """When an answer was asked for and when it began, as far as its ``meta`` says."""
+    return {name: meta[name] for name in _TIMES if meta.get(name) is not None}
 
 
 def meta_of(

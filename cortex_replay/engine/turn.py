@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, Protocol
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
-from cortex_replay.engine.fixtures import FixtureMaker, is_same_answer
+from cortex_replay.engine.fixtures import FixtureMaker, is_same_answer, times_in
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.engine.run_names import now_in_milliseconds
@@ -86,6 +87,8 @@ class Turn:
 
     _outcome: Outcome | None = None
     _asked_at: str | None = None
+    _asked_clock: float = 0.0
+    _answered_ms: int | None = None
 
     @property
     def key(self) -> FixtureKey:
@@ -140,7 +143,8 @@ class Turn:
             refuse_above(request, self.scope.store.clearance, STORE_GATE)
         async with self.scope.run.budget.call(request) as bill:
             self.scope.run.ledger.ask()
-            self._asked_at = now_in_milliseconds()
+            self._asked_at, self._asked_clock = now_in_milliseconds(), monotonic()
+            self._answered_ms = None
             attempt = Attempt(self, bill)
             problem, is_sent = "", True
             try:
@@ -157,6 +161,11 @@ class Turn:
                     said = f"{self.key.short}: {reason}" if reason else ""
                     self.scope.run.ledger.fail(said, is_recorded=attempt.is_recorded, is_sent=is_sent)
 
+    def begin(self) -> None:
+        """The answer begins: from now on, what the provider caches of this call can be read by others."""
+        if self._answered_ms is None:
+            self._answered_ms = round((monotonic() - self._asked_clock) * 1000)
+
     def keep(self, answer: Answer, usage: TokenUsage | None) -> None:
         """An answer has come, whole: stage it, and let the others have it.
 
@@ -164,7 +173,9 @@ class Turn:
             RecordingRefused: A secret could not be cut out of it.
         """
         ledger, model = self.scope.run.ledger, self.key.model
-        self.scope.observe(self.request, answer, {**self.origin, "asked_at": self._asked_at})
+        if not answer.stream and "events" not in (answer.wire or {}):  # which have times of their own
+            self.begin()
+        self.scope.observe(self.request, answer, {**self.origin, **self._times()})
         is_other = self.is_repeat and not is_same_answer(answer, self.outcome)
         if self.state is None or is_other:
             ledger.spend(usage, model)
@@ -217,9 +228,7 @@ class Turn:
         if isinstance(outcome, Exchange):
             return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
         origin = {**self.origin, **self.scope.meta, "run": self.scope.run.name}
-        asked_at = self._asked_at or (outcome.meta or {}).get("asked_at")  # of one that another scope asked
-        if asked_at is not None:
-            origin["asked_at"] = asked_at
+        origin |= self._times() or times_in(outcome.meta or {})  # of one that another scope asked
         before, committed = self.state.successes, self.state.committed
         if not before:
             origin["call"] = self.state.call
@@ -232,6 +241,9 @@ class Turn:
             origin,
             overwrite=overwrite,
         )
+
+    def _times(self) -> dict[str, JsonValue]:
+        return times_in({"asked_at": self._asked_at, "answered_ms": self._answered_ms})
 
     def _advance(self, outcome: Outcome) -> None:
         assert self.state is not None  # noqa: S101 - whoever has no state has no turns

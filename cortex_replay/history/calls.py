@@ -30,6 +30,7 @@ BEFORE: Final = "before"
 
 _RUN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
 _LONGEST_REASON: Final = 500
+_LONGEST_WAIT_MS: Final = 86_400_000
 _PROGRESS_STEP: Final = 256
 
 
@@ -256,11 +257,13 @@ def times_of(answer: Answer, meta: Mapping[str, JsonValue]) -> tuple[float | Non
     recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
     if asked is None:
         return recorded, None
-    return asked, _ready(answer, asked, recorded)
+    return asked, _ready(answer, asked, recorded, meta.get("answered_ms"))
 
 
-def _ready(answer: Answer, asked: float, recorded: float | None) -> float | None:
+def _ready(answer: Answer, asked: float, recorded: float | None, wait: JsonValue) -> float | None:
     """When an answer began; of one that came whole, when it was there."""
+    if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= _LONGEST_WAIT_MS:
+        return asked + wait / 1000
     events = (answer.wire or {}).get("events")
     first: object = None
     if answer.stream:

@@ -42,7 +42,17 @@ from cortex_replay.wire.diagnostics import cache_miss_reason
 __all__ = ["Plan", "Refresh", "ask_all", "plan_refresh", "write"]
 
 _OF_ONE_ANSWER: Final = frozenset(
-    ["recorded_at", "run", "asked_at", "version", "redactions", "normalisers", "bindings", "usage"]
+    [
+        "recorded_at",
+        "run",
+        "asked_at",
+        "answered_ms",
+        "version",
+        "redactions",
+        "normalisers",
+        "bindings",
+        "usage",
+    ]
 )
 """What ``meta`` says of an answer that another takes the place of."""
 _SDK_TIMEOUT_MS: Final = 600_000

@@ -45,7 +45,9 @@ def test_an_answer_is_recorded_and_replayed(tmp_path: Path) -> None:
     assert fixture.answers == (Answer("Answer 1.", None, "real-model", TokenUsage(3, 4), "stop"),)
     assert fixture.meta is not None
     assert fixture.meta["adapter"] == "counting"
-    assert set(fixture.meta) == {"recorded_at", "run", "asked_at", "adapter", "call", "version"}
+    assert set(fixture.meta) == {
+        *("recorded_at", "run", "asked_at", "answered_ms", "adapter", "call", "version")
+    }
     assert ReplayAdapter(tmp_path / "new").sync.complete(DIE).text == "Answer 1."
 
 

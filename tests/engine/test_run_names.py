@@ -93,6 +93,7 @@ def test_a_call_was_asked_when_it_was_passed_on_and_not_when_its_answer_came(
 ) -> None:
     clock = ["2026-11-16T06:30:24.001Z"]
     monkeypatch.setattr("cortex_replay.engine.turn.now_in_milliseconds", lambda: clock[-1])
+    monkeypatch.setattr("cortex_replay.engine.turn.monotonic", lambda: 29.9 * len(clock))
 
     class Slow(EchoAdapter):
         async def complete(self, request: Any) -> Any:
@@ -107,6 +108,7 @@ def test_a_call_was_asked_when_it_was_passed_on_and_not_when_its_answer_came(
 
     meta = Store.open(tmp_path).get(*Store.open(tmp_path).key(ask("q"))).meta or {}
     assert meta["asked_at"] == clock[0]
+    assert meta["answered_ms"] == 29_900
 
 
 def test_the_adapters_of_a_program_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

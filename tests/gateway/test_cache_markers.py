@@ -63,6 +63,7 @@ def notes_in(root: Path) -> list[Any]:
     fixtures = [store.get(stored.model, stored.prompt_hash) for stored in store.list()]
     fixtures.sort(key=lambda fixture: str((fixture.meta or {})["asked_at"]))
     assert len({(fixture.meta or {})["run"] for fixture in fixtures}) == 1
+    assert all(isinstance((fixture.meta or {})["answered_ms"], int) for fixture in fixtures)
     return [(fixture.meta or {}).get("cache") for fixture in fixtures]
 
 

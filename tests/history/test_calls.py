@@ -96,13 +96,15 @@ def test_an_answer_is_ready_when_it_began(tmp_path: Path) -> None:
         fixture_of("whole", asked_at=moment(2), recorded_at=moment(9)),
         fixture_of("quick", asked_at=moment(3.5), recorded_at=moment(3)),
         fixture_of("old", recorded_at=moment(4)),
+        fixture_of("noted", asked_at=moment(5), answered_ms=250, recorded_at=moment(9)),
+        fixture_of("nonsense", asked_at=moment(6), answered_ms=-1, recorded_at=moment(9)),
     )
 
     waits = [
         None if call.ready is None or call.at is None else round(call.ready - call.at, 3)
         for call in read_calls(store).calls
     ]
-    assert waits == [0.4, 7, None, None]
+    assert waits == [0.4, 7, None, None, 0.25, 3]
 
 
 def test_what_requests_share_is_one_value(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ async def ask_provider(
     request = question.ask()
     refuse_above(request, most)
     async with turn.ask() as attempt, sent as relayed:
+        turn.begin()
         live = _tape_answer(call, question, relayed, attempt) if relayed.status == 200 else None
         yield await _reply(
             call, relayed, live, partial(_keep_body, question.protocol, request, relayed, attempt)
