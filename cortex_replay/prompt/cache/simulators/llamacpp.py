@@ -22,7 +22,7 @@ from typing import Final
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Reason
 from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf, count_shared
 
-__all__ = ["OLLAMA", "LlamaCppCache", "LlamaCppServer"]
+__all__ = ["LlamaCppCache", "LlamaCppServer"]
 
 
 def _single(number: float) -> float:
@@ -46,10 +46,6 @@ class LlamaCppServer:
     host_tokens: int = 65_536
     """How much is put aside in the memory of the host: 8 GiB are so many tokens of a model of 8 billion
     parameters. Without any (``--cache-ram 0``) it is zero."""
-
-
-OLLAMA: Final = LlamaCppServer(slots=1, is_unified=False)
-"""As Ollama starts it by itself."""
 
 
 class LlamaCppCache:

@@ -12,7 +12,7 @@ import pytest
 
 from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall
-from cortex_replay.prompt.cache.simulators.llamacpp import OLLAMA, LlamaCppCache, LlamaCppServer
+from cortex_replay.prompt.cache.simulators.llamacpp import LlamaCppCache, LlamaCppServer
 
 VECTORS = (Path(__file__).parents[3] / "vectors" / "llamacpp_cache.jsonl").read_text(encoding="utf-8")
 ONE = LlamaCppServer(slots=1, is_unified=False, host_tokens=0)
@@ -112,7 +112,9 @@ def test_the_host_drops_what_it_has_had_for_longest() -> None:
 
 
 def test_each_model_has_a_server_of_its_own() -> None:
-    assert reads(OLLAMA, call("abcd"), call("abcd", model="large"), call("abcd")) == [0, 0, 3]
+    assert reads(
+        LlamaCppServer(slots=1, is_unified=False), call("abcd"), call("abcd", model="large"), call("abcd")
+    ) == [0, 0, 3]
 
 
 def test_the_block_that_differs_is_named() -> None:
