@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Final
 
+from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.prompt.parts import goes_on
@@ -18,27 +19,25 @@ _ID: Final = re.compile(r'"id"\s*:\s*"([^"]{1,200})"')
 _FIRST_EVENTS: Final = 3
 
 
-def whole_requests(calls: Sequence[HistoryCall]) -> list[LlmRequest | None]:
+def whole_requests(calls: Sequence[HistoryCall]) -> Iterator[LlmRequest | None]:
     """What the provider read for each call; ``None`` where it began with something that is not among them.
 
-    A response does not hand on its instructions and tools, so they are those of the call itself.
+    A response does not hand on its instructions and tools, so they are those of the call itself. They come
+    one by one: a thousand short calls that go on from each other are a million messages.
 
     Args:
         calls: In the order in which they were asked.
     """
-    if not any(goes_on(call.request) for call in calls):
-        return [call.request for call in calls]
-    wanted = {call.request.extra.get("previous_response_id") for call in calls}
+    names = (call.request.extra.get("previous_response_id") for call in calls)
+    wanted = {name for name in names if isinstance(name, str)}
     threads: dict[str, tuple[LlmMessage, ...]] = {}
-    found: list[LlmRequest | None] = []
     for call in calls:
         whole = _join(call.request, threads)
-        found.append(whole)
-        if whole is not None and call.said is not None:
+        yield whole
+        if wanted and whole is not None and call.said is not None:
             answer = LlmMessage(LlmRole.ASSISTANT, call.said.text, tool_calls=call.said.tool_calls)
             for name in wanted.intersection(_ids_in(call.said.wire or {})):
-                threads[str(name)] = (*whole.messages, answer)
-    return found
+                threads[name] = (*whole.messages, answer)
 
 
 def _join(request: LlmRequest, threads: Mapping[str, tuple[LlmMessage, ...]]) -> LlmRequest | None:
@@ -46,7 +45,11 @@ def _join(request: LlmRequest, threads: Mapping[str, tuple[LlmMessage, ...]]) ->
         return request
     name = request.extra.get("previous_response_id")
     before = threads.get(name) if isinstance(name, str) else None
-    return None if before is None else replace(request, messages=(*before, *request.messages))
+    if before is None:
+        return None
+    joined = copy(request)
+    check.keep(joined, "messages", (*before, *request.messages))  # a new request would check everything again
+    return joined
 
 
 def _ids_in(answer: Mapping[str, JsonValue]) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from cortex_replay import LlmRequest
 from cortex_replay.history.cache_report import CacheReport, report_cache
 from cortex_replay.history.calls import read_calls
+from cortex_replay.history.continuations import whole_requests
 from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.types import TokenUsage
 
@@ -81,7 +82,14 @@ def test_what_the_provider_held_comes_first(tmp_path: Path, is_stream: bool) -> 
     assert found.notes == ()
 
 
-@pytest.mark.parametrize("extra", [{"previous_response_id": "resp_of_yesterday"}, {"conversation": "conv_1"}])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"previous_response_id": "resp_of_yesterday"},
+        {"previous_response_id": {"id": ["resp_1"]}},
+        {"conversation": "conv_1"},
+    ],
+)
 def test_what_nobody_recorded_is_not_made_up(tmp_path: Path, extra: dict[str, Any]) -> None:
     found = report(
         tmp_path, ("So?", extra, 2722, 2688), ("And?", {"previous_response_id": "resp_0"}, 2740, 2688)
@@ -93,3 +101,15 @@ def test_what_nobody_recorded_is_not_made_up(tmp_path: Path, extra: dict[str, An
     assert note == (
         "2 calls were not simulated, because what the provider held before is not among these calls."
     )
+
+
+def test_calls_are_joined_one_by_one(tmp_path: Path) -> None:
+    """Whoever bounds what is replayed stops before all of it is there."""
+    rows = [(f"{i}?", {"previous_response_id": f"resp_{i - 1}"} if i else {}, 20 + i, 0) for i in range(3)]
+    report(tmp_path, *rows)
+    calls = read_calls(Store.open(tmp_path)).calls
+
+    joined = whole_requests(calls)
+
+    assert next(joined) is calls[0].request
+    assert [len(request.messages) for request in joined if request is not None] == [3, 5]
