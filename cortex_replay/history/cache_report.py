@@ -176,7 +176,7 @@ def report_cache(
         calls,
         add_losses(replay, losses, tariff),
         _costs(replay, tariff),
-        (*_notes(calls), *_missing_prices(models, prices or {})),
+        (*_notes(calls), *_lost_markers(replay), *_missing_prices(models, prices or {})),
     )
 
 
@@ -213,7 +213,11 @@ def _completion(replayed: ReplayedCall) -> int:
 
 
 def _costs(replay: CacheReplay, tariff: Tariff) -> RunCosts | None:
-    rows = [(row, row.call) for row in replay.calls if row.call is not None and row.prompt.is_counted]
+    rows = [
+        (row, row.call)
+        for row in replay.calls
+        if row.call is not None and row.prompt.is_counted and not row.has_lost_markers
+    ]
     if not rows:
         return None
     calls = [call for _, call in rows]
@@ -262,6 +266,12 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
     imported = sum(call.recorded.is_imported for call in calls)
     if imported:
         yield f"{_count(imported)} imported without a time: no time passes between them here."
+
+
+def _lost_markers(replay: CacheReplay) -> Iterator[str]:
+    count = sum(row.has_lost_markers for row in replay.calls)
+    if count:
+        yield f"{_count(count)} recorded without their markers: the costs leave them out. Record them again."
 
 
 def _missing_prices(models: Iterable[str], prices: Mapping[str, Price]) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _losses(
 ) -> Iterator[CallLoss]:
     outcome = here.outcome
     reasons = [] if outcome is None else [reason for reason in outcome.reasons if reason.why != "first"]
-    if outcome is None or not reasons:
+    if outcome is None or not reasons or here.has_lost_markers:
         return
     blocks = here.prompt.blocks
     known = next((i for i, node in enumerate(here.path) if node not in latest), len(blocks))

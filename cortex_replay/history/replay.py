@@ -47,6 +47,15 @@ class ReplayedCall:
         """The size of the prompt."""
         return self.prompt.tokens
 
+    @property
+    def has_lost_markers(self) -> bool:
+        """Whether the provider was told to cache something, and the recording does not say what."""
+        usage = self.recorded.usage
+        if self.provider != "anthropic" or usage is None:
+            return False
+        is_cached = bool(usage.cached_tokens or usage.cache_write_tokens)
+        return is_cached and not any(block.marker.is_cached for block in self.prompt.blocks)
+
 
 @dataclass(frozen=True, slots=True)
 class CacheReplay:

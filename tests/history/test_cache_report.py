@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -205,6 +206,23 @@ def test_prices_of_some_models_only_make_no_sum(tmp_path: Path) -> None:
 
     (note,) = found.notes
     assert note == f"Costs are in input tokens, because the settings have no price for {MODEL}."
+
+
+def test_no_advice_follows_from_markers_that_nobody_noted(tmp_path: Path) -> None:
+    """The provider cached, so there were some: that none is noted says nothing of the prompt."""
+    old = [
+        shop(0, "09:15", 0, 3000, markers=[]),
+        shop(10, "09:15", 3000, 0, markers=[], turns=["And now?"]),
+    ]
+    found = report(tmp_path / "old", *old)
+    plain = report(tmp_path / "plain", *(replace(one, usage=TokenUsage(3010, 5, 0, 0)) for one in old))
+
+    assert (found.costs, found.losses) == (None, ())
+    (note,) = found.notes
+    assert note.startswith("2 calls were recorded without their markers")
+    assert plain.costs is not None
+    assert [loss.why for loss in plain.losses] == ["no marker"]
+    assert plain.notes == ()
 
 
 def test_what_was_imported_has_no_times(tmp_path: Path) -> None:
