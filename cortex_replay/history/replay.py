@@ -54,7 +54,8 @@ class ReplayedCall:
         if self.provider != "anthropic" or usage is None:
             return False
         is_cached = bool(usage.cached_tokens or usage.cache_write_tokens)
-        return is_cached and not any(block.marker.is_cached for block in self.prompt.blocks)
+        # From the end, where one stands most often.
+        return is_cached and not any(block.marker.is_cached for block in reversed(self.prompt.blocks))
 
 
 @dataclass(frozen=True, slots=True)
