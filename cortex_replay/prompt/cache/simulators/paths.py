@@ -40,6 +40,8 @@ class PromptPaths:
         """The first blocks of places, whatever their settings."""
         self._models: dict[_Step, str] = {}
         """Which model's calls began with a block."""
+        self._last: tuple[CacheCall, list[int]] | None = None
+        """The call before and its prefixes: the next one mostly goes on from it."""
 
     def walk(self, call: CacheCall) -> PromptPath:
         """The way of a call; later calls know it, too."""
@@ -56,14 +58,18 @@ class PromptPaths:
                 elsewhere = self._elsewhere(steps)
                 self._models[steps[0]] = call.model
             self._extend(node, steps, call, nodes)
+        self._last = call, nodes
         return PromptPath(nodes, known, split, elsewhere)
 
     def _known(self, node: int, call: CacheCall) -> list[int]:
         """The prefixes of a call that are known: its steps, without writing them down, since most are."""
         find = self._nodes.get
-        nodes: list[int] = []
+        nodes = self._shared_with_last(call)
+        shared = len(nodes)
         last: Place | None = None
-        for block in call.blocks:
+        if nodes:
+            node, last = nodes[-1], call.blocks[shared - 1].place
+        for block in call.blocks[shared:]:
             place = block.place
             opening = None if place is last else _opening(call, last, place)
             following = find((node, block.digest, opening))
@@ -72,6 +78,19 @@ class PromptPaths:
             nodes.append(node := following)
             last = place
         return nodes
+
+    def _shared_with_last(self, call: CacheCall) -> list[int]:
+        if self._last is None:
+            return []
+        before, nodes = self._last
+        if before.model != call.model or before.settings != call.settings:
+            return []
+        shared = 0
+        for old, new in zip(before.blocks, call.blocks, strict=False):
+            if old is not new and (old.digest != new.digest or old.place is not new.place):
+                break
+            shared += 1
+        return nodes[:shared]
 
     def _root(self, model: str) -> int:
         return self._nodes.setdefault((0, model, None), len(self._nodes) + 1)
