@@ -262,7 +262,7 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
         yield f"The provider's documents do not name {_list(assumed)}: a related model's rules apply."
     timeless = sum(call.recorded.at is None for call in calls)
     if timeless:
-        yield f"{_count(timeless)} recorded without a time, and come last here."
+        yield f"{_count(timeless)} recorded without a time: such calls come last here."
     imported = sum(call.recorded.is_imported for call in calls)
     if imported:
         yield f"{_count(imported)} imported without a time: no time passes between them here."
@@ -271,7 +271,10 @@ def _notes(calls: Sequence[CallReport]) -> Iterator[str]:
 def _lost_markers(replay: CacheReplay) -> Iterator[str]:
     count = sum(row.has_lost_markers for row in replay.calls)
     if count:
-        yield f"{_count(count)} recorded without their markers: the costs leave them out. Record them again."
+        yield (
+            f"{_count(count)} recorded by a version that noted no markers: the costs leave such calls out. "
+            "Record again to see what the cache does."
+        )
 
 
 def _missing_prices(models: Iterable[str], prices: Mapping[str, Price]) -> Iterator[str]:

@@ -219,7 +219,7 @@ def test_no_advice_follows_from_markers_that_nobody_noted(tmp_path: Path) -> Non
 
     assert (found.costs, found.losses) == (None, ())
     (note,) = found.notes
-    assert note.startswith("2 calls were recorded without their markers")
+    assert note.startswith("2 calls were recorded by a version that noted no markers")
     assert plain.costs is not None
     assert [loss.why for loss in plain.losses] == ["no marker"]
     assert plain.notes == ()
