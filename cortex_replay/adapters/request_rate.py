@@ -42,8 +42,8 @@ class _OwnSlots:
 class RequestRate:
     """So many requests a minute, evenly spread: providers count over less than a minute, too.
 
-    Who comes first goes first, whatever thread or loop he comes from. Who gives up leaves his moment to the
-    next one who asks.
+    Calls go out in the order in which they come, from whatever thread or loop. A call that gives up leaves
+    its moment to the next one.
 
     Args:
         per_minute: How many.
@@ -83,7 +83,7 @@ class RequestRate:
             try:
                 await self._sleep(at - now)
             except BaseException:
-                # Whatever becomes of his moment, he gives up.
+                # Whatever becomes of its moment, the call gives up.
                 with suppress(ValueError, StoreIo), self._slots.change() as taken:
                     taken.remove(at)
                 raise

@@ -35,7 +35,7 @@ _LOSSES_SHOWN: Final = 10
 _RUNS_SHOWN: Final = 5
 _MODEL_SHOWN: Final = 28
 _MOST_COMPLETED: Final = 1000
-"""In a larger store nobody waits for names to be completed."""
+"""In a larger store, completing names would take too long."""
 
 
 def _complete_run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -72,7 +72,7 @@ class KeptPrompts:
             exchange = store.exchange(key, owner)
             if exchange is None or not isinstance(exchange.request, dict):
                 continue
-            # What is bound in a prompt would have to be filled first, and nobody says with what.
+            # What is bound in a prompt would have to be filled first, with values that are not known here.
             if keeps_prompt(exchange.request["method"], exchange.request["path"]) and not names_in_request(
                 exchange.request, exchange.meta
             ):
