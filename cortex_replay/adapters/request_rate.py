@@ -96,9 +96,8 @@ class RequestRate:
                 if at + self._interval_s <= moment + _ROUNDING_S:
                     break
                 at = max(at, moment + self._interval_s)
-            if (
-                at > now and at - now > deadline.remaining_s
-            ):  # who need not wait may be late for other reasons
+            # A call that need not wait may be late for other reasons.
+            if at > now and at - now > deadline.remaining_s:
                 raise TurnTooLate(deadline.timeout_ms, round((at - now) * 1000), self.per_minute)
             insort(taken, at)
             return at

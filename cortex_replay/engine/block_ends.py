@@ -7,9 +7,10 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 
-__all__ = ["move_ends", "move_noted_blocks"]
+__all__ = ["BLANK_LINE", "move_ends", "move_noted_blocks"]
 
-_BLANK_LINE: Final = "\n\n"
+BLANK_LINE: Final = "\n\n"
+"""What stands between two blocks."""
 _SEAMS: Final = tuple(map(chr, range(0xE000, 0xE010)))
 """Characters for private use, which no rule is about."""
 
@@ -35,16 +36,16 @@ def move_ends(
     seam = next((seam for seam in _SEAMS if seam not in text and seam not in changed), None)
     if seam is None:
         return None
-    starts = [0, *(end + len(_BLANK_LINE) for end in ends[:-1])]
+    starts = [0, *(end + len(BLANK_LINE) for end in ends[:-1])]
     blocks = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    between = f"{_BLANK_LINE}{seam}{_BLANK_LINE}"
+    between = f"{BLANK_LINE}{seam}{BLANK_LINE}"
     made = change(between.join(blocks))
     pieces = [] if made is None else made.split(between)
-    if len(pieces) != len(blocks) or _BLANK_LINE.join(pieces) != changed or not all(pieces):
+    if len(pieces) != len(blocks) or BLANK_LINE.join(pieces) != changed or not all(pieces):
         return None
     moved: list[int] = []
     for piece in pieces:
-        moved.append((moved[-1] + len(_BLANK_LINE) if moved else 0) + len(piece))
+        moved.append((moved[-1] + len(BLANK_LINE) if moved else 0) + len(piece))
     return tuple(moved)
 
 

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.block_ends import move_ends
+from cortex_replay.engine.block_ends import BLANK_LINE, move_ends
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
@@ -23,7 +23,6 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of", "times_in"]
 
-_BETWEEN_BLOCKS: Final = "\n\n"
 _TIMES: Final = ("asked_at", "answered_ms")
 _OF_THE_RUN: Final = ("run", *_TIMES)
 
@@ -177,8 +176,8 @@ class FixtureMaker:
 
     def _without_secrets(self, request: LlmRequest) -> tuple[LlmRequest, list[Hit]]:
         # The blocks of a system prompt are one text by now, with empty lines between them.
-        blocks, across = self._redactor.pieces(request.system.split(_BETWEEN_BLOCKS))
-        whole = {**request.to_dict(), "system": _BETWEEN_BLOCKS.join(blocks)} if across else request.to_dict()
+        blocks, across = self._redactor.pieces(request.system.split(BLANK_LINE))
+        whole = {**request.to_dict(), "system": BLANK_LINE.join(blocks)} if across else request.to_dict()
         plain, hits = self._redactor.document(whole)
         hits = [*across, *hits]
         if not hits or not isinstance(plain, dict):

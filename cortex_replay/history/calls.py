@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import orjson
@@ -18,7 +17,7 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
 from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.store.check import Progress
-from cortex_replay.store.fixture import bindings_in
+from cortex_replay.store.fixture import bindings_in, moment_in
 from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
@@ -254,7 +253,7 @@ def _calls_in(
 
 def times_of(answer: Answer, meta: Mapping[str, JsonValue]) -> tuple[float | None, float | None]:
     """When an answer was asked for, and when it began, in seconds since 1970; ``None`` if unknown."""
-    recorded, asked = _moment(meta.get("recorded_at")), _moment(meta.get("asked_at"))
+    recorded, asked = _seconds_in(meta, "recorded_at"), _seconds_in(meta, "asked_at")
     if asked is None:
         return recorded, None
     return asked, _ready(answer, asked, recorded, meta.get("answered_ms"))
@@ -275,14 +274,11 @@ def _ready(answer: Answer, asked: float, recorded: float | None, wait: JsonValue
     return recorded if recorded is not None and recorded > asked else None
 
 
-def _moment(text: JsonValue) -> float | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
-    except (ValueError, OverflowError):
-        return None
+def _seconds_in(meta: Mapping[str, JsonValue], name: str) -> float | None:
+    moment = moment_in(meta, name)
+    with suppress(ValueError, OverflowError):
+        return None if moment is None else moment.timestamp()
+    return None
 
 
 def _run_in(meta: Mapping[str, JsonValue]) -> str:

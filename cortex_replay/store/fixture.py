@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cortex_replay.canonical import JsonValue
@@ -18,7 +19,7 @@ from cortex_replay.types import (
     ToolCall,
 )
 
-__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk", "bindings_in"]
+__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk", "bindings_in", "moment_in"]
 
 
 class FixtureKey(NamedTuple):
@@ -119,6 +120,16 @@ def bindings_in(meta: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
     """The bindings that a recording says were applied to it."""
     names = None if meta is None else meta.get("bindings")
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
+def moment_in(meta: Mapping[str, JsonValue] | None, name: str) -> datetime | None:
+    """A time that a recording says, such as ``recorded_at``; in UTC where it names no zone."""
+    text = None if meta is None else meta.get(name)
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
 
 
 def _as_answer(answer: Answer | LlmResponse, request: LlmRequest) -> Answer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from cortex_replay.store.fixture import moment_in
 from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.strict_json import JsonError, loads
 
@@ -119,9 +120,4 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
 
 
 def _recorded_at(store: Store, item: StoredFixture) -> datetime | None:
-    text = (store.get(item.model, item.prompt_hash, item.scope).meta or {}).get("recorded_at")
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
+    return moment_in(store.get(item.model, item.prompt_hash, item.scope).meta, "recorded_at")

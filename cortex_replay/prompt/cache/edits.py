@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome, Provider
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, Provider
 from cortex_replay.prompt.cache.costs import Cost, Tariff
 from cortex_replay.prompt.cache.layout import Layouts
 from cortex_replay.prompt.cache.requests import estimate_call
-from cortex_replay.prompt.cache.simulator import simulate, simulator_for
+from cortex_replay.prompt.cache.simulator import simulate_after
 from cortex_replay.types import LlmRequest
 
 __all__ = ["EditCost", "cost_of_edit", "costs_of_edits"]
@@ -83,7 +83,7 @@ def cost_of_edit(
     if block is None or first.model != second.model:
         return None
     # What only one of the two could have cached is not paid again.
-    most = min(_ask_after(call, replace(call, at=2.0), layouts).read for call in (first, second))
+    most = min(simulate_after(call, replace(call, at=2.0), layouts.text_of).read for call in (first, second))
     return _cost(block, first, second, most, tariff, layouts)
 
 
@@ -102,7 +102,7 @@ def costs_of_edits(
     """
     layouts = Layouts()
     call = estimate_call(request, provider, layouts, tokens=tokens)
-    most = _ask_after(call, replace(call, at=1.0), layouts).read
+    most = simulate_after(call, replace(call, at=1.0), layouts.text_of).read
     left = _MOST_BLOCKS
     known: EditCost | None = None
     for i, block in enumerate(call.blocks):
@@ -117,15 +117,11 @@ def costs_of_edits(
         yield None if known is None else replace(known, block=block.name)
 
 
-def _ask_after(first: CacheCall, second: CacheCall, layouts: Layouts) -> CacheOutcome:
-    return simulate(simulator_for(first.provider, layouts.text_of), [first, second])[1]
-
-
 def _cost(
     block: str, first: CacheCall, second: CacheCall, most: int, tariff: Tariff, layouts: Layouts
 ) -> EditCost | None:
     """What the second costs more than if it had read as much as there is to read."""
-    edited = _ask_after(first, second, layouts)
+    edited = simulate_after(first, second, layouts.text_of)
     tokens = most - edited.read
     if tokens <= 0:
         return None

@@ -10,7 +10,7 @@ from cortex_replay.prompt.cache.calls import CacheBlock, CacheCall, CacheOutcome
 from cortex_replay.prompt.cache.facts import value_of
 from cortex_replay.prompt.cache.layout import Layouts
 from cortex_replay.prompt.cache.requests import estimate_call
-from cortex_replay.prompt.cache.simulator import simulate, simulator_for
+from cortex_replay.prompt.cache.simulator import simulate_after
 from cortex_replay.types import LlmRequest
 
 __all__ = ["CachedCall", "LostPrefix", "ask_after", "find_lost_prefix"]
@@ -62,12 +62,9 @@ def ask_after(
         tokens: What the provider counted of both, where that is known.
     """
     layouts = Layouts()
-    calls = [
-        estimate_call(request, provider, layouts, tokens=count, at=float(at))
-        for at, (request, count) in enumerate(zip((first, second), tokens, strict=True))
-    ]
-    outcomes = simulate(simulator_for(provider, layouts.text_of), calls)
-    return CachedCall(calls[1], outcomes[1])
+    before = estimate_call(first, provider, layouts, tokens=tokens[0])
+    call = estimate_call(second, provider, layouts, tokens=tokens[1], at=1.0)
+    return CachedCall(call, simulate_after(before, call, layouts.text_of))
 
 
 def find_lost_prefix(promised: LlmRequest, previous: LlmRequest, current: LlmRequest) -> LostPrefix | None:
@@ -83,25 +80,25 @@ def find_lost_prefix(promised: LlmRequest, previous: LlmRequest, current: LlmReq
         current: What is asked now.
     """
     layouts = Layouts()
-    ends = layouts.lay_out(promised).markers
-    if not ends:
+    layout = layouts.lay_out(promised)
+    if not layout.markers:
         return None
-    asked = [
-        estimate_call(request, "anthropic", layouts, at=float(at))
-        for at, request in enumerate((previous, current))
-    ]
-    calls = [
-        replace(call, blocks=tuple(replace(block, tokens=_LARGE) for block in call.blocks)) for call in asked
-    ]
-    outcome = simulate(simulator_for("anthropic"), calls)[1]
-    end, found = max(ends) + 1, outcome.read // _LARGE
+    first, second = (
+        _enlarge(estimate_call(request, "anthropic", layouts, at=at))
+        for at, request in ((0.0, previous), (1.0, current))
+    )
+    outcome = simulate_after(first, second)
+    end, found = max(layout.markers) + 1, outcome.read // _LARGE
     whys = [reason.why for reason in outcome.reasons if reason.why in ("lookback", "settings")]
     if found >= end or not whys:
         return None
-    rows = layouts.lay_out(promised).rows
     return LostPrefix(
         "lookback" if whys[0] == "lookback" else "settings",
-        rows[end - 1].name,
-        sum(row.estimate for row in rows[found:end]),
+        layout.rows[end - 1].name,
+        sum(row.estimate for row in layout.rows[found:end]),
         int(value_of("anthropic", current.model, "lookback")),
     )
+
+
+def _enlarge(call: CacheCall) -> CacheCall:
+    return replace(call, blocks=tuple(replace(block, tokens=_LARGE) for block in call.blocks))

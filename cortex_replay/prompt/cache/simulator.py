@@ -12,7 +12,7 @@ from cortex_replay.prompt.cache.simulators.llamacpp import LlamaCppCache
 from cortex_replay.prompt.cache.simulators.openai import OpenAiCache
 from cortex_replay.prompt.cache.simulators.prompt_tree import TextOf
 
-__all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_run", "simulator_for"]
+__all__ = ["SIMULATORS", "CacheSimulator", "simulate", "simulate_after", "simulate_run", "simulator_for"]
 
 
 class CacheSimulator(Protocol):
@@ -44,6 +44,11 @@ def simulator_for(provider: Provider, text_of: TextOf | None = None) -> CacheSim
         text_of: What a block says, by its digest, for providers that also read the start of a block.
     """
     return SIMULATORS[provider](text_of)
+
+
+def simulate_after(first: CacheCall, second: CacheCall, text_of: TextOf | None = None) -> CacheOutcome:
+    """What a cache with nothing but one call in it does with another."""
+    return simulate(simulator_for(first.provider, text_of), [first, second])[1]
 
 
 def simulate_run(calls: Iterable[CacheCall], text_of: TextOf | None = None) -> list[CacheOutcome]:
