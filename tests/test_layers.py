@@ -20,7 +20,7 @@ LAYERS = [
     {"misses"},
     {"adapters", "history"},
     {"store"},
-    {"wire"},
+    {"wire", "mcp"},
     {"prompt"},
     {"redact"},
     {"config"},

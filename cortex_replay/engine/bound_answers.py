@@ -10,10 +10,11 @@ from cortex_replay.bindings.answers import AnswerFinder
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.json_strings import document_strings
 from cortex_replay.bindings.placeholders import Filling, join_pieces, marks_in
-from cortex_replay.canonical import JsonValue
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.bound_texts import Section, Spot, leaves, replace_spots
 from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer, TimedChunk
+from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from cortex_replay.types.tools import arguments_value
 from cortex_replay.wire.recording import decode_recording
@@ -112,6 +113,8 @@ def _change_wire(wire: Wire, change: _Change) -> Wire:
     new = iter([text for texts in changed[len(headers) :] for text in texts])
     if "body" in wire:
         made["body"] = next(new, wire["body"])
+    if messages := parts.pop("messages", None):
+        made["messages"] = [_message_in(next(new), before) for before in messages]
     for name, listed in parts.items():
         made[name] = [part if _text_of(part) is None else _with_text(part, next(new)) for part in listed]
     return wire if made == wire else made
@@ -143,7 +146,17 @@ def _content(wire: Wire) -> tuple[dict[str, list[JsonValue]], list[Section]]:
         case {"frames": list(parts)}:
             texts = [text for text in map(_text_of, parts) if text is not None]
             return {"frames": parts}, [Section([text], is_stream=True) for text in texts]
+        case {"messages": list(parts)}:
+            return {"messages": parts}, [Section([compact(part)], is_stream=True) for part in parts]
     return {}, []
+
+
+def _message_in(text: str, before: JsonValue) -> JsonValue:
+    """A message of MCP whose values were changed; as it was if that is none any more."""
+    try:
+        return loads(text.encode())
+    except JsonError:
+        return before
 
 
 def _text_of(part: JsonValue) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from cortex_replay.bindings import Binder, BindingRules
@@ -48,6 +49,7 @@ class RunCore(RunState):
         self._scopes: dict[str, Scope] = {}
         self._paths: Binder | None = None
         self._turns = 0
+        self._counting: Scope | None = None
 
     def scope(self, name: str = "") -> Scope:
         """The scope of a name; one that was not opened is as the run is."""
@@ -66,6 +68,17 @@ class RunCore(RunState):
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)
         return scope
+
+    def counting_scope(self, name: str = "") -> Scope:
+        """The scope of a name for callers whose order is theirs: each call gets the answer of its number,
+        also where the name is empty."""
+        scope = self.scope(name)
+        if not scope.keeps_first:
+            return scope
+        with self._lock:
+            if self._counting is None:
+                self._counting = replace(scope, keep=None, keeps_first=False, _keys={}, _exchanges={})
+            return self._counting
 
     def open_scope(
         self,

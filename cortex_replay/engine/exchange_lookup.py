@@ -19,6 +19,7 @@ from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
 from cortex_replay.engine.second_look import days_to_try, other_binders
+from cortex_replay.mcp.questions import MCP
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
@@ -103,7 +104,7 @@ def _others(look: ExchangeLookUp) -> Iterator[ExchangeLookUp]:
 
 def is_bound_by_rules(asked: Call) -> bool:
     """Whether shapes and rules bind values in the body of a call: it asks a model, and is no session."""
-    return asked["method"] != WEBSOCKET and not is_other(str(asked["upstream"]))
+    return asked["method"] not in (WEBSOCKET, MCP) and not is_other(str(asked["upstream"]))
 
 
 def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:

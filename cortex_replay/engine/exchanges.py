@@ -128,6 +128,7 @@ class ExchangeTurn:
     """Whether there were answers to the calls before."""
     is_pinned: bool = False
     """Whether what others recorded is to be this scope's own from now on."""
+    _kept: Exchange | None = None
 
     @property
     def wire(self) -> Wire | None:
@@ -164,8 +165,21 @@ class ExchangeTurn:
             return
         if self.claim is not None:
             self.claim.settle(kept)
+        self._kept = kept
         self._advance(kept, self.state)
         ledger.keep(self.look.key)
+
+    def amend(self, wire: Wire) -> None:
+        """Stage what :meth:`keep` kept anew, with what came behind it, if no other call came since."""
+        state = self.state
+        if state is None or self._kept is None or state.successes[-1:] != [self._kept]:
+            return
+        before = state.successes.pop()
+        try:
+            self._kept = self._stage(Exchange(wire, key=self.look.key), state)
+        except RecordingRefused:
+            self._kept = before
+        state.successes.append(self._kept)
 
     def _stage(self, exchange: Exchange, state: KeyState[Exchange]) -> Exchange:
         """Stage an answer behind those before it; gives it alone, as it is stored."""

@@ -171,6 +171,9 @@ def _body_of(wire: Mapping[str, JsonValue]) -> JsonValue:
     if isinstance(frames, list):
         timeless = [{**frame, "at_ms": 0} if isinstance(frame, dict) else frame for frame in frames]
         body += [timeless, wire.get("close"), wire.get("subprotocol")]
+    messages = wire.get("messages")
+    if isinstance(messages, list):
+        body.append([{**entry, "at_ms": 0} if isinstance(entry, dict) else entry for entry in messages])
     return body
 
 

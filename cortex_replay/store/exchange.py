@@ -13,6 +13,8 @@ from typing import Any, Final, cast
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.errors import ResponseParse
 from cortex_replay.hashing import blake3_hex, is_digest
+from cortex_replay.mcp.questions import server_in
+from cortex_replay.mcp.scripts import is_script, problem_of_script
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, read_document, render_document
 from cortex_replay.store.frames import check_frames
@@ -30,7 +32,7 @@ class Exchange:
 
     wire: dict[str, JsonValue]
     """What was answered: ``status``, ``headers``, and one of ``body``, ``body_base64``, ``events`` and
-    ``frames``."""
+    ``frames``; or ``messages`` to a call of MCP."""
     match: FixtureKey | None = None
     n: int | None = None
     key: str | None = None
@@ -84,6 +86,9 @@ def _wire(wire: JsonValue, where: str, request: JsonValue) -> dict[str, JsonValu
     if isinstance(wire, dict) and "frames" in wire:
         check_frames(wire, request)
         return wire
+    if isinstance(wire, dict) and is_script(wire):
+        _check_script(wire, where, request)
+        return wire
     status = wire.get("status") if isinstance(wire, dict) else None
     if not isinstance(wire, dict) or not isinstance(status, int):
         raise FixtureError(f"{where}: expected an object with a status")
@@ -93,6 +98,13 @@ def _wire(wire: JsonValue, where: str, request: JsonValue) -> dict[str, JsonValu
         raise FixtureError(f"{where}: expected one of body, body_base64 and events")
     _refuse_odd_events(wire.get("events"))
     return wire
+
+
+def _check_script(wire: dict[str, JsonValue], where: str, request: JsonValue) -> None:
+    if not isinstance(request, dict) or server_in(request) is None:
+        raise FixtureError("request: expected the method MCP of a server")
+    if problem := problem_of_script(wire):
+        raise FixtureError(f"{where}.{problem}")
 
 
 def _then(value: JsonValue, request: JsonValue) -> tuple[dict[str, JsonValue], ...]:

@@ -1,0 +1,1 @@
+"""Sessions of MCP, without a transport."""

@@ -1,0 +1,62 @@
+"""The two sides of a session, whatever carries them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+from cortex_replay.mcp.messages import RequestId
+
+__all__ = ["Connect", "Outgoing", "Said", "SendToClient", "ServerLink"]
+
+
+class Said(NamedTuple):
+    """A frame of a server."""
+
+    frame: bytes
+    """Without a line end."""
+    about: RequestId | None = None
+    """The client's request that it belongs to, where the transport tells."""
+
+
+class Outgoing(NamedTuple):
+    """A frame for a client."""
+
+    frame: bytes
+    """Without a line end."""
+    about: RequestId | None = None
+    """The client's request that it belongs to; ``None`` for what belongs to none, or comes behind its end."""
+    is_end: bool = False
+    """Whether it answers that request."""
+
+
+SendToClient = Callable[[Outgoing], Awaitable[None]]
+
+
+class ServerLink(Protocol):
+    """A connection to a real server."""
+
+    async def send(self, frame: bytes) -> None:
+        """Give the server a frame of the client.
+
+        Raises:
+            Transport: It is gone.
+        """
+
+    def frames(self) -> AsyncIterator[Said]:
+        """What the server says, until it ends.
+
+        Raises:
+            Transport: It broke off.
+        """
+
+    async def close(self) -> None:
+        """End the connection, and the server if it is ours."""
+
+
+Connect = Callable[[], Awaitable[ServerLink]]
+"""Starts or reaches a server.
+
+Raises:
+    Transport: It cannot be had; the message says why.
+"""

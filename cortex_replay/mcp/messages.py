@@ -1,0 +1,117 @@
+"""Messages of JSON-RPC, as they stand in a line of stdio, in a body or in an event."""
+
+from __future__ import annotations
+
+from typing import Final, TypeGuard
+
+import orjson
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.strict_json import JsonError, loads
+
+__all__ = [
+    "CANCELLED",
+    "INITIALIZE",
+    "INITIALIZED",
+    "NO_FIXTURE",
+    "PING",
+    "PROGRESS",
+    "TOOLS_CALL",
+    "TOOLS_LIST",
+    "Message",
+    "NotAMessage",
+    "RequestId",
+    "error_message",
+    "is_answer",
+    "is_notification",
+    "is_request",
+    "messages_in",
+    "parameters_of",
+    "progress_token",
+    "render_message",
+    "request_id",
+]
+
+Message = dict[str, JsonValue]
+RequestId = str | int
+
+INITIALIZE: Final = "initialize"
+INITIALIZED: Final = "notifications/initialized"
+CANCELLED: Final = "notifications/cancelled"
+PROGRESS: Final = "notifications/progress"
+PING: Final = "ping"
+TOOLS_CALL: Final = "tools/call"
+TOOLS_LIST: Final = "tools/list"
+NO_FIXTURE: Final = -32042
+"""The code of an error that says that nothing is recorded."""
+
+
+class NotAMessage(ValueError):
+    """It is no message of JSON-RPC."""
+
+
+def messages_in(frame: bytes) -> list[Message]:
+    """The message that a frame holds, or those of a batch.
+
+    Raises:
+        NotAMessage: It holds something else.
+    """
+    try:
+        value = loads(frame)
+    except JsonError as error:
+        raise NotAMessage(str(error)) from None
+    found = value if isinstance(value, list) else [value]
+    messages = [item for item in found if isinstance(item, dict) and item.get("jsonrpc") == "2.0"]
+    if not messages or len(messages) != len(found):
+        raise NotAMessage("it is no message of JSON-RPC 2.0")
+    return messages
+
+
+def render_message(message: Message) -> bytes:
+    """The frame of a message, without a line end."""
+    return orjson.dumps(message)
+
+
+def _is_id(value: JsonValue) -> TypeGuard[RequestId]:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def request_id(message: Message) -> RequestId | None:
+    """What tells a request, or what an answer is to."""
+    found = message.get("id")
+    return found if _is_id(found) else None
+
+
+def is_request(message: Message) -> bool:
+    """Whether it wants an answer."""
+    return isinstance(message.get("method"), str) and _is_id(message.get("id"))
+
+
+def is_notification(message: Message) -> bool:
+    """Whether it says something and wants no answer."""
+    return isinstance(message.get("method"), str) and "id" not in message
+
+
+def is_answer(message: Message) -> bool:
+    """Whether it answers a request."""
+    return "method" not in message and ("result" in message or "error" in message)
+
+
+def parameters_of(message: Message) -> dict[str, JsonValue]:
+    """The parameters of a request or a notification."""
+    found = message.get("params")
+    return found if isinstance(found, dict) else {}
+
+
+def progress_token(message: Message) -> JsonValue:
+    """What notifications of progress repeat, if a request wants any."""
+    meta = parameters_of(message).get("_meta")
+    return meta.get("progressToken") if isinstance(meta, dict) else None
+
+
+def error_message(about: RequestId | None, code: int, text: str, data: JsonValue = None) -> Message:
+    """An answer that says what went wrong."""
+    error: dict[str, JsonValue] = {"code": code, "message": text}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": about, "error": error}

@@ -1,0 +1,1 @@
+"""Real servers of MCP, and how they are reached."""
