@@ -27,7 +27,9 @@ from cortex_replay.types import TokenUsage
 __all__ = [
     "ExchangeAttempt",
     "ExchangeTurn",
+    "answer_of_number",
     "ask_opaquely",
+    "has_one_answer",
     "join_answers",
     "look_up_call",
     "sole_wire",
@@ -57,7 +59,7 @@ def sole_wire(scope: Scope, look: ExchangeLookUp) -> Wire | None:
         FixtureIntegrityFailed: Its file is no longer what the index vouches for.
     """
     recorded = scope.store.exchange(look.key, scope.owner) if scope.mode is Mode.REPLAY else None
-    return look.fill(recorded).wire if recorded is not None and _has_one_answer(recorded, scope) else None
+    return look.fill(recorded).wire if recorded is not None and has_one_answer(recorded, scope) else None
 
 
 @asynccontextmanager
@@ -77,14 +79,14 @@ async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[Exchang
             # Nothing is counted: a stranger could ask for ever so much.
             yield ExchangeTurn(scope, look)
             return
-        if _has_one_answer(recorded, scope):
+        if has_one_answer(recorded, scope):
             yield ExchangeTurn(scope, look, stored=replace(recorded, then=()))
             return
     state = scope.exchange_state(look.key)
     async with state.turns.take(_WAIT_MS):
         n = state.turns.given + 1
         scope.number_call(look.key, state)
-        stored = None if scope.mode is Mode.RECORD else _recorded(state.committed, n)
+        stored = None if scope.mode is Mode.RECORD else answer_of_number(state.committed, n)
         is_pinned = stored is not None and scope.mode is Mode.ONCE
         if stored is None and scope.keeps_first and state.successes:
             stored = state.successes[0]
@@ -100,11 +102,12 @@ async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[Exchang
         yield ExchangeTurn(scope, look, state, given, is_shared=is_shared)
 
 
-def _has_one_answer(recorded: Exchange, scope: Scope) -> bool:
+def has_one_answer(recorded: Exchange, scope: Scope) -> bool:
+    """Whether every call of a key gets the same in a scope."""
     return not recorded.then or (scope.keeps_first and is_first_for_all(recorded.meta))
 
 
-def _recorded(answers: tuple[Exchange, ...], n: int) -> Exchange | None:
+def answer_of_number(answers: tuple[Exchange, ...], n: int) -> Exchange | None:
     """What is answer ``n``, from 1; a single one answers every call."""
     if len(answers) == 1:
         return answers[0]
@@ -169,27 +172,20 @@ class ExchangeTurn:
         self._advance(kept, self.state)
         ledger.keep(self.look.key)
 
-    def amend(self, wire: Wire) -> None:
-        """Stage what :meth:`keep` kept anew, with what came behind it, if no other call came since."""
-        state = self.state
-        if state is None or self._kept is None or state.successes[-1:] != [self._kept]:
-            return
-        before = state.successes.pop()
-        try:
-            self._kept = self._stage(Exchange(wire, key=self.look.key), state)
-        except RecordingRefused:
-            self._kept = before
-        state.successes.append(self._kept)
-
     def _stage(self, exchange: Exchange, state: KeyState[Exchange]) -> Exchange:
         """Stage an answer behind those before it; gives it alone, as it is stored."""
-        scope, before, stager = self.scope, state.successes, self._stager()
+        scope, stager = self.scope, self._stager()
         stager.learn()
         bound = self.look.bind(replace(exchange, wire=clean_wire(exchange.wire, scope.run.redactor)))
         clean = stager.clean_exchange(bound)
-        whole = join_answers([*before, clean, *state.committed[len(before) + 1 :]], self.look)
+        whole = join_answers(self._in_order(clean, state), self.look)
         stager.stage_clean(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
         return clean
+
+    def _in_order(self, clean: Exchange, state: KeyState[Exchange]) -> Sequence[Exchange]:
+        """An answer among those to the calls before it and after."""
+        before = state.successes
+        return [*before, clean, *state.committed[len(before) + 1 :]]
 
     def _stager(self) -> RedactingStager:
         return RedactingStager(self.scope.store, self.scope.run.redactor)

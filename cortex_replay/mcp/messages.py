@@ -13,7 +13,9 @@ __all__ = [
     "CANCELLED",
     "INITIALIZE",
     "INITIALIZED",
+    "LISTEN",
     "NO_FIXTURE",
+    "OWN_IDS",
     "PING",
     "PROGRESS",
     "TOOLS_CALL",
@@ -26,6 +28,7 @@ __all__ = [
     "is_notification",
     "is_request",
     "messages_in",
+    "outcome_of",
     "parameters_of",
     "progress_token",
     "render_message",
@@ -37,6 +40,7 @@ RequestId = str | int
 
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
+LISTEN: Final = "subscriptions/listen"
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
 PING: Final = "ping"
@@ -44,10 +48,21 @@ TOOLS_CALL: Final = "tools/call"
 TOOLS_LIST: Final = "tools/list"
 NO_FIXTURE: Final = -32042
 """The code of an error that says that nothing is recorded."""
+OWN_IDS: Final = "cortex-replay-"
+"""What the id of a request begins with that is ours, and neither the client's nor the server's."""
 
 
 class NotAMessage(ValueError):
-    """It is no message of JSON-RPC."""
+    """It is no message of JSON-RPC.
+
+    Args:
+        reason: Why not.
+        code: Of the error that its sender gets.
+    """
+
+    def __init__(self, reason: str, code: int = -32700) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 def messages_in(frame: bytes) -> list[Message]:
@@ -63,7 +78,7 @@ def messages_in(frame: bytes) -> list[Message]:
     found = value if isinstance(value, list) else [value]
     messages = [item for item in found if isinstance(item, dict) and item.get("jsonrpc") == "2.0"]
     if not messages or len(messages) != len(found):
-        raise NotAMessage("it is no message of JSON-RPC 2.0")
+        raise NotAMessage("it is no message of JSON-RPC 2.0", -32600)
     return messages
 
 
@@ -115,3 +130,9 @@ def error_message(about: RequestId | None, code: int, text: str, data: JsonValue
     if data is not None:
         error["data"] = data
     return {"jsonrpc": "2.0", "id": about, "error": error}
+
+
+def outcome_of(message: Message) -> Message:
+    """The result or the error of an answer, without its id."""
+    name = "error" if "error" in message else "result"
+    return {name: message[name]}

@@ -4,6 +4,10 @@
 ``request`` (of the server, with ``method`` and ``params``), ``answer`` (of the client, ``to`` the k-th
 request of the script, with its ``result`` or ``error``), ``result`` or ``error`` (of the call), ``cancelled``
 (by the client). There may be ``meta``, as a fixture has it.
+
+What names a request does so by number, since ids are another client's: a notification that cancels a request
+of the server has ``to``, as an answer has; the subscription that a notification is for is the k-th that is
+open.
 """
 
 from __future__ import annotations
@@ -13,13 +17,24 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.mcp.messages import PROGRESS, Message, RequestId, parameters_of, request_id
+from cortex_replay.mcp.messages import (
+    CANCELLED,
+    PROGRESS,
+    Message,
+    RequestId,
+    outcome_of,
+    parameters_of,
+    request_id,
+)
 
-__all__ = ["KINDS", "Script", "is_script", "problem_of_script"]
+__all__ = ["KINDS", "SUBSCRIPTION", "Script", "is_script", "problem_of_script", "subscription_of"]
 
 KINDS: Final = ("notification", "request", "answer", "result", "error", "cancelled")
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+"""Under which a notification's ``_meta`` names the request that subscribed to it."""
 _MOST_BYTES: Final = 32 * 2**20
+_ENTRY_BYTES: Final = 64
+"""What an entry takes besides what it says."""
 
 
 def is_script(wire: Mapping[str, JsonValue]) -> bool:
@@ -50,10 +65,23 @@ def problem_of_script(wire: Mapping[str, JsonValue]) -> str | None:
             if to not in unanswered or isinstance(to, bool) or ("result" in value) == ("error" in value):
                 return f"{where}: expected a result or an error, to a request before it"
             unanswered.remove(cast("int", to))
+        if kind == "notification" and "to" in value and not _is_number(value["to"], asked):
+            return f"{where}: expected the number of a request before it"
         ends += kind in ("result", "error", "cancelled")
         if ends > 1:
             return f"{where}: a call ends once"
     return None
+
+
+def _is_number(value: JsonValue, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def subscription_of(message: Mapping[str, JsonValue]) -> JsonValue:
+    """The request that subscribed to a notification, if it says so."""
+    parameters = message.get("params")
+    meta = parameters.get("_meta") if isinstance(parameters, dict) else None
+    return meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
 
 
 def _kind_of(entry: JsonValue) -> str | None:
@@ -71,61 +99,69 @@ class Script:
     """A script that is being taken down.
 
     Args:
-        about: The id of the request that is answered; ``None`` for a notification of the client.
-        token: What progress of it is reported under.
+        token: What progress of the call is reported under.
     """
 
-    def __init__(self, about: RequestId | None, token: JsonValue = None) -> None:
-        self._about = about
+    def __init__(self, token: JsonValue = None) -> None:
         self._token = token
         self._started = time.monotonic()
         self._entries: list[JsonValue] = []
         self._requests: dict[RequestId, int] = {}
-        self._size = 0
+        self._has_ended = False
+        self.size = 0
+        """Of what it holds, in bytes."""
+        self.is_too_large = False
+        """Whether nothing of it can be stored."""
+        self.is_cut = False
+        """Whether more came behind its end than can be stored."""
         self.meta: dict[str, JsonValue] = {}
 
     @property
     def is_empty(self) -> bool:
         return not self._entries
 
-    @property
-    def is_too_large(self) -> bool:
-        """Whether nothing of it can be stored."""
-        return self._size > _MOST_BYTES
-
     def wire(self) -> dict[str, JsonValue]:
         """The script as it is stored."""
         return {"messages": [*self._entries], **({"meta": dict(self.meta)} if self.meta else {})}
 
-    def notify(self, message: Message, size: int) -> None:
-        """The server says something."""
+    def notify(self, message: Message, size: int, subscription: int | None = None) -> None:
+        """The server says something.
+
+        Args:
+            message: The notification.
+            size: Of its frame.
+            subscription: Which of the open subscriptions it is for.
+        """
         parameters = dict(parameters_of(message))
-        if message.get("method") == PROGRESS and self.is_of_token(parameters.get("progressToken")):
+        said: dict[str, JsonValue] = {"method": message["method"]}
+        if message["method"] == PROGRESS and self.is_of_token(parameters.get("progressToken")):
             del parameters["progressToken"]
+        cancelled = parameters.get("requestId")
+        if (
+            message["method"] == CANCELLED
+            and isinstance(cancelled, str | int)
+            and cancelled in self._requests
+        ):
+            said["to"] = self._requests[cancelled]
+            del parameters["requestId"]
         meta = parameters.get("_meta")
-        if isinstance(meta, dict) and self._about is not None and meta.get(SUBSCRIPTION) == self._about:
-            parameters["_meta"] = {**meta, SUBSCRIPTION: None}
-        said = {"params": parameters} if "params" in message else {}
-        self._add("notification", {"method": message["method"], **said}, size)
+        if isinstance(meta, dict) and subscription is not None:
+            parameters["_meta"] = {**meta, SUBSCRIPTION: subscription}
+        self._add("notification", said | ({"params": parameters} if "params" in message else {}), size)
 
     def ask(self, message: Message, size: int) -> None:
         """The server asks the client."""
         found = request_id(message)
-        if found is not None:
-            self._requests[found] = len(self._requests) + 1
         said = {"params": message["params"]} if "params" in message else {}
-        self._add("request", {"method": message["method"], **said}, size)
+        if self._add("request", {"method": message["method"], **said}, size) and found is not None:
+            self._requests[found] = len(self._requests) + 1
 
     def answer(self, message: Message, size: int) -> None:
         """The client answers the server."""
         found = request_id(message)
         number = None if found is None else self._requests.get(found)
         if number is not None:
-            self._add("answer", {"to": number, **_outcome(message)}, size)
-
-    def has_asked(self, found: RequestId) -> bool:
-        """Whether an answer of the client belongs here."""
-        return found in self._requests
+            self._add("answer", {"to": number, **outcome_of(message)}, size)
 
     def is_of_token(self, token: JsonValue) -> bool:
         """Whether progress that is reported under a token is that of this call."""
@@ -133,22 +169,26 @@ class Script:
 
     def end(self, message: Message, size: int) -> None:
         """The server answers the call."""
-        [(name, value)] = _outcome(message).items()
+        [(name, value)] = outcome_of(message).items()
         self._add(name, value, size)
+        self._has_ended = True
 
     def cancel(self, reason: JsonValue) -> None:
         """The client gives the call up."""
         self._add("cancelled", {"reason": reason} if isinstance(reason, str) else {}, 0)
+        self._has_ended = True
 
-    def _add(self, kind: str, value: JsonValue, size: int) -> None:
-        self._size += size
-        if self.is_too_large:
-            self._entries = []
-        else:
-            at_ms = round((time.monotonic() - self._started) * 1000)
-            self._entries.append({"at_ms": at_ms, kind: value})
-
-
-def _outcome(message: Message) -> dict[str, JsonValue]:
-    name = "error" if "error" in message else "result"
-    return {name: message[name]}
+    def _add(self, kind: str, value: JsonValue, size: int) -> bool:
+        """Whether there was room for it."""
+        size += _ENTRY_BYTES
+        if self.is_too_large or self.is_cut or self.size + size > _MOST_BYTES:
+            if self._has_ended:
+                self.is_cut = True
+            else:
+                self.is_too_large = True
+                self._entries = []
+            return False
+        self.size += size
+        at_ms = round((time.monotonic() - self._started) * 1000)
+        self._entries.append({"at_ms": at_ms, kind: value})
+        return True

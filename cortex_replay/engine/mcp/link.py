@@ -17,6 +17,8 @@ class Said(NamedTuple):
     """Without a line end."""
     about: RequestId | None = None
     """The client's request that it belongs to, where the transport tells."""
+    problem: str = ""
+    """Why that request gets no answer, though others may; there is no frame then."""
 
 
 class Outgoing(NamedTuple):
@@ -40,7 +42,7 @@ class ServerLink(Protocol):
         """Give the server a frame of the client.
 
         Raises:
-            Transport: It is gone.
+            Transport: It does not get it. Others may follow, as long as :meth:`frames` has not ended.
         """
 
     def frames(self) -> AsyncIterator[Said]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+import orjson
+
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
-from cortex_replay.engine.exchanges import ExchangeTurn, take_turn
-from cortex_replay.engine.mcp.link import Connect, Outgoing, Said, SendToClient, ServerLink
+from cortex_replay.engine.mcp.calls import Call
+from cortex_replay.engine.mcp.keeping import Keeper
+from cortex_replay.engine.mcp.link import Connect, Outgoing, Said, SendToClient
 from cortex_replay.engine.mcp.lookups import look_up_tool
-from cortex_replay.engine.mcp.playback import Playback
+from cortex_replay.engine.mcp.past import Past
+from cortex_replay.engine.mcp.playback import Answered, Playback
+from cortex_replay.engine.mcp.turns import CallTurn, begin_turn
+from cortex_replay.engine.mcp.uplink import Uplink
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import LlmError, Transport
+from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import (
     CANCELLED,
-    INITIALIZE,
-    INITIALIZED,
+    LISTEN,
     NO_FIXTURE,
+    OWN_IDS,
     PING,
     PROGRESS,
     Message,
@@ -31,54 +35,31 @@ from cortex_replay.mcp.messages import (
     is_notification,
     is_request,
     messages_in,
+    outcome_of,
     parameters_of,
     progress_token,
     render_message,
     request_id,
 )
 from cortex_replay.mcp.questions import question_of
-from cortex_replay.mcp.scripts import Script
+from cortex_replay.mcp.scripts import subscription_of
 from cortex_replay.misses.explanation import explain_opaque_exhaustion, explain_opaque_miss
+from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.store.exchange import Exchange
 
 __all__ = ["Session"]
 
 logger = logger_of(__name__)
-_PARSE_ERROR: Final = -32700
-_INTERNAL_ERROR: Final = -32603
-_SETTLE_S: Final = 1.0
-"""How long the client's next frame waits until this one is on its way."""
+_INVALID: Final = -32600
+_INTERNAL: Final = -32603
+_MOST_OPEN: Final = 10_000
+"""Calls at once, and requests of the server that the client has not answered."""
+_MOST_FRAME: Final = 64 * 2**20
 
 
 def _nothing() -> None:
     return None
-
-
-@dataclass(eq=False)
-class _Call:
-    """Something that the client said, and what came of it."""
-
-    message: Message
-    frame: bytes
-    script: Script
-    id: RequestId | None = None
-    turn: ExchangeTurn | None = None
-    playback: Playback | None = None
-    is_kept: bool = False
-    is_amended: bool = False
-    """Whether more came than what is kept."""
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Whether it is on its way, so that the next may follow."""
-    ended: asyncio.Future[tuple[bytes, Message] | None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    """What the server answered; ``None`` if the client gave it up."""
-    delivered: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def method(self) -> str:
-        return str(self.message["method"])
 
 
 class Session:
@@ -94,208 +75,249 @@ class Session:
     def __init__(self, scope: Scope, server: str, connect: Connect, send: SendToClient) -> None:
         self._scope = scope
         self._server = server
-        self._connect = connect
         self._send = send
-        self._link: ServerLink | None = None
-        self._connecting = asyncio.Lock()
-        self._calls: dict[RequestId, _Call] = {}
-        self._anchor: _Call | None = None
-        """What the client said last, or the latest call that is open: to it belongs what the server says."""
-        self._said: list[_Call] = []
-        """What the client has said, for a server that is started later."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._pump: asyncio.Task[None] | None = None
-        self._scripted = 0
+        self._past = Past() if scope.mode is Mode.ONCE else None
+        self._uplink = Uplink(
+            connect, self._take_from_server, self._fail, self._lose_server, self._is_busy, self._past
+        )
+        self._keeper = Keeper(scope, server)
+        self._calls: dict[RequestId, Call] = {}
+        """Requests that wait for their answer, in the order in which they came."""
+        self._tokens: dict[str | int, Call] = {}
+        """The same by the token of their progress."""
+        self._anchor: Call | None = None
+        """What the client said last: to it belongs what the server says while no call is open."""
+        self._playbacks: dict[str, Call] = {}
+        self._played = 0
+        self._questions: dict[RequestId, tuple[Call, Message]] = {}
+        """What the server has asked the client, and which call it belongs to."""
+        self._strange = 0
 
     async def take(self, frame: bytes) -> None:
         """A frame of the client. Returns when the next one may come."""
         try:
+            if len(frame) > _MOST_FRAME:
+                raise NotAMessage(f"a frame of more than {_MOST_FRAME // 2**20} MB is not taken", _INVALID)
             messages = messages_in(frame)
         except NotAMessage as error:
-            await self._tell(error_message(None, _PARSE_ERROR, f"cortex-replay: {error}"))
+            await self._tell(error_message(None, error.code, f"cortex-replay: {error}"))
             return
         for message in messages:
-            alone = frame if len(messages) == 1 else render_message(message)
-            if is_answer(message):
-                await self._take_answer(alone, message)
-            elif message.get("method") == CANCELLED:
-                await self._cancel(alone, message)
-            elif message.get("method") == PROGRESS or not (is_request(message) or is_notification(message)):
-                await self._pass_on_if_linked(alone)
-            else:
-                await self._begin(alone, message)
+            await self._take_message(frame if len(messages) == 1 else render_message(message), message)
+
+    async def cancel(self, about: RequestId, reason: str | None = None) -> None:
+        """The client has given a request up without a word: it closed what the answer would come through."""
+        parameters: dict[str, JsonValue] = {"requestId": about}
+        parameters |= {"reason": reason} if reason else {}
+        message: Message = {"jsonrpc": "2.0", "method": CANCELLED, "params": parameters}
+        if about in self._calls:
+            await self._cancel(render_message(message), message)
 
     async def close(self) -> None:
         """The client has left: keep what came, and end the server."""
         for call in list(self._calls.values()):
-            if call.playback is not None:
-                call.playback.cancel()
-            if not call.ended.done():
-                call.ended.set_result(None)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._link is not None:
-            await self._link.close()
-        if self._pump is not None:
-            self._pump.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._pump
-        self._amend()
+            if call.playback is None and not call.is_kept and call.method != LISTEN:
+                self._withdraw(call, "")
+        await self._uplink.close()
+        self._keeper.follow(self._anchor)
+        if self._strange:
+            lines = (
+                "1 frame that is no message"
+                if self._strange == 1
+                else f"{self._strange} frames that are none"
+            )
+            self._scope.run.ledger.refuse(
+                f"{self._server}: {lines} of JSON-RPC; the client got what was said"
+            )
 
     # What the client says
 
-    async def _begin(self, frame: bytes, message: Message) -> None:
-        self._amend()
-        about = request_id(message)
-        call = _Call(message, frame, Script(about, progress_token(message)), about)
-        if about is not None:
-            self._calls[about] = call
-        self._anchor = call
-        self._said.append(call)
-        task = asyncio.ensure_future(self._serve(call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        waiter = asyncio.ensure_future(call.settled.wait())
-        await asyncio.wait({waiter, task}, timeout=_SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
+    async def _take_message(self, frame: bytes, message: Message) -> None:
+        if is_answer(message):
+            await self._take_answer(frame, message)
+        elif message.get("method") == CANCELLED:
+            await self._cancel(frame, message)
+        elif message.get("method") == PROGRESS:
+            await self._pass_on(frame)
+        elif is_request(message) or is_notification(message):
+            await self._begin(Call.of(frame, message))
+        else:
+            await self._tell(error_message(None, _INVALID, "cortex-replay: it is no message of JSON-RPC 2.0"))
 
-    async def _serve(self, call: _Call) -> None:
-        try:
-            if call.method == PING:
-                await self._serve_ping(call)
-            elif call.id is None:
-                await self._serve_notification(call)
-            else:
-                await self._serve_request(call)
-        except LlmError as error:
-            await self._refuse(call, _INTERNAL_ERROR, f"cortex-replay: {error}")
-        finally:
-            call.settled.set()
-            call.delivered.set()
-            if call.id is not None:
-                self._calls.pop(call.id, None)
-
-    async def _serve_ping(self, call: _Call) -> None:
-        """How often a client pings is a matter of time: it is not recorded."""
-        if self._link is None:
+    async def _begin(self, call: Call) -> None:
+        if call.id is not None and call.id in self._calls:
+            text = f"cortex-replay: the request {call.id} is open still; each has an id of its own"
+            await self._send(Outgoing(render_message(error_message(call.id, _INVALID, text)), None))
+            return
+        if len(self._calls) >= _MOST_OPEN:
+            await self._refuse(call, _INTERNAL, f"cortex-replay: {_MOST_OPEN} calls are open already")
+            return
+        if call.method == PING and not self._uplink.is_open:
             await self._tell({"jsonrpc": "2.0", "id": call.id, "result": {}}, call.id, is_end=True)
-        else:
-            await self._ask(call)
+            return
+        if call.id is not None:
+            self._calls[call.id] = call
+            token = progress_token(call.message)
+            if isinstance(token, str | int):
+                self._tokens[token] = call
+        try:
+            if call.method == PING:  # how often a client pings is a matter of time: it is not recorded
+                await self._uplink.send(call.frame, call)
+                return
+            self._keeper.follow(self._anchor)
+            self._anchor = call
+            if self._past is not None:
+                call.deed = self._past.add(call.frame, call.message)
+            await self._serve(call)
+        except LlmError as error:
+            await self._fail(call, str(error))
 
-    async def _serve_request(self, call: _Call) -> None:
+    async def _serve(self, call: Call) -> None:
         scope = self._scope
-        look = self._look_up(call)
-        async with take_turn(scope, look) as turn:
-            wire = turn.wire
-            if wire is not None:
-                turn.serve()
-                scope.serve(_nothing, look.key, Exchange(wire, key=look.key))
-                await self._play(call, wire)
-                turn.end()
-                return
-            if not scope.mode.asks:
-                await self._miss(call, look, is_exhausted=turn.exhausted)
-                return
-            scope.run.ledger.ask()
-            is_good = False
-            try:
-                call.turn = turn
-                call.script.meta = {"run": scope.run.name, "asked_at": _now()}
-                is_good = await self._ask(call)
-            finally:
-                if not is_good:
-                    scope.run.ledger.fail("", is_sent=True)
-
-    async def _serve_notification(self, call: _Call) -> None:
-        """Pass it on; or let the server say what it said after it, if it said anything."""
-        look = self._look_up(call)
-        async with take_turn(self._scope, look) as turn:
-            wire = turn.wire
-            if wire is not None:
-                turn.serve()
-                await self._play(call, wire)
-                turn.end()
-            elif self._scope.mode.asks:
-                call.turn = turn
-                link = await self._linked(call)
-                await link.send(call.frame)
-
-    def _look_up(self, call: _Call) -> ExchangeLookUp:
-        return look_up_tool(self._scope, question_of(self._server, call.method, parameters_of(call.message)))
-
-    async def _ask(self, call: _Call) -> bool:
-        """Have the server answer, and keep that before the client has it; whether it did."""
-        link = await self._linked(call)
-        await link.send(call.frame)
-        call.settled.set()
-        ended = await call.ended
-        if call.turn is not None and not call.script.is_empty:
-            self._keep(call)
-        if ended is not None:
-            await self._send(Outgoing(ended[0], call.id, is_end=True))
-        return ended is not None
-
-    def _keep(self, call: _Call) -> None:
-        assert call.turn is not None  # noqa: S101 - whoever asks has it
-        what = f"{self._server} {call.method}"
-        call.is_kept, call.is_amended = True, False
-        if call.script.is_too_large:
-            self._scope.run.ledger.refuse(f"{what}: the answer is too large")
+        look = look_up_tool(scope, question_of(self._server, call.method, parameters_of(call.message)))
+        turn = begin_turn(scope, look, is_notification=call.id is None)
+        wire = turn.wire
+        if wire is not None:
+            turn.serve()
+            await self._play(call, wire, look)
+        elif call.id is None:
+            await self._pass_on_notification(call, turn)
+        elif not scope.mode.asks:
+            await self._miss(call, look, is_exhausted=turn.exhausted)
         else:
-            call.turn.keep(call.script.wire(), what, "")
+            call.turn = turn
+            call.script.meta = {"run": scope.run.name, "asked_at": _now()}
+            scope.run.ledger.ask()
+            await self._uplink.send(call.frame, call)
 
     async def _take_answer(self, frame: bytes, message: Message) -> None:
         """The client answers the server, or what was recorded of it."""
         about = request_id(message)
-        for call in self._said:
-            if call.playback is not None and call.playback.take_answer(message):
-                return
-            if about is not None and call.script.has_asked(about):
-                call.script.answer(message, len(frame))
-                call.is_amended = True
-        await self._pass_on_if_linked(frame)
+        if isinstance(about, str) and about.startswith(OWN_IDS):
+            played = self._playbacks.get(about.rpartition("-")[0])
+            if played is not None:
+                await self._go_on(played, message)
+            return
+        call, asked = self._questions.pop(about, (None, message)) if about is not None else (None, message)
+        if call is not None:
+            call.script.answer(message, len(frame))
+            self._keeper.note(call)
+            if call.deed is not None:
+                told = Answered(str(asked["method"]), asked.get("params"), outcome_of(message))
+                call.deed.answers.append(told)
+        await self._pass_on(frame)
 
     async def _cancel(self, frame: bytes, message: Message) -> None:
         parameters = parameters_of(message)
         found = parameters.get("requestId")
         call = self._calls.get(found) if isinstance(found, str | int) else None
-        if call is not None:
-            if call.playback is not None:
-                call.playback.cancel()
-            elif not call.ended.done():
-                call.script.cancel(parameters.get("reason"))
-                call.ended.set_result(None)
-        await self._pass_on_if_linked(frame)
+        if call is None:
+            if self._past is None:
+                await self._pass_on(frame)
+            return
+        self._forget(call)
+        if call.deed is not None:
+            call.deed.state = "cancelled"
+        if call.playback is not None:
+            await call.playback.cancel()
+            self._settle(call)
+            return
+        call.script.cancel(parameters.get("reason"))
+        if call.turn is not None:
+            self._keeper.keep(call)
+        await self._pass_on(frame)
 
-    async def _pass_on_if_linked(self, frame: bytes) -> None:
-        if self._link is not None:
-            await self._link.send(frame)
+    async def _pass_on_notification(self, call: Call, turn: CallTurn) -> None:
+        """Let the server know; in ``once`` nothing is started for it."""
+        if self._scope.mode.asks and (self._past is None or self._uplink.is_open):
+            call.turn = turn
+            await self._uplink.send(call.frame, call)
+
+    async def _pass_on(self, frame: bytes) -> None:
+        if self._uplink.is_open:
+            try:
+                await self._uplink.send(frame)
+            except LlmError as error:
+                logger.warning("%s: %s", self._server, error)
 
     # What is recorded
 
-    async def _play(self, call: _Call, wire: dict[str, JsonValue]) -> None:
-        self._scripted += 1
-        call.playback = Playback(wire, call.message, self._send, f"cortex-replay-{self._scripted}")
-        call.settled.set()
-        differs = await call.playback.play()
-        if differs and call.id is not None:
-            await self._refuse(call, NO_FIXTURE, self._scope.clean(f"cortex-replay: {differs}"))
-
-    async def _miss(self, call: _Call, look: ExchangeLookUp, *, is_exhausted: bool) -> None:
+    async def _play(self, call: Call, wire: dict[str, JsonValue], look: ExchangeLookUp) -> None:
         scope = self._scope
-        if is_exhausted:
-            explanation = explain_opaque_exhaustion(look.asked, look.key, scope.how_to_record)
+        if call.id is None:
+            scope.run.ledger.used_exchanges.add(look.key)
         else:
-            redactor = scope.run.redactor
-            explanation = explain_opaque_miss(
-                scope.store, look.request, look.key, scope.how_to_record, redactor
+            scope.serve(_nothing, look.key, Exchange(wire, key=look.key))
+        self._played += 1
+        name = f"{OWN_IDS}{self._played}"
+        call.playback = Playback(wire, call.message, self._deliver, name, self._clean, self._subscription)
+        self._playbacks[name] = call
+        await call.playback.play()
+        self._settle(call)
+
+    async def _go_on(self, call: Call, answer: Message) -> None:
+        """The client has answered what a playback asked."""
+        playback = call.playback
+        assert playback is not None  # noqa: S101 - it asked
+        difference = playback.take_answer(answer)
+        if call.deed is not None:
+            call.deed.answers[:] = playback.answered
+        if difference:
+            explained = self._scope.clean(f"cortex-replay: {self._server} {call.method}: {difference}")
+            if call.id is not None and not playback.has_ended:
+                playback.stop()
+                text = f"{explained}\nTo record it: {self._scope.how_to_record}"
+                self._scope.count_miss(f"{self._server} {call.method}", text, _nothing)
+                await self._refuse(call, NO_FIXTURE, text)
+            else:
+                self._scope.run.ledger.refuse(explained)
+        await playback.play()
+        self._settle(call)
+
+    def _settle(self, call: Call) -> None:
+        if call.playback is not None and call.playback.is_over:
+            self._playbacks.pop(call.playback.name, None)
+
+    def _clean(self, value: JsonValue) -> JsonValue:
+        return self._scope.run.redactor.json(value)[0]
+
+    def _subscription(self, number: int) -> RequestId | None:
+        """The id of a subscription that is open, by its number from 1."""
+        found = [call.id for call in self._calls.values() if call.method == LISTEN]
+        return found[number - 1] if 1 <= number <= len(found) else None
+
+    async def _miss(self, call: Call, look: ExchangeLookUp, *, is_exhausted: bool) -> None:
+        scope = self._scope
+        how, redactor = scope.how_to_record, scope.run.redactor
+        if is_exhausted:
+            explanation = explain_opaque_exhaustion(look.asked, look.key, how)
+        else:
+            explanation = await asyncio.to_thread(
+                explain_opaque_miss, scope.store, look.request, look.key, how, redactor
             )
         explained = scope.clean(explanation)
         scope.count_miss(f"{self._server} {call.method}", explained, _nothing)
         await self._refuse(call, NO_FIXTURE, explained)
 
-    async def _refuse(self, call: _Call, code: int, text: str) -> None:
+    # What the client gets
+
+    async def _fail(self, call: Call, problem: str) -> None:
+        """Nothing comes of a call."""
+        text = self._scope.clean(f"{self._server}: {problem}")
+        if call.id is None:
+            logger.warning("%s", text)
+        elif call.id in self._calls:
+            self._withdraw(call, text)
+            await self._refuse(call, _INTERNAL, f"cortex-replay: {text}")
+
+    def _withdraw(self, call: Call, problem: str) -> None:
+        if call.deed is not None:
+            call.deed.state = "failed"
+        if call.turn is not None and not call.is_kept:
+            call.turn.withdraw()
+            self._scope.run.ledger.fail(problem, is_sent=call.is_sent)
+
+    async def _refuse(self, call: Call, code: int, text: str) -> None:
         if call.id is None:
             logger.warning("%s", text)
             return
@@ -303,86 +325,136 @@ class Session:
         await self._tell(error_message(call.id, code, text, {"type": kind}), call.id, is_end=True)
 
     async def _tell(self, message: Message, about: RequestId | None = None, *, is_end: bool = False) -> None:
-        await self._send(Outgoing(render_message(message), about, is_end))
+        await self._deliver(Outgoing(render_message(message), about, is_end))
 
-    def _amend(self) -> None:
-        """Keep what the server said behind the end of a call."""
-        call = self._anchor
-        if call is None or call.turn is None or not call.is_amended:
-            return
-        call.is_amended = False
-        if not call.is_kept:
-            call.turn.claim = None  # its time is over
-            self._keep(call)
-        elif not call.script.is_too_large:
-            call.turn.amend(call.script.wire())
+    async def _deliver(self, out: Outgoing) -> None:
+        """Send a frame. A request is forgotten before its answer is sent: the client may use its id anew."""
+        call = self._calls.get(out.about) if out.is_end and out.about is not None else None
+        if call is not None:
+            self._forget(call)
+            if call.deed is not None and call.deed.state == "open":
+                call.deed.state = "answered"
+        await self._send(out)
+
+    def _forget(self, call: Call) -> None:
+        if call.id is not None:
+            self._calls.pop(call.id, None)
+        token = progress_token(call.message)
+        if isinstance(token, str | int) and self._tokens.get(token) is call:
+            del self._tokens[token]
 
     # What the server says
 
-    async def _linked(self, call: _Call) -> ServerLink:
-        async with self._connecting:
-            if self._link is None:
-                link = await self._connect()
-                self._link = link
-                for before in self._said:
-                    if before is not call and before.method in (INITIALIZE, INITIALIZED):
-                        await link.send(before.frame)
-                self._pump = asyncio.ensure_future(self._read(link))
-            return self._link
-
-    async def _read(self, link: ServerLink) -> None:
-        problem = "the server has ended"
-        try:
-            async for said in link.frames():
-                await self._take_from_server(said)
-        except Transport as error:
-            problem = str(error)
-        finally:
-            self._link = None
-            for call in list(self._calls.values()):
-                if not call.ended.done():
-                    call.ended.set_exception(Transport(f"{self._server}: {problem}"))
-
     async def _take_from_server(self, said: Said) -> None:
+        if said.problem:
+            failed = self._calls.get(said.about) if said.about is not None else None
+            if failed is not None and failed.playback is None:
+                await self._fail(failed, said.problem)
+            return
         try:
             messages = messages_in(said.frame)
-        except NotAMessage:
-            await self._send(Outgoing(said.frame, said.about))
+        except NotAMessage as error:
+            await self._take_strange(said, str(error))
             return
         for message in messages:
             frame = said.frame if len(messages) == 1 else render_message(message)
             if is_answer(message):
                 await self._take_result(frame, message)
-                continue
-            call = self._owner_of(message, said.about)
-            if call is not None and message.get("method") != PING:
-                if is_request(message):
-                    call.script.ask(message, len(frame))
-                else:
-                    call.script.notify(message, len(frame))
-                call.is_amended = True
-            is_open = call is not None and call.id in self._calls
-            await self._send(Outgoing(frame, call.id if call is not None and is_open else None))
+            else:
+                await self._take_other(Said(frame, said.about), message)
 
     async def _take_result(self, frame: bytes, message: Message) -> None:
         about = request_id(message)
-        call = self._calls.get(about) if about is not None else None
-        if call is None or call.ended.done() or call.playback is not None:
-            return  # it answers what was replayed, or given up
+        if about is None:  # an error that is about no request
+            await self._send(Outgoing(frame))
+            return
+        call = self._calls.get(about)
+        if call is None or call.playback is not None:
+            return  # the client has given it up, or has its answer
         call.script.end(message, len(frame))
-        call.ended.set_result((frame, message))
-        await call.delivered.wait()
+        try:
+            self._keeper.keep(call)
+        except (LlmError, OSError) as error:
+            await self._fail(call, f"its answer could not be kept: {error}")
+            return
+        await self._deliver(Outgoing(frame, about, is_end=True))
 
-    def _owner_of(self, message: Message, about: RequestId | None) -> _Call | None:
-        """The call that a message belongs to: what the transport or its token tells, else the latest."""
-        if about is not None and about in self._calls:
-            return self._calls[about]
+    async def _take_other(self, said: Said, message: Message) -> None:
+        """A notification, or a request to the client."""
+        call = self._owner_of(message, said.about)
+        number, subscribed = self._subscribed_by(message)
+        if call is not None and call.turn is not None and message.get("method") != PING:
+            if is_request(message):
+                call.script.ask(message, len(said.frame))
+                self._remember_question(call, message)
+            else:
+                call.script.notify(message, len(said.frame), number)
+            self._keeper.note(call)
+        is_open = call is not None and call.id is not None and self._calls.get(call.id) is call
+        about = call.id if call is not None and is_open else None
+        await self._send(Outgoing(said.frame, about if subscribed is None else subscribed))
+
+    def _remember_question(self, call: Call, message: Message) -> None:
+        about = request_id(message)
+        if about is not None:
+            self._questions[about] = call, message
+            if len(self._questions) > _MOST_OPEN:
+                self._questions.pop(next(iter(self._questions)))
+
+    def _subscribed_by(self, message: Message) -> tuple[int | None, RequestId | None]:
+        """Which of the open subscriptions a notification is for: its number, and its id."""
+        found = subscription_of(message)
+        if found is None:
+            return None, None
+        ids = [call.id for call in self._calls.values() if call.method == LISTEN]
+        for number, about in enumerate(ids, start=1):
+            if about == found:
+                return number, about
+        return None, None
+
+    def _owner_of(self, message: Message, about: RequestId | None) -> Call | None:
+        """The call that a message belongs to: what the transport or its token tells, else the latest that is
+        open, else what the client said last.
+
+        A subscription stays open while others come and go: what is said to it belongs where it came.
+        """
         token = parameters_of(message).get("progressToken")
-        for call in self._calls.values():
-            if call.script.is_of_token(token):
+        told = self._calls.get(about) if about is not None else None
+        if told is None and isinstance(token, str | int):
+            told = self._tokens.get(token)
+        if told is not None and told.playback is None and told.method != LISTEN:
+            return told
+        for call in reversed(self._calls.values()):
+            if call.playback is None and call.method not in (LISTEN, PING):
                 return call
-        open_calls = [call for call in self._calls.values() if call.playback is None]
-        return open_calls[-1] if open_calls else self._anchor
+        return self._anchor
+
+    async def _take_strange(self, said: Said, reason: str) -> None:
+        """A frame that is no message, or cannot be stored: the client gets it, as it would without us."""
+        self._strange += 1
+        try:
+            message = orjson.loads(said.frame)
+        except ValueError:
+            message = None
+        call = None
+        if isinstance(message, dict) and ("result" in message or "error" in message):
+            found = request_id(message)
+            call = self._calls.get(found) if found is not None else None
+        if call is None or call.playback is not None:
+            await self._send(Outgoing(said.frame, said.about))
+            return
+        self._withdraw(call, "")
+        self._scope.run.ledger.refuse(f"{self._server} {call.method}: its answer cannot be stored: {reason}")
+        await self._deliver(Outgoing(said.frame, call.id, is_end=True))
+
+    async def _lose_server(self, problem: str) -> None:
+        self._keeper.flush()
+        for call in list(self._calls.values()):
+            if call.playback is None and call.is_sent:
+                await self._fail(call, problem)
+
+    def _is_busy(self) -> bool:
+        return any(call.is_sent for call in self._calls.values())
 
 
 def _now() -> str:
