@@ -10,11 +10,11 @@ from cortex_replay.bindings.answers import AnswerFinder
 from cortex_replay.bindings.binder import Binding
 from cortex_replay.bindings.json_strings import document_strings
 from cortex_replay.bindings.placeholders import Filling, join_pieces, marks_in
-from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_texts import Section, Spot, leaves, replace_spots
 from cortex_replay.errors import LlmError
+from cortex_replay.mcp.texts import change_texts, texts_in
 from cortex_replay.store import Answer, TimedChunk
-from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from cortex_replay.types.tools import arguments_value
 from cortex_replay.wire.recording import decode_recording
@@ -102,7 +102,7 @@ def _filler(filling: Filling, names: Collection[str]) -> _Change:
 
 
 def _change_wire(wire: Wire, change: _Change) -> Wire:
-    """The wire with its texts changed: its headers, and its body, events or frames."""
+    """The wire with its texts changed: its headers, and its body, events, frames or messages."""
     headers = _changeable_headers(wire)
     parts, content = _content(wire)
     changed = change([*(Section([text], is_plain=True) for text in headers.values()), *content])
@@ -113,8 +113,8 @@ def _change_wire(wire: Wire, change: _Change) -> Wire:
     new = iter([text for texts in changed[len(headers) :] for text in texts])
     if "body" in wire:
         made["body"] = next(new, wire["body"])
-    if messages := parts.pop("messages", None):
-        made["messages"] = [_message_in(next(new), before) for before in messages]
+    if (messages := parts.pop("messages", None)) is not None:
+        made["messages"] = change_texts([*messages], lambda _: next(new))
     for name, listed in parts.items():
         made[name] = [part if _text_of(part) is None else _with_text(part, next(new)) for part in listed]
     return wire if made == wire else made
@@ -133,7 +133,8 @@ def _changeable_headers(wire: Wire) -> dict[str, str]:
 def _content(wire: Wire) -> tuple[dict[str, list[JsonValue]], list[Section]]:
     """The events or frames of a wire, and the texts that are in them, or that are its body.
 
-    Events of text are one text, cut anywhere; a message is one by itself.
+    Events of text are one text, cut anywhere; a message is one by itself. Of the messages of a script, each
+    text is one by itself, so that nothing around it changes.
     """
     match wire:
         case {"body": str(body)}:
@@ -147,16 +148,8 @@ def _content(wire: Wire) -> tuple[dict[str, list[JsonValue]], list[Section]]:
             texts = [text for text in map(_text_of, parts) if text is not None]
             return {"frames": parts}, [Section([text], is_stream=True) for text in texts]
         case {"messages": list(parts)}:
-            return {"messages": parts}, [Section([compact(part)], is_stream=True) for part in parts]
+            return {"messages": parts}, [Section([text], is_plain=True) for text in texts_in([*parts])]
     return {}, []
-
-
-def _message_in(text: str, before: JsonValue) -> JsonValue:
-    """A message of MCP whose values were changed; as it was if that is none any more."""
-    try:
-        return loads(text.encode())
-    except JsonError:
-        return before
 
 
 def _text_of(part: JsonValue) -> str | None:

@@ -1,14 +1,15 @@
 """What a call that is recorded as it is is looked up by.
 
 In its body, everything is bound that is bound in a request to a model. An id in a path, or in a call that
-asks no model, names a thing: two of them are two questions. And in a WebSocket it may be the server that has
-made it up. There only what is known of the run is bound.
+asks no model, such as that of a tool, names a thing: two of them are two questions. And in a WebSocket it may
+be the server that has made it up. There only what is known of the run is bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from cortex_replay.bindings import Binder, Filling
 from cortex_replay.bindings.binder import Binding
@@ -20,6 +21,7 @@ from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.lookup import binder_of_known, fill_exchange, names_in_request
 from cortex_replay.engine.second_look import days_to_try, other_binders
 from cortex_replay.mcp.questions import MCP
+from cortex_replay.mcp.texts import change_texts, texts_in
 from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.frames import WEBSOCKET
@@ -109,8 +111,12 @@ def is_bound_by_rules(asked: Call) -> bool:
 
 def _bind(binder: Binder, asked: Call) -> tuple[Call, set[str], Binding]:
     """A call with placeholders, the bindings that were met, and what binds its answer."""
-    is_of_model = is_bound_by_rules(asked)
     known = binder_of_known(binder)
+    if asked["method"] == MCP:
+        texts, binding = known.bind_value([*texts_in(asked["body"])])
+        bound = iter(cast("list[str]", texts))
+        return {**asked, "body": change_texts(asked["body"], lambda _: next(bound))}, set(), binding
+    is_of_model = is_bound_by_rules(asked)
     upstream = asked["upstream"] if is_other(str(asked["upstream"])) else ""  # a server, and no provider
     place, in_place = known.bind_value([asked["path"], asked["query"], upstream])
     body, binding = (binder if is_of_model else known).bind_value(asked["body"])

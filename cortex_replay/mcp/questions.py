@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Mapping
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.mcp.messages import INITIALIZE
+from cortex_replay.mcp.messages import INITIALIZE, TOOLS_CALL
 
-__all__ = ["MCP", "UPSTREAM_PREFIX", "question_of", "server_in", "without_bytes"]
+__all__ = [
+    "MCP",
+    "PROMPTS_GET",
+    "RESOURCES_READ",
+    "UPSTREAM_PREFIX",
+    "name_call",
+    "question_of",
+    "server_in",
+    "subject_of",
+    "without_bytes",
+]
 
 MCP: Final = "MCP"
 """What stands for the method of a recorded call."""
 UPSTREAM_PREFIX: Final = "mcp:"
+PROMPTS_GET: Final = "prompts/get"
+RESOURCES_READ: Final = "resources/read"
+_SUBJECTS: Final = {
+    TOOLS_CALL: ("tool", "name"),
+    PROMPTS_GET: ("prompt", "name"),
+    RESOURCES_READ: ("resource", "uri"),
+}
+"""What some methods are about: what it is, and which parameter names it."""
 
 
 def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -22,10 +41,15 @@ def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> d
     Args:
         server: Its name.
         method: Of the protocol.
-        parameters: As the client sent them.
+        parameters: As the client sent them. Of a tool and a prompt, no arguments, empty ones and ``null`` are
+            one and the same: clients write it in all three ways. So is no cursor and ``null``.
     """
     left_out = {"_meta", "clientInfo"} if method == INITIALIZE else {"_meta"}
     body = {name: without_bytes(value) for name, value in parameters.items() if name not in left_out}
+    if method in (TOOLS_CALL, PROMPTS_GET):
+        body["arguments"] = body.get("arguments") or {}
+    if body.get("cursor", "") is None:
+        del body["cursor"]
     return {
         "upstream": UPSTREAM_PREFIX + server,
         "method": MCP,
@@ -35,12 +59,27 @@ def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> d
     }
 
 
-def server_in(request: dict[str, JsonValue] | None) -> str | None:
+def server_in(request: Mapping[str, JsonValue] | None) -> str | None:
     """The name of the server that a recorded call asked, if it is one of MCP."""
     match request:
         case {"method": "MCP", "upstream": str(upstream)} if upstream.startswith(UPSTREAM_PREFIX):
             return upstream.removeprefix(UPSTREAM_PREFIX)
     return None
+
+
+def subject_of(request: Mapping[str, JsonValue]) -> str | None:
+    """The tool, the prompt or the resource that a call is about, if it is about one."""
+    _, parameter = _SUBJECTS.get(str(request.get("path")), ("", ""))
+    body = request.get("body")
+    found = body.get(parameter) if isinstance(body, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def name_call(request: Mapping[str, JsonValue]) -> str:
+    """A call as people name it: ``tool get-sum of server every``."""
+    method, subject = str(request.get("path")), subject_of(request)
+    what = method if subject is None else f"{_SUBJECTS[method][0]} {subject}"
+    return f"{what} of server {str(request.get('upstream')).removeprefix(UPSTREAM_PREFIX)}"
 
 
 def without_bytes(value: JsonValue) -> JsonValue:

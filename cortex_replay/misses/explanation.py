@@ -26,11 +26,13 @@ from cortex_replay.types import LlmRequest
 
 __all__ = [
     "MISS_STATUS",
+    "difference_lines",
     "explain_exhaustion",
     "explain_miss",
     "explain_opaque_exhaustion",
     "explain_opaque_miss",
     "explain_other_way",
+    "redact_plain",
     "store_redactor",
 ]
 
@@ -148,11 +150,11 @@ def _nearest_lines(
         yield f"None of its {len(store)} recordings holds a request that could be compared."
         return
     # Redacted as a whole, before anything is cut: no rule knows a secret by a piece of it.
-    before, has_secrets = _redact(plain_form(nearest.request), redactor)
-    after, has_more = _redact(plain_form(asked), redactor)
+    before, has_secrets = redact_plain(plain_form(nearest.request), redactor)
+    after, has_more = redact_plain(plain_form(asked), redactor)
     from cortex_replay.misses.cache_costs import name_system  # noqa: PLC0415 - for misses alone
 
-    yield from _difference_lines(
+    yield from difference_lines(
         nearest.path, before, after, name_system(nearest.request, str(after["system"]))
     )
     yield from _cost_lines(store, nearest, asked, plain)
@@ -171,13 +173,13 @@ def _nearest_lines(
 
 
 def _nearest_exchange_lines(store: Store, request: dict[str, JsonValue], redactor: Redactor) -> Iterator[str]:
-    after = _redact(request, redactor)[0]
+    after = redact_plain(request, redactor)[0]
     nearest = nearest_exchange(store, after)
     if nearest is None:
         yield "No call of this kind is recorded in this store yet."
         return
-    before = _redact(nearest.request, redactor)[0]
-    yield from _difference_lines(nearest.path, _call_form(before), _call_form(after))
+    before = redact_plain(nearest.request, redactor)[0]
+    yield from difference_lines(nearest.path, _call_form(before), _call_form(after))
 
 
 def _call_form(request: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -202,9 +204,10 @@ def _cost_lines(store: Store, nearest: Nearest, asked: LlmRequest, plain: JsonVa
         return []
 
 
-def _difference_lines(
+def difference_lines(
     path: str, before: dict[str, JsonValue], after: dict[str, JsonValue], system: str = "system"
 ) -> Iterator[str]:
+    """Which recording is the nearest, and in what it differs."""
     found = [replace(one, part=system) if one.part == "system" else one for one in differences(before, after)]
     yield f"Nearest: {escape_text(path)}. It differs in" + (":" if found else " what was cut out as secret.")
     for difference in found[:_MOST_DIFFERENCES]:
@@ -213,7 +216,7 @@ def _difference_lines(
         yield f"  and {len(found) - _MOST_DIFFERENCES} more"
 
 
-def _redact(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:
+def redact_plain(plain: dict[str, JsonValue], redactor: Redactor) -> tuple[dict[str, JsonValue], bool]:
     """A plain form without its secrets, and whether it had any; names in objects are looked at, too."""
     values, hits = redactor.json(plain)
     if redactor.text(compact(values))[1]:

@@ -15,6 +15,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
+from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.store.fixture import Fixture, bindings_in
 from cortex_replay.store.fixture_json import render_document
@@ -22,7 +23,7 @@ from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest, TokenUsage
 
-__all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture"]
+__all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture", "recorded_requests"]
 
 # Chosen: every file is read, but neither parsed nor checked, and what an edit leaves alone, the start and the
 # end of the request's bytes, is compared in C. To check all takes 5x as long, and a cache on disk goes stale.
@@ -114,20 +115,22 @@ def _nearest(path: str, fixture: Fixture, request: LlmRequest) -> Nearest:
 
 @pause_gc()
 def nearest_exchange(
-    store: Store, asked: dict[str, JsonValue], *, within_s: float = 2.0
+    store: Store, asked: dict[str, JsonValue], *, scope: str = "", within_s: float = 2.0
 ) -> NearestExchange | None:
-    """The opaque exchange that is most like a call: of those with its method and path, if there are any.
+    """The opaque exchange that is most like a call: of those with its method and path, if there are any; of
+    those of its server and its tool, if it calls one.
 
     Args:
         store: Where to look.
         asked: The call, as it would be stored; without its secrets.
+        scope: Whose own exchanges count beside the shared ones.
         within_s: How long files may be read, for a disk that is slow.
     """
     written = _request_bytes(asked)
-    head = _Head(asked)
+    head = _Head(asked) if server_in(asked) is None else _ToolHead(asked)
     nearness = 0
     regions: list[tuple[_Key, bytes]] = []
-    for key, region in _regions(store.scan_exchanges(), within_s):
+    for key, region in _regions(store.scan_exchanges(scope), within_s):
         near = head.nearness(region)
         if near > nearness:
             nearness, regions = near, []
@@ -135,12 +138,31 @@ def nearest_exchange(
             regions.append((key, region))
     for one in nlargest(_MOST_CHECKED, _compare(written, regions)):
         try:
-            found = store.exchange(one.key[1])
+            found = store.exchange(one.key[1], scope)
         except LlmError:  # what is wrong with it is not the matter here
             continue
         if found is not None and found.request is not None:
             return NearestExchange(one.key[0], found.request)
     return None
+
+
+def recorded_requests(
+    store: Store, scope: str = "", *, within_s: float = 2.0
+) -> Iterator[dict[str, JsonValue]]:
+    """What was asked for each opaque exchange, **unchecked**: to see what there is.
+
+    Args:
+        store: Where to look.
+        scope: Whose own exchanges count beside the shared ones.
+        within_s: How long files may be read, for a disk that is slow.
+    """
+    for _, region in _regions(store.scan_exchanges(scope), within_s):
+        try:
+            request = orjson.loads(b"{%b\n}}" % region)["request"]
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(request, dict):
+            yield request
 
 
 class _Head:
@@ -158,6 +180,31 @@ class _Head:
         head = region if end < 0 else region[:end]
         is_there = self._path + b"," in head, self._method + b"," in head, self._upstream + b"," in head
         return sum(weight for weight, there in zip((4, 2, 1), is_there, strict=True) if there)
+
+
+class _ToolHead(_Head):
+    """As :class:`_Head`, of a call of MCP: a server is known by its name, and so is a tool."""
+
+    def __init__(self, asked: dict[str, JsonValue]) -> None:
+        super().__init__(asked)
+        body, subject = asked["body"], subject_of(asked)
+        held = body if isinstance(body, dict) else {}
+        named = [(name, value) for name, value in held.items() if value == subject and subject is not None]
+        self._subject = b"".join(
+            _request_bytes({"body": {name: value}}).rpartition(_BODY + b" {")[2].rstrip(b"\n }")
+            for name, value in named[:1]
+        )
+
+    def nearness(self, region: bytes) -> int:
+        start = region.find(_BODY)
+        head, body = (region, b"") if start < 0 else (region[:start], region[start:])
+        is_there = (
+            self._method + b"," in head,
+            self._upstream + b"," in head,
+            self._path + b"," in head,
+            bool(self._subject) and self._subject in body,
+        )
+        return sum(weight for weight, there in zip((8, 4, 2, 1), is_there, strict=True) if there)
 
 
 def _compare(written: bytes, regions: Iterable[tuple[_Key, bytes]]) -> Iterator[_Candidate]:

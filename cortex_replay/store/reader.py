@@ -243,9 +243,9 @@ class StoreReader:
             if not isinstance(data, Finding):
                 yield by_path[path], data
 
-    def scan_exchanges(self) -> Iterator[tuple[tuple[str, str], bytes]]:
-        """As :meth:`scan`, of the opaque exchanges: the place and the key of each, and its file."""
-        keys = {path: key for key, path in self.exchange_keys().items()}
+    def scan_exchanges(self, scope: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
+        """As :meth:`scan`, of the opaque exchanges, shared or a scope's own: the place, the key, the file."""
+        keys = {path: key for key, path in self.exchange_keys(scope).items()}
         for path, data in self._source.read_many(keys, MAX_FIXTURE_BYTES):
             if not isinstance(data, Finding):
                 yield (path, keys[path]), data

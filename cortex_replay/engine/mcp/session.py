@@ -14,6 +14,7 @@ from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.engine.mcp.keeping import Keeper
 from cortex_replay.engine.mcp.link import Connect, Outgoing, Said, SendToClient
 from cortex_replay.engine.mcp.lookups import look_up_tool
+from cortex_replay.engine.mcp.misses import refuse_call
 from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered, Playback
 from cortex_replay.engine.mcp.turns import CallTurn, begin_turn
@@ -43,7 +44,6 @@ from cortex_replay.mcp.messages import (
 )
 from cortex_replay.mcp.questions import question_of
 from cortex_replay.mcp.scripts import subscription_of
-from cortex_replay.misses.explanation import explain_opaque_exhaustion, explain_opaque_miss
 from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.store.exchange import Exchange
@@ -287,17 +287,8 @@ class Session:
         return found[number - 1] if 1 <= number <= len(found) else None
 
     async def _miss(self, call: Call, look: ExchangeLookUp, *, is_exhausted: bool) -> None:
-        scope = self._scope
-        how, redactor = scope.how_to_record, scope.run.redactor
-        if is_exhausted:
-            explanation = explain_opaque_exhaustion(look.asked, look.key, how)
-        else:
-            explanation = await asyncio.to_thread(
-                explain_opaque_miss, scope.store, look.request, look.key, how, redactor
-            )
-        explained = scope.clean(explanation)
-        scope.count_miss(f"{self._server} {call.method}", explained, _nothing)
-        await self._refuse(call, NO_FIXTURE, explained)
+        refusal = await asyncio.to_thread(refuse_call, self._scope, look, is_exhausted=is_exhausted)
+        await self._refuse(call, *refusal)
 
     # What the client gets
 

@@ -1,0 +1,52 @@
+"""What a client hears where nothing is recorded."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cortex_replay.engine.exchange_lookup import ExchangeLookUp
+from cortex_replay.engine.mcp.handshakes import has_handshake
+from cortex_replay.engine.scope import Scope
+from cortex_replay.mcp.messages import NO_FIXTURE
+from cortex_replay.mcp.questions import name_call, server_in
+from cortex_replay.misses.tool_calls import DISCOVER, explain_tool_exhaustion, explain_tool_miss
+
+__all__ = ["Refusal", "refuse_call"]
+
+_NO_METHOD: Final = -32601
+"""What a server says that does not know a method."""
+
+
+class Refusal(NamedTuple):
+    """The error that answers a call."""
+
+    code: int
+    text: str
+
+
+def _nothing() -> None:
+    return None
+
+
+def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Refusal:
+    """Count a miss, and say why it is one.
+
+    A client of the newer protocol asks which versions there are, and shakes hands in the old way where nobody
+    knows that question. So where a handshake is recorded, and the question is not, it is no miss.
+    """
+    request = look.asked
+    server = server_in(request) or ""
+    if request["path"] == DISCOVER and not is_exhausted and has_handshake(scope.store, scope.owner, server):
+        return Refusal(
+            _NO_METHOD, "cortex-replay: this server was recorded with a handshake: send initialize"
+        )
+    if is_exhausted:
+        explanation = explain_tool_exhaustion(request, look.key, scope.how_to_record)
+    else:
+        redactor = scope.run.redactor
+        explanation = explain_tool_miss(
+            scope.store, look.request, look.key, scope.how_to_record, redactor, scope.owner
+        )
+    explained = scope.clean(explanation)
+    scope.count_miss(name_call(request), explained, _nothing)
+    return Refusal(NO_FIXTURE, explained)
