@@ -15,7 +15,9 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.clean_scripts import clean_script, read_blobs
 from cortex_replay.errors import RecordingRefused
+from cortex_replay.mcp.scripts import is_script
 from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.clearance import places_above
 from cortex_replay.redact.process import teach
@@ -159,6 +161,8 @@ class RedactingStager:
 
 def clean_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:
     """What was answered, without secrets. Bytes that are no text stay: nothing can be cut out of those."""
+    if is_script(wire):
+        return clean_script(wire, redactor)
     apart = {name: value for name, value in wire.items() if name == "body_base64"}
     clean, _ = redactor.document({name: value for name, value in wire.items() if name not in apart})
     return {**clean, **apart} if isinstance(clean, dict) else {}
@@ -180,6 +184,8 @@ def _note_redactions(meta: JsonValue, entries: list[JsonValue]) -> dict[str, Jso
 
 def _readable(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What was answered as somebody would read it who looks for a secret."""
+    if is_script(wire):
+        return {**wire, "blobs, read as bytes": read_blobs(wire)}
     if isinstance(frames := wire.get("frames"), list):
         return {**wire, "frames, read together": [_read_frame(frame) for frame in frames]}
     encoded, text = wire.get("body_base64"), wire.get("body")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Mapping
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.mcp.blobs import change_blobs, decode_blob
 from cortex_replay.mcp.messages import INITIALIZE, TOOLS_CALL
 
 __all__ = [
@@ -84,21 +84,9 @@ def name_call(request: Mapping[str, JsonValue]) -> str:
 
 def without_bytes(value: JsonValue) -> JsonValue:
     """A value in which pictures, sound and blobs count by their hash."""
-    if isinstance(value, list):
-        return [without_bytes(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    match value:
-        case {"type": "image" | "audio", "data": str(data)}:
-            return {**value, "data": _hash(data)}
-        case {"uri": str(), "blob": str(data)}:
-            return {**value, "blob": _hash(data)}
-    return {name: without_bytes(item) for name, item in value.items()}
+    return change_blobs(value, _hash)
 
 
 def _hash(encoded: str) -> JsonValue:
-    try:
-        data = binascii.a2b_base64(encoded, strict_mode=True)
-    except ValueError:
-        return encoded
-    return {"blake3": blake3_hex(data), "bytes": len(data)}
+    data = decode_blob(encoded)
+    return encoded if data is None else {"blake3": blake3_hex(data), "bytes": len(data)}
