@@ -14,6 +14,7 @@ from blake3 import blake3
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.index import ContentKey, ExchangeRow, FixtureRow, Index, Row
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 _SLUG_LENGTH: Final = 64
+_CALL_LENGTH: Final = 40
+_CALLS_FOLDER: Final = "mcp"
 _SCOPES_FOLDER: Final = "scopes"
 # Names that mean a device on Windows, with any suffix.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
@@ -214,16 +217,31 @@ def new_exchange(
     digest = blake3_hex(data)
     folder = f"{layout.folder}/{EXCHANGES_FOLDER}".removeprefix("/")
     of_what = exchange.key[:16] if exchange.key else f"{exchange.row_key[1] or ''}"[:16] + f"-{exchange.n}"
-    row = ExchangeRow(f"{folder}/{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
+    place = _place_of_call(exchange.request or {})
+    row = ExchangeRow(f"{folder}/{place}{of_what}-{digest[:8]}.json", digest, *exchange.row_key)
     said = said_by_exchange(trust_exchange(row, data))
     return Add(row, said, overwrite, keep_existing, scope, is_exact)
 
 
+def _place_of_call(request: Mapping[str, JsonValue]) -> str:
+    """What stands before the key in the place of a call of MCP: who reviews it sees which tool was called."""
+    server = server_in(request)
+    if server is None:
+        return ""
+    called = [str(request.get("path")), *([subject] if (subject := subject_of(request)) else [])]
+    parts = (_slug(part, "", _CALL_LENGTH) for part in called)
+    return f"{_CALLS_FOLDER}/{_slug(server, 'server')}/{''.join(f'{part}-' for part in parts if part)}"
+
+
 def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:
     """Where a new fixture goes: a plain name that carries its key and its content."""
-    slug = re.sub(r"[^a-z0-9._-]+", "-", key.model.lower()).strip(".-")[:_SLUG_LENGTH].rstrip(".-") or "model"
-    slug = re.sub(r"\.json$", "-json", slug)  # a folder of that name would pass for a fixture
-    if _RESERVED.fullmatch(slug):
-        slug = f"{slug.partition('.')[0]}-model"
+    slug = _slug(key.model, "model")
     name = f"{key.prompt_hash[:16]}-{digest[:8]}.json"
     return f"fixtures/{slug}/{name}" if layout is Layout.NESTED else f"{slug}-{name}"
+
+
+def _slug(text: str, kind: str, longest: int = _SLUG_LENGTH) -> str:
+    """A text as a name on every file system: of what kind it is, where it has no name."""
+    slug = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip(".-")[:longest].rstrip(".-") or kind
+    slug = re.sub(r"\.json$", "-json", slug)  # a folder of that name would pass for a fixture
+    return f"{slug.partition('.')[0]}-{kind}" if _RESERVED.fullmatch(slug) else slug

@@ -8,7 +8,7 @@ from typing import Final
 
 from cortex_replay.disk import Closing, Folder
 from cortex_replay.store.journal import STATE_FOLDER
-from cortex_replay.store.paths import NESTED_FOLDER, is_fixture_name, path_problem
+from cortex_replay.store.paths import EXCHANGES_FOLDER, NESTED_FOLDER, is_fixture_name, path_problem
 from cortex_replay.store.trust import Layout
 
 __all__ = ["FixtureFiles", "is_fixture_path", "name_of"]
@@ -75,12 +75,13 @@ class FixtureFiles(Closing):
                     name = name.rpartition("/")[0]  # noqa: PLW2901
 
     def remove_empty_folders(self, paths: Iterable[str]) -> None:
-        """Remove those folders right below that of a nested store that hold nothing any more."""
+        """Remove those folders below that of a nested store, or of exchanges, that hold nothing any more."""
         for folder in {path.rpartition("/")[0] for path in paths}:
             above, _, name = folder.rpartition("/")
-            if above == NESTED_FOLDER:
-                with suppress(OSError):
-                    self.folder_of(folder).remove_folder(name)
+            with suppress(OSError):
+                while above.partition("/")[0] in (NESTED_FOLDER, EXCHANGES_FOLDER):
+                    self.folder_of(f"{above}/{name}").remove_folder(name)
+                    above, _, name = above.rpartition("/")
 
     def close(self) -> None:
         """Close the folder that is open."""
