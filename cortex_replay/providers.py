@@ -42,6 +42,7 @@ Kind = Literal[
     "gemini",
     "bedrock",
     "http",
+    "mcp",
     "scripted",
     "echo",
 ]
@@ -82,6 +83,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "gemini": KindRow(_WITH_KEY, "gemini", ("x-goog-api-key", "")),
     "bedrock": KindRow(_WITH_KEY, "bedrock"),
     "http": KindRow(_WITH_KEY),
+    "mcp": KindRow(_WITH_KEY),
     "scripted": KindRow(frozenset(["script"])),
     "echo": KindRow(),
 }

@@ -23,6 +23,7 @@ from cortex_replay.store import Store
 
 if TYPE_CHECKING:
     from cortex_replay.engine.http.engine import Engine
+    from cortex_replay.run.mcp.desk import Desk
 
 __all__ = ["Run"]
 
@@ -73,6 +74,7 @@ class Run(RunCore):
         self._timeout_ms = timeout_ms
         self._origin = origin
         self._engines: dict[tuple[str | None, ...], Engine] = {}
+        self._desk: Desk | None = None
         self.settings = _with_servers(settings, self._servers, timeout_ms)
         super().__init__(
             partial(_open_store, settings.store if store is None else store, chosen),
@@ -152,6 +154,19 @@ class Run(RunCore):
                 timeout_ms=self._timeout_ms or _HTTP_TIMEOUT_MS,
             )
         return self._engines[named]
+
+    def desk(self) -> Desk:
+        """Where the run's sessions of MCP are opened; always the same one."""
+        if self._desk is None:
+            from cortex_replay.run.mcp.desk import Desk  # noqa: PLC0415 - most runs have none
+            from cortex_replay.run.mcp.servers import HttpServers  # noqa: PLC0415
+
+            limit = self._timeout_ms or _HTTP_TIMEOUT_MS
+            servers = HttpServers(
+                self._configured, self._servers, self._environment, lambda: self.redactor, self.rate_of, limit
+            )
+            self._desk = Desk(self, servers)
+        return self._desk
 
 
 def _open_store(store: str | os.PathLike[str] | Store, mode: Mode) -> Store:

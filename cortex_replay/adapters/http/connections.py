@@ -89,8 +89,10 @@ class Connections:
         signer: AwsSigner | None = None,
         max_body_bytes: int = 64 * 2**20,
         rate: RequestRate | None = None,
+        most_at_once: int = _MOST_AT_ONCE,
     ) -> None:
         self._endpoint = endpoint
+        self._most_at_once = most_at_once
         self._rate = rate
         self._key = key
         self._signer = signer
@@ -188,10 +190,11 @@ class Connections:
                 cookies=_NoCookies(),
                 # A proxy has no business between this machine and itself.
                 trust_env=not self._endpoint.is_loopback,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # there are places
                 # Without TLS there is nothing to verify, and loading the roots takes 20 ms.
                 verify=True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             )
-            own = _LoopClient(client, _keep(client), asyncio.Semaphore(_MOST_AT_ONCE))
+            own = _LoopClient(client, _keep(client), asyncio.Semaphore(self._most_at_once))
             self._clients[loop] = own
             await anext(own.keeper)
         return own

@@ -111,6 +111,7 @@ _NO_KEYS: Final = frozenset(["idempotency-key", "sec-websocket-key"])
 _SCHEME: Final = re.compile(r"\A(?:bearer|basic|token) +", re.IGNORECASE)
 _SUBPROTOCOL_KEY: Final = re.compile(r"\A(?:openai-insecure-api-key|xai-client-secret)\.")
 _MAX_ANSWER: Final = 64 * 2**20
+_MOST_AT_ONCE: Final = 100
 
 
 def client_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -197,15 +198,22 @@ class Relay:
         timeout_ms: What a call may take in all.
         redactor_for: The redactor that learns the keys of clients, and tells whether something holds one.
         rate_of: How often a provider may be asked, by its name in a configuration.
+        max_answer: The largest body of an answer.
+        most_at_once: How many calls may be under way at one server.
     """
 
     def __init__(
         self,
-        upstreams: Upstreams,
+        upstreams: Mapping[str, UpstreamServer] | Upstreams,
         timeout_ms: int,
         redactor_for: Callable[[], Redactor],
         rate_of: Callable[[str], RequestRate | None],
+        *,
+        max_answer: int = _MAX_ANSWER,
+        most_at_once: int = _MOST_AT_ONCE,
     ) -> None:
+        self._max_answer = max_answer
+        self._most_at_once = most_at_once
         self._upstreams = upstreams
         self._redactor_for = redactor_for
         self._rate_of = rate_of
@@ -380,7 +388,8 @@ class Relay:
                 key_header=header,
                 key_prefix=prefix,
                 signer=signer if key is None else None,
-                max_body_bytes=_MAX_ANSWER,
+                max_body_bytes=self._max_answer,
+                most_at_once=self._most_at_once,
                 rate=self._rate_of(provider_name(upstream.name)) if is_last else None,
             )
             self._clients[place] = http, key is not None or signer is not None

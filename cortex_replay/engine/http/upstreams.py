@@ -16,6 +16,7 @@ from cortex_replay.config.servers import server_of, shown_url
 from cortex_replay.config.trust import CLIENT, refuse_without_consent
 from cortex_replay.engine.http.routes import Route, unprefixed_upstream
 from cortex_replay.errors import ConfigError
+from cortex_replay.mcp.questions import UPSTREAM_PREFIX
 from cortex_replay.providers import (
     KINDS,
     PROVIDERS,
@@ -26,7 +27,7 @@ from cortex_replay.providers import (
     upstream_name,
 )
 
-__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "sdk_base_of", "service_of"]
+__all__ = ["UpstreamServer", "Upstreams", "base_of", "is_for_sdk", "is_mcp", "sdk_base_of", "service_of"]
 
 _OLLAMA_PORT: Final = urlsplit(PROVIDERS["ollama"].base_url).port
 _AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?\Z")
@@ -157,6 +158,8 @@ class Upstreams:
     ) -> None:
         self._by_name = {upstream.name: upstream for upstream in _servers(settings, environment or {})}
         for name, url in (overrides or {}).items():
+            if is_mcp(name, settings):
+                continue
             known = self._by_name.get(name)
             self._by_name[name] = UpstreamServer(
                 name, known.kind if known else "http", base_of(url), url=_with_scheme(url)
@@ -211,7 +214,7 @@ class Upstreams:
 
 def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[UpstreamServer]:
     for own_name, provider in settings.providers.items():
-        if provider.base_url is None:
+        if provider.base_url is None or provider.kind == "mcp":  # its calls are no relayed requests
             continue
         name = upstream_name(own_name)
         row = provider_of(name)
@@ -232,6 +235,12 @@ def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[Ups
             yield UpstreamServer(
                 upstream_name(own_name), row.kind, base_url, None, row.key_variables, url=own
             )
+
+
+def is_mcp(name: str, settings: Settings) -> bool:
+    """Whether what a command line names is a server of MCP."""
+    provider = settings.providers.get(name)
+    return name.startswith(UPSTREAM_PREFIX) or (provider is not None and provider.kind == "mcp")
 
 
 def is_for_sdk(row: Provider, provider: ProviderSettings) -> bool:
