@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.destinations import destinations_of
@@ -16,11 +17,12 @@ from cortex_replay.engine.http.routes import METHODS
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.gateway.access import RPC_PATH, Access, Refusal, path_prefix
+from cortex_replay.gateway.access import RPC_PATH, Access, Entry, Refusal, path_prefix
 from cortex_replay.gateway.answering import Answering
 from cortex_replay.gateway.closing import CLOSE
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.links import lead_through
+from cortex_replay.gateway.mcp.requests import MCP_PATH, Request, server_at
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
 from cortex_replay.gateway.visits import VISIT, Visit
@@ -30,6 +32,7 @@ from cortex_replay.redact.logs import logger_of
 
 if TYPE_CHECKING:
     from cortex_replay.admin.callers import Caller
+    from cortex_replay.gateway.mcp.door import Door
     from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["HELD", "App"]
@@ -72,6 +75,7 @@ class App:
         pace: How fast recorded streams are replayed.
         faults: What is to go wrong.
         rpc: Who answers ``/rpc``, if anybody does.
+        door: Makes who answers ``/mcp/``, for the first client that comes there.
         max_body: The largest body that is read.
         most_bodies: How many bytes of larger bodies are in memory at once.
     """
@@ -85,7 +89,11 @@ class App:
         rpc: Rpc | None = None,
         max_body: int = 32 * 2**20,
         most_bodies: int = 64 * 2**20,
+        *,
+        door: Callable[[], Door] | None = None,
     ) -> None:
+        self._make_door = door
+        self._door: Door | None = None
         self._rpc = rpc
         self._room = Room(most_bodies)
         self.is_closing = False
@@ -120,6 +128,10 @@ class App:
             elif isinstance(prepared, _Message):
                 await self._while_there(self._answer_message(prepared, send), receive)
                 return
+            elif isinstance(prepared, Request):
+                scope[HELD] = prepared.method == "GET"  # it can come back
+                await self._while_there(self._open_door().answer(prepared, send), receive)
+                return
             else:
                 asking, call, fault = prepared
                 protocol = call.route.protocol
@@ -144,7 +156,7 @@ class App:
 
     async def _prepare(
         self, scope: Message, receive: Receive, place: Place
-    ) -> tuple[Scope, Call, Fault | None] | _Message | HttpReply:
+    ) -> tuple[Scope, Call, Fault | None] | _Message | Request | HttpReply:
         """The call that a client makes, with what is to go wrong; or what it is told instead."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         visit: Visit | None = scope.get(VISIT)
@@ -157,13 +169,9 @@ class App:
             return next((value.decode("latin-1") for known, value in headers if known == wanted), "")
 
         method: str = scope["method"]
-        if visit is None and entry.path == RPC_PATH and self._rpc is not None:
-            return await self._message(self._rpc, method, header, receive, place)
-        if visit is None and entry.path.startswith(CONTROL):
-            body = await self._body_or_refusal(header("content-length"), receive, place, None)
-            if isinstance(body, HttpReply):
-                return body
-            return control(entry.path, method, body, self._engine.run, self._answering.faults)
+        own = None if visit is not None else await self._own(scope, entry, header, receive, place)
+        if own is not None:
+            return own
         if method not in METHODS:
             reason = f"cortex-replay: {method} is not passed on; there are {', '.join(sorted(METHODS))}"
             return error_reply(None, 405, reason, "invalid_request_error")
@@ -187,6 +195,69 @@ class App:
         query = scope["query_string"].decode("latin-1")
         call = Call(method, route, query, shown, body, server, addressed=addressed)
         return asking, call, self._answering.next_fault(entry.scope, entry.fault)
+
+    async def _own(
+        self, scope: Message, entry: Entry, header: Callable[[str], str], receive: Receive, place: Place
+    ) -> _Message | Request | HttpReply | None:
+        """What is asked of the gateway itself; ``None`` for a call that is for a provider."""
+        if entry.path == RPC_PATH and self._rpc is not None:
+            return await self._message(self._rpc, scope["method"], header, receive, place)
+        if entry.path.startswith(CONTROL):
+            body = await self._body_or_refusal(header("content-length"), receive, place, None)
+            if isinstance(body, HttpReply):
+                return body
+            return control(entry.path, scope["method"], body, self._engine.run, self._answering.faults)
+        if entry.path.startswith(MCP_PATH) and self._serves_mcp:
+            return await self._mcp_request(scope, entry, header, receive, place)
+        return None
+
+    @property
+    def _serves_mcp(self) -> bool:
+        """Whether nobody has the path for something else."""
+        return self._make_door is not None and MCP_PATH.strip("/") not in self._engine.upstreams.names
+
+    def _open_door(self) -> Door:
+        assert self._make_door is not None  # noqa: S101 - nobody is led there otherwise
+        if self._door is None:
+            self._door = self._make_door()
+        return self._door
+
+    def end_streams(self) -> None:
+        """Let connections go that only wait for what may come."""
+        if self._door is not None:
+            self._door.end_streams()
+
+    async def aclose(self) -> None:
+        """End the sessions of clients."""
+        if self._door is not None:
+            await self._door.aclose()
+
+    async def _mcp_request(
+        self, scope: Message, entry: Entry, header: Callable[[str], str], receive: Receive, place: Place
+    ) -> Request | HttpReply:
+        """What a client of MCP asks."""
+        found = server_at(entry.path)
+        if found is None:
+            reason = f"cortex-replay: there is nothing at {entry.path}; a server of MCP is at /mcp/NAME"
+            return error_reply(None, 404, reason, "not_found_error")
+        read = b""
+        if scope["method"] == "POST":
+            body = await self._body_or_refusal(header("content-length"), receive, place, None)
+            if isinstance(body, HttpReply):
+                return body
+            read = body
+        server, part = found
+        prefix = path_prefix(scope["raw_path"].decode("latin-1"))
+        return Request(
+            scope["method"],
+            server,
+            part,
+            entry.scope,
+            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]],
+            f"{prefix}{MCP_PATH}{quote(server, safe='')}",
+            scope["query_string"].decode("latin-1"),
+            read,
+        )
 
     def lead_through(self, reply: HttpReply, call: Call, scope: Message) -> HttpReply:
         """An answer whose links to the provider lead a client back here, by the way that it came."""

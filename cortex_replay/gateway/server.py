@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -33,6 +33,7 @@ from cortex_replay.run import Run
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.authority import Authority
+    from cortex_replay.gateway.mcp.door import Door
     from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["Gateway"]
@@ -196,6 +197,7 @@ class _Server(uvicorn.Server):
     looks ten times a second, and whoever waits for a gateway to end would wait for that."""
 
     _stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+    on_shutdown: Callable[[], None] = staticmethod(lambda: None)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -220,6 +222,7 @@ class _Server(uvicorn.Server):
             listening.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
+        self.on_shutdown()
         last = time.monotonic() + _GRACE_SECONDS
         state = self.server_state
         while (state.connections or state.tasks) and not self.force_exit and time.monotonic() < last:
@@ -282,8 +285,9 @@ class Gateway:
         self._access = Access(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
         self.faults = faults or Faults()
         self._rpc = rpc
-        self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body)
+        self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body, door=self._door)
         self._server = _Server(_config(self._app, max_body))
+        self._server.on_shutdown = self._app.end_streams
         self._proxy = None
         if proxy is not None:
             own = self.host, self.port
@@ -329,6 +333,12 @@ class Gateway:
         """Whether clients of providers need no token: all they can get is a recording."""
         return self._is_open_in_replay and self.run.scope(scope).mode is Mode.REPLAY
 
+    def _door(self) -> Door:
+        # Most gateways see no client of MCP.
+        from cortex_replay.gateway.mcp.door import Door  # noqa: PLC0415
+
+        return Door(self.run.desk())
+
     def set_faults(self, scope: str, faults: Faults | None) -> None:
         """Let a scope have faults of its own, or those of all again."""
         self._app.set_faults(scope, faults)
@@ -342,6 +352,7 @@ class Gateway:
                     await stack.enter_async_context(self._proxy.serving())
                 await self._server.serve(sockets=[self._socket])
         finally:
+            await self._app.aclose()
             await self._engine.aclose()
             if self._rpc is not None:
                 await self._rpc.aclose()
