@@ -152,11 +152,11 @@ class ExchangeTurn:
         if self.state is not None and self.stored is not None:
             self._advance(self.stored, self.state)
 
-    def keep(self, wire: Wire, what: str, query: str) -> None:
-        """Stage an answer, unless there is a secret in it that cannot be cut out."""
+    def keep(self, wire: Wire, what: str, query: str) -> bool:
+        """Stage an answer, unless there is a secret in it that cannot be cut out; whether it is staged."""
         self.scope.run.kept_prompts.learn(self.look.asked, wire, is_there=True)
         if self.state is None:
-            return
+            return False
         ledger = self.scope.run.ledger
         problem = "there is a secret in what was asked"
         try:
@@ -165,12 +165,13 @@ class ExchangeTurn:
             kept = self._stage(Exchange(wire, key=self.look.key), self.state)
         except RecordingRefused as error:
             ledger.refuse(f"{what}: {error if error.clearance else problem}")
-            return
+            return False
         if self.claim is not None:
             self.claim.settle(kept)
         self._kept = kept
         self._advance(kept, self.state)
         ledger.keep(self.look.key)
+        return True
 
     def _stage(self, exchange: Exchange, state: KeyState[Exchange]) -> Exchange:
         """Stage an answer behind those before it; gives it alone, as it is stored."""

@@ -10,6 +10,7 @@ from dataclasses import InitVar, asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from cortex_replay.engine.mcp.counts import CallKind, ServerCounts, merge_counts, read_counts
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.tokens import (
     Tally,
@@ -22,6 +23,7 @@ from cortex_replay.engine.tokens import (
     token_facts,
 )
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.history.mcp_calls import StoredMcpCall, stored_mcp_calls
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
@@ -62,6 +64,7 @@ class LedgerPart:
     used_scoped: frozenset[ScopedKey]
     used_exchanges: frozenset[str]
     bypassed: Mapping[str, int]
+    servers: Mapping[str, ServerCounts] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, document: object) -> LedgerPart:
@@ -78,6 +81,7 @@ class LedgerPart:
                 "used": [*used],
                 "used_exchanges": [*exchanges],
                 "bypassed": {**bypassed},
+                **rest,
             } if 0 <= hits <= _MOST_COUNTED:
                 hosts = {str(host): int(count) for host, count in bypassed.items() if isinstance(count, int)}
                 return cls(
@@ -90,6 +94,7 @@ class LedgerPart:
                     frozenset(_scoped_key(key) for key in used if _scope_in(key)),
                     frozenset(str(key) for key in exchanges),
                     {host: count for host, count in hosts.items() if 0 < count <= _MOST_COUNTED},
+                    read_counts(rest.get("servers")),
                 )
         raise InvalidRequest("ledger", "is not what a process reports of its calls")
 
@@ -163,6 +168,10 @@ class Ledger:
     used_scoped: set[ScopedKey] = field(default_factory=set)
     """Of what scopes have of their own, or have from now on."""
     used_exchanges: set[str] = field(default_factory=set)
+    servers: dict[str, ServerCounts] = field(default_factory=dict)
+    """What servers of MCP were asked; the counts above have it, too."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What somebody should know of servers of MCP, and how often it came up."""
 
     def __post_init__(self, redactor_for: Callable[[], Redactor]) -> None:
         self._lock = threading.Lock()
@@ -207,6 +216,7 @@ class Ledger:
                 Miss(self._clean(miss.what), self._clean(miss.explanation)) for miss in self.misses
             ]
             self.bypassed = Counter({self._clean(host): count for host, count in self.bypassed.items()})
+            self.remarks = Counter({self._clean(text): count for text, count in self.remarks.items()})
 
     @property
     def calls(self) -> int:
@@ -311,6 +321,27 @@ class Ledger:
             is_listed = host in self.bypassed or len(self.bypassed) < _MOST_LISTED
             self.bypassed[host if is_listed else _OTHERS] += count
 
+    def count_call(self, server: str, kind: CallKind) -> None:
+        """What came of a call of a server of MCP, besides being counted as any call is."""
+        with self._lock:
+            if server not in self.servers and len(self.servers) >= _MOST_LISTED:
+                server = _OTHERS
+            counted = self.servers.setdefault(server, ServerCounts())
+            setattr(counted, kind, getattr(counted, kind) + 1)
+
+    def use(self, key: str) -> None:
+        """A recording was played that is no answer to a call."""
+        with self._lock:
+            self.used_exchanges.add(key)
+
+    def remark(self, text: str) -> None:
+        """Say something of a server of MCP in the summary: that it printed what is no message, that its tools
+        have changed. Equal texts are counted."""
+        with self._noting():
+            text = self._clean(text)
+            is_listed = text in self.remarks or len(self.remarks) < _MOST_LISTED
+            self.remarks[text if is_listed else _OTHERS] += 1
+
     def merge(self, part: LedgerPart) -> None:
         """Add what another process of this run has answered."""
         with self._lock:
@@ -319,6 +350,7 @@ class Ledger:
             self.used_keys |= part.used
             self.used_scoped |= part.used_scoped
             self.used_exchanges |= part.used_exchanges
+            self.servers = merge_counts([self.servers, part.servers])
         for miss in part.misses:
             self.miss(miss.what, miss.explanation)
         for host, count in part.bypassed.items():
@@ -328,6 +360,12 @@ class Ledger:
         """The fixtures that no call of this run has used, in order."""
         with self._lock:
             return [item for item in store.list(scoped=True) if not self._has_used(item)]
+
+    def unused_calls(self, store: Store) -> list[StoredMcpCall]:
+        """The recorded calls of servers of MCP that no call of this run has used, in order."""
+        with self._lock:
+            used = frozenset(self.used_exchanges)
+        return stored_mcp_calls(store, without=used)
 
     def _has_used(self, item: StoredFixture) -> bool:
         key = FixtureKey(item.model, item.prompt_hash)

@@ -46,6 +46,7 @@ class Caller(Protocol):
     run: RunState
     store: Store
     mode: Mode
+    name: str
     owner: str
     meta: Mapping[str, JsonValue]
     keeps_first: bool
@@ -112,6 +113,8 @@ class Turn:
             self.scope.pin(self.key, self.state)
         if self.is_repeat:
             self.scope.run.ledger.repeat()
+        if isinstance(self.outcome, Answer):
+            self._note_calls(self.outcome, is_recorded=True)
         self.scope.serve(self.request, self.key, self.outcome, self.meta)
 
     def tries_count(self) -> bool:
@@ -192,11 +195,22 @@ class Turn:
             raise
         if self.claim is not None:
             self.claim.settle(kept)
+        self._note_calls(answer)
         if self.is_repeat:
             self.is_counted = True
             self.state.successes[0] = kept if isinstance(kept, Answer) else self.state.successes[0]
         self._advance(kept)
         ledger.keep(self.key, usage, model, self.scope.owner)
+
+    def _note_calls(self, answer: Answer, *, is_recorded: bool = False) -> None:
+        """Remember which tools an answer wants called, for what is recorded of them."""
+        scope, state = self.scope, self.state
+        if state is None or not scope.mode.writes:
+            return
+        # One that is recorded alone answers every call.
+        is_only = self.is_repeat or (is_recorded and len(state.committed) == 1)
+        number = 1 if is_only else len(state.successes) + 1
+        scope.run.causes.note(scope.name, self.key, number, answer.tool_calls, self.request)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
         """Record what is no good answer as the answer of this turn, if that is wanted; whether it is.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -14,20 +13,17 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
+from cortex_replay.history.origins import BEFORE, run_in, seconds_in
 from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.store.check import Progress
-from cortex_replay.store.fixture import bindings_in, moment_in
+from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 
 __all__ = ["BEFORE", "History", "HistoryCall", "read_calls", "times_of"]
 
-BEFORE: Final = "before"
-"""The run of all recordings that do not say in which run they were made."""
-
-_RUN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
 _LONGEST_REASON: Final = 500
 _LONGEST_WAIT_MS: Final = 86_400_000
 _PROGRESS_STEP: Final = 256
@@ -244,7 +240,7 @@ def _calls_in(
             at=at,
             ready=ready,
             order=order if isinstance(order, int) else 0,
-            run=_run_in(meta),
+            run=run_in(meta),
             scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
             meta=meta,
             said=answer,
@@ -253,7 +249,7 @@ def _calls_in(
 
 def times_of(answer: Answer, meta: Mapping[str, JsonValue]) -> tuple[float | None, float | None]:
     """When an answer was asked for, and when it began, in seconds since 1970; ``None`` if unknown."""
-    recorded, asked = _seconds_in(meta, "recorded_at"), _seconds_in(meta, "asked_at")
+    recorded, asked = seconds_in(meta, "recorded_at"), seconds_in(meta, "asked_at")
     if asked is None:
         return recorded, None
     return asked, _ready(answer, asked, recorded, meta.get("answered_ms"))
@@ -272,18 +268,6 @@ def _ready(answer: Answer, asked: float, recorded: float | None, wait: JsonValue
     if isinstance(first, int | float):
         return asked + first / 1000
     return recorded if recorded is not None and recorded > asked else None
-
-
-def _seconds_in(meta: Mapping[str, JsonValue], name: str) -> float | None:
-    moment = moment_in(meta, name)
-    with suppress(ValueError, OverflowError):
-        return None if moment is None else moment.timestamp()
-    return None
-
-
-def _run_in(meta: Mapping[str, JsonValue]) -> str:
-    run = meta.get("run")
-    return run if isinstance(run, str) and _RUN.fullmatch(run) else BEFORE
 
 
 def _usage_in(meta: Mapping[str, JsonValue]) -> TokenUsage | None:

@@ -30,7 +30,7 @@ from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, Scope
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted
 from cortex_replay.types import LlmRequest
 
-__all__ = ["StoreReader", "StoredFixture", "Verify"]
+__all__ = ["StoreReader", "StoredExchange", "StoredFixture", "Verify"]
 
 Verify = Literal["full", "on-read"]
 
@@ -44,6 +44,16 @@ class StoredFixture(NamedTuple):
     blake3: str
     scope: str = ""
     """Whose answers they are, where others get other ones."""
+
+
+class StoredExchange(NamedTuple):
+    """The place of an opaque exchange in the store."""
+
+    key: str
+    path: str
+    blake3: str
+    scope: str = ""
+    """Whose it is, where others get another one."""
 
 
 class _Own(NamedTuple):
@@ -336,6 +346,13 @@ class StoreReader:
             return shared
         rows = (own.fixture for own in self._own.values() if own.fixture is not None)
         return shared | {row.key: row.path for row in rows if row.scope == scope and row.key is not None}
+
+    def list_exchanges(self) -> list[StoredExchange]:
+        """Every opaque exchange's key and place, those of scopes, too, sorted by path."""
+        rows = [row for own in self._own.values() if (row := own.fixture) is not None and row.key is not None]
+        found = [StoredExchange(key, row.path, row.blake3) for key, row in self._opaque.items()]
+        found += [StoredExchange(row.key or "", row.path, row.blake3, row.scope) for row in rows]
+        return sorted(found, key=lambda stored: (stored.path, stored.scope))
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows
