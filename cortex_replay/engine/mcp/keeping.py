@@ -45,8 +45,15 @@ class Keeper:
         elif call.is_kept:
             call.turn.amend(call.script.wire(), what)
         else:
-            call.turn.keep(call.script.wire(), what, "")
+            self.link_cause(call)  # a client may call a tool before it has all of the model's answer
+            if call.turn.keep(call.script.wire(), what, ""):
+                self._scope.run.ledger.count_call(self._server, "recorded")
         call.is_kept, call.kept_bytes = True, call.script.size
+
+    def link_cause(self, call: Call) -> None:
+        """Note which tool call of a model a call comes from, if it comes from one."""
+        if self._scope.mode.writes:
+            self._scope.run.causes.link(call.script.meta, self._scope.name, self._server, call.message)
 
     def note(self, call: Call) -> None:
         """Something was added to a script."""

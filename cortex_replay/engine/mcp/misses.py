@@ -49,4 +49,5 @@ def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Re
         )
     explained = scope.clean(explanation)
     scope.count_miss(name_call(request), explained, _nothing)
+    scope.run.ledger.count_call(server, "missed")
     return Refusal(NO_FIXTURE, explained)

@@ -11,6 +11,7 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.mcp.calls import Call
+from cortex_replay.engine.mcp.counts import CallKind
 from cortex_replay.engine.mcp.keeping import Keeper
 from cortex_replay.engine.mcp.link import Connect, Outgoing, Said, SendToClient
 from cortex_replay.engine.mcp.lookups import look_up_tool
@@ -187,7 +188,11 @@ class Session:
         else:
             call.turn = turn
             call.script.meta = {"run": scope.run.name, "asked_at": _now()}
+            if turn.state is not None:
+                call.script.meta["call"] = turn.state.call
+            self._keeper.link_cause(call)
             scope.run.ledger.ask()
+            self._count("live")
             await self._uplink.send(call.frame, call)
 
     async def _take_answer(self, frame: bytes, message: Message) -> None:
@@ -245,9 +250,11 @@ class Session:
     async def _play(self, call: Call, wire: dict[str, JsonValue], look: ExchangeLookUp) -> None:
         scope = self._scope
         if call.id is None:
-            scope.run.ledger.used_exchanges.add(look.key)
+            scope.run.ledger.use(look.key)
         else:
             scope.serve(_nothing, look.key, Exchange(wire, key=look.key))
+            self._count("hits")
+            self._keeper.link_cause(call)
         self._played += 1
         name = f"{OWN_IDS}{self._played}"
         call.playback = Playback(wire, call.message, self._deliver, name, self._clean, self._subscription)
@@ -268,6 +275,7 @@ class Session:
                 playback.stop()
                 text = f"{explained}\nTo record it: {self._scope.how_to_record}"
                 self._scope.count_miss(f"{self._server} {call.method}", text, _nothing)
+                self._count("missed")
                 await self._refuse(call, NO_FIXTURE, text)
             else:
                 self._scope.run.ledger.refuse(explained)
@@ -301,12 +309,16 @@ class Session:
             self._withdraw(call, text)
             await self._refuse(call, _INTERNAL, f"cortex-replay: {text}")
 
+    def _count(self, kind: CallKind) -> None:
+        self._scope.run.ledger.count_call(self._server, kind)
+
     def _withdraw(self, call: Call, problem: str) -> None:
         if call.deed is not None:
             call.deed.state = "failed"
         if call.turn is not None and not call.is_kept:
             call.turn.withdraw()
             self._scope.run.ledger.fail(problem, is_sent=call.is_sent)
+            self._count("failed")
 
     async def _refuse(self, call: Call, code: int, text: str) -> None:
         if call.id is None:
