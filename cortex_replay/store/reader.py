@@ -347,7 +347,7 @@ class StoreReader:
         rows = (own.fixture for own in self._own.values() if own.fixture is not None)
         return shared | {row.key: row.path for row in rows if row.scope == scope and row.key is not None}
 
-    def list_exchanges(self) -> list[StoredExchange]:
+    def list_exchanges(self) -> Sequence[StoredExchange]:
         """Every opaque exchange's key and place, those of scopes, too, sorted by path."""
         rows = [row for own in self._own.values() if (row := own.fixture) is not None and row.key is not None]
         found = [StoredExchange(key, row.path, row.blake3) for key, row in self._opaque.items()]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from typing import Final, Literal
 
 from cortex_replay.errors import InvalidRequest
 
 __all__ = ["CallKind", "ServerCounts", "merge_counts", "read_counts", "server_facts", "server_rows"]
 
 CallKind = Literal["hits", "missed", "recorded", "live", "failed"]
+_MOST: Final = 10**12
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class ServerCounts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_NAMES = tuple(field.name for field in fields(ServerCounts))
+_NAMES: Final = tuple(field.name for field in fields(ServerCounts))
 
 
 def merge_counts(counts: Iterable[Mapping[str, ServerCounts]]) -> dict[str, ServerCounts]:
@@ -48,19 +49,22 @@ def read_counts(document: object) -> dict[str, ServerCounts]:
     Raises:
         InvalidRequest: It is no such report.
     """
-    match document:
-        case None:
-            return {}
-        case {**servers} if all(_is_count(one) for one in servers.values()):
-            return {str(server): ServerCounts(**one) for server, one in servers.items()}
-    raise InvalidRequest("servers", "expected what each server was asked")
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise InvalidRequest("servers", "expected what each server was asked")
+    return {str(server): _read(counted) for server, counted in document.items()}
+
+
+def _read(document: object) -> ServerCounts:
+    counts = document if isinstance(document, dict) else {"": None}
+    if not all(name in _NAMES and _is_count(count) for name, count in counts.items()):
+        raise InvalidRequest("servers", "expected counts of calls")
+    return ServerCounts(**counts)
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        name in _NAMES and isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 10**12
-        for name, count in value.items()
-    )
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
 
 
 def server_facts(servers: Mapping[str, ServerCounts]) -> Iterator[str]:
