@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.fixtures import complete_fixture, find_fixture
 from cortex_replay.cli.options import command, json_option, store_option, store_root
+from cortex_replay.cli.story import outcome_lines
 from cortex_replay.config import load_settings
 from cortex_replay.history.cache_rules import cache_provider
+from cortex_replay.history.calls import read_calls
+from cortex_replay.history.mcp_calls import read_mcp_calls
+from cortex_replay.history.story import ToolOutcome, tool_uses
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.prompt.cache.calls import Provider
 from cortex_replay.prompt.cache.costs import Cost, Tariff
@@ -69,6 +74,9 @@ def explain_command(
     Where the recording has the provider's count, the parts share it; otherwise sizes are estimates, at
     four bytes a token. The cost of an edit is in money if you set prices for the model, else in input
     tokens.
+
+    Where its answers call tools, you see which calls of MCP servers that caused, and which later prompt has
+    the results.
     """
     if len(fixtures) > _MOST_FIXTURES:
         raise click.UsageError(f"explain takes one fixture or two, not {len(fixtures)}")
@@ -80,14 +88,20 @@ def explain_command(
     compared = _compare(prompts, tariff) if prompts[1:] else None
     if not as_json:
         lines = (
-            _explanation_lines(prompts[0], tariff)
+            chain(_explanation_lines(prompts[0], tariff), outcome_lines(_tool_outcomes(opened, found[0])))
             if compared is None
             else _comparison_lines(compared, prompts, tariff)
         )
         for line in lines:
             output.echo(line)
         return
-    values = [prompt.to_dict(tariff) for prompt in prompts]
+    values = [
+        {
+            **prompt.to_dict(tariff),
+            "tool_calls": [outcome.to_dict() for outcome in _tool_outcomes(opened, prompt.stored)],
+        }
+        for prompt in prompts
+    ]
     if compared is None:
         output.print_json(values[0])
     else:
@@ -110,6 +124,14 @@ class _Prompt:
     def to_dict(self, tariff: Tariff) -> dict[str, Any]:
         place = {"path": self.stored.path, "prompt_hash": self.stored.prompt_hash}
         return {**place, "provider": self.provider, **self.explain(tariff).to_dict()}
+
+
+def _tool_outcomes(store: Store, stored: StoredFixture) -> list[ToolOutcome]:
+    """What the tool calls of its answers caused; the whole store is read for it."""
+    answers = store.get(stored.model, stored.prompt_hash).answers
+    if not any(answer.tool_calls for answer in answers):
+        return []
+    return tool_uses(read_calls(store).calls, read_mcp_calls(store), stored.path)
 
 
 def _compare(prompts: Sequence[_Prompt], tariff: Tariff) -> PromptComparison:

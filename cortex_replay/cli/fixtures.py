@@ -11,9 +11,11 @@ from click.shell_completion import CompletionItem
 from cortex_replay.cli import output
 from cortex_replay.cli.options import store_root, wants_json
 from cortex_replay.errors import LlmError, NoFixture
+from cortex_replay.mcp.questions import server_in
 from cortex_replay.store import Store, StoredFixture
+from cortex_replay.store.reader import StoredExchange
 
-__all__ = ["complete_fixture", "end_without_fixture", "find_fixture"]
+__all__ = ["complete_fixture", "end_without_fixture", "find_fixture", "find_mcp_call", "fixtures_like"]
 
 
 def complete_fixture(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -45,16 +47,7 @@ def find_fixture(
 
     By its hash it is what a scope gets: its own, or the shared one. By its path, whoever has it.
     """
-    stored = store.list(scoped=True)
-    by_path = [item for item in stored if item.path == wanted and scope in ("", item.scope)]
-    found = by_path[:1] or [
-        item
-        for item in stored
-        if wanted
-        and item.prompt_hash.startswith(wanted.lower())
-        and model in (None, item.model)
-        and item.scope == (scope if store.has_own(item.model, item.prompt_hash, scope) else "")
-    ]
+    found = fixtures_like(store, wanted, model, scope)
     if not found:
         end_without_fixture(
             ctx, f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"
@@ -63,3 +56,43 @@ def find_fixture(
         choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escape(item.model)}" for item in found[:10])
         raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")
     return found[0]
+
+
+def fixtures_like(store: Store, wanted: str, model: str | None, scope: str = "") -> list[StoredFixture]:
+    """The fixtures with this path, or whose prompt hash begins so; see :func:`find_fixture`."""
+    stored = store.list(scoped=True)
+    by_path = [item for item in stored if item.path == wanted and scope in ("", item.scope)]
+    return by_path[:1] or [
+        item
+        for item in stored
+        if wanted
+        and item.prompt_hash.startswith(wanted.lower())
+        and model in (None, item.model)
+        and item.scope == (scope if store.has_own(item.model, item.prompt_hash, scope) else "")
+    ]
+
+
+def find_mcp_call(store: Store, wanted: str, scope: str = "") -> StoredExchange | None:
+    """The one recorded call of a server of MCP with this path, or whose key begins so, if there is one.
+
+    Raises:
+        UsageError: There are several.
+    """
+    stored = store.list_exchanges()
+    by_path = [item for item in stored if item.path == wanted and scope in ("", item.scope)]
+    own = {item.key for item in stored if scope and item.scope == scope}
+    like = by_path[:1] or [
+        item
+        for item in stored
+        if wanted and item.key.startswith(wanted.lower()) and item.scope == (scope if item.key in own else "")
+    ]
+    found = [item for item in like if _is_of_mcp(store, item)]
+    if len(found) > 1:
+        choices = "".join(f"\n  {item.key[:16]}  {output.escape(item.path)}" for item in found[:10])
+        raise click.UsageError(f"{len(found)} calls of MCP fit {wanted!r}; give more digits:{choices}")
+    return found[0] if found else None
+
+
+def _is_of_mcp(store: Store, stored: StoredExchange) -> bool:
+    exchange = store.exchange(stored.key, stored.scope)
+    return exchange is not None and server_in(exchange.request) is not None

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.cli.fixtures import complete_fixture, find_fixture
+from cortex_replay.cli.fixtures import (
+    complete_fixture,
+    end_without_fixture,
+    find_fixture,
+    find_mcp_call,
+    fixtures_like,
+)
 from cortex_replay.cli.options import command, json_option, store_option, store_root
+from cortex_replay.cli.progress import progress_bar
+from cortex_replay.cli.questions import terminal_width
+from cortex_replay.cli.story import call_lines, message_lines, story_lines
+from cortex_replay.history.calls import HistoryCall, read_calls
+from cortex_replay.history.mcp_calls import McpCall, answers_to, read_mcp_calls
+from cortex_replay.history.runs import UnknownRun, choose_calls, may_name_run
+from cortex_replay.history.story import tell_story
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
+from cortex_replay.store.reader import StoredExchange
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
 
 __all__ = ["show_command"]
@@ -25,19 +39,30 @@ __all__ = ["show_command"]
   cortex-replay show fixtures/m/3f2a91-77aa01.json  by its file
   cortex-replay show 3f2a91 --json                 its JSON, once it is trusted
   cortex-replay show 3f2a91 --scope tests/test_chat.py::test_hello   what this test gets
+  cortex-replay show latest                        the story of the latest run that recorded something
+  cortex-replay show 20261116T0630                 of the run whose id begins so
+  cortex-replay show --run 'tests/test_agent.py::*'   of what these tests recorded, in whatever run
+  cortex-replay show latest --json | jq '.steps[]'
 
 Exit status:
-  0  the fixture is shown
+  0  the recording or the run is shown
   1  the store could not be opened
-  2  wrong usage, or several fixtures fit
-  3  no fixture fits
+  2  wrong usage, or several recordings fit
+  3  no recording and no run fits
   5  the store is not what its index says
 """,
 )
-@click.argument("fixture", shell_complete=complete_fixture)
+@click.argument("fixture", required=False, metavar="[FIXTURE|RUN]", shell_complete=complete_fixture)
 @store_option
 @click.option("--model", help="Only this model, where several have the same prompt.")
 @click.option("--scope", metavar="NAME", default="", help="What this test, or other scope, gets.")
+@click.option(
+    "--run",
+    "runs",
+    metavar="RUN",
+    multiple=True,
+    help="The story of this run, or of this test.",
+)
 @click.option(
     "--raw",
     is_flag=True,
@@ -47,18 +72,36 @@ Exit status:
 @click.pass_context
 def show_command(
     ctx: click.Context,
-    fixture: str,
+    fixture: str | None,
     store: Path | None,
     model: str | None,
     scope: str,
+    runs: tuple[str, ...],
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Show one recording: prompt, answers, usage, where it came from.
+    """Show one recording, or the story of a run.
 
-    FIXTURE is the start of a prompt hash, or the path of a file as INDEX.toml has it.
+    FIXTURE is the start of a prompt hash, or of the key of a call of an MCP server, or the path of a file as
+    INDEX.toml has it: you see prompt, answers, usage, where it came from; of a call of an MCP server every
+    message, and the model's tool call that caused it.
+
+    RUN is `latest`, the id of a recording run or the start of one, or `all`: you see its calls to models and
+    to MCP servers in order, what caused which, and where results came back.
     """
+    if (fixture is None) is not bool(runs):
+        raise click.UsageError("name one recording or one run, such as: cortex-replay show latest")
     opened = Store.open(store_root(ctx, store), verify="on-read")
+    if fixture is None:
+        _show_story(ctx, opened, runs, as_json=as_json)
+        return
+    if not fixtures_like(opened, fixture, model, scope):
+        if (call := find_mcp_call(opened, fixture, scope)) is not None:
+            _show_mcp_call(opened, call, raw=raw, as_json=as_json)
+            return
+        if may_name_run(fixture):
+            _show_story(ctx, opened, [fixture], as_json=as_json)
+            return
     stored = find_fixture(ctx, opened, fixture, model, scope)
     content = opened.content(stored.model, stored.prompt_hash, stored.scope)
     if as_json and raw:
@@ -70,6 +113,64 @@ def show_command(
     recorded = opened.get(stored.model, stored.prompt_hash, stored.scope)
     lines = _lines(recorded, stored, _scopes_of(opened, stored), len(content), raw)
     output.echo("\n".join(lines), raw=raw)
+
+
+def _show_story(ctx: click.Context, store: Store, runs: Sequence[str], *, as_json: bool) -> None:
+    with progress_bar("reading") as progress:
+        calls: list[HistoryCall | McpCall] = [*read_calls(store, progress).calls]
+        every = read_mcp_calls(store)
+    if not calls and not every:
+        end_without_fixture(ctx, "nothing is recorded here; `cortex-replay record` records calls")
+    try:
+        chosen = choose_calls([*calls, *every], runs)
+    except UnknownRun as error:
+        end_without_fixture(ctx, output.escape(str(error)))
+    story = tell_story(
+        [call for call in chosen if isinstance(call, HistoryCall)],
+        [call for call in chosen if isinstance(call, McpCall)],
+        every,
+    )
+    if as_json:
+        output.print_json(story.to_dict())
+    else:
+        output.echo_lines(story_lines(story, terminal_width()))
+
+
+def _show_mcp_call(store: Store, stored: StoredExchange, *, raw: bool, as_json: bool) -> None:
+    content = store.exchange_content(stored)
+    if as_json and raw:
+        output.print_file(content)
+    elif as_json:
+        output.print_json_text(content.decode())
+    else:
+        lines = _mcp_call_lines(answers_to(store, stored), stored, len(content), raw)
+        output.echo("\n".join(lines), raw=raw)
+
+
+def _mcp_call_lines(
+    answers: Sequence[McpCall], stored: StoredExchange, size: int, raw: bool
+) -> Iterator[str]:
+    first = answers[0]
+    facts = [
+        ("server", first.server),
+        ("method", first.method),
+        ("key", stored.key),
+        ("file", f"{stored.path} ({size:,} bytes)"),
+        ("blake3", stored.blake3),
+        *([("given to", stored.scope)] if stored.scope else []),
+        *([("bindings", ", ".join(first.bindings))] if first.bindings else []),
+    ]
+    yield from _fact_lines(facts)
+    asked = json.dumps(first.parameters, ensure_ascii=False, indent=2)
+    yield from _section(first.what, asked if first.parameters else "", raw)
+    for answer in answers:
+        yield from call_lines(answer, f" {answer.answer} of {len(answers)}" if answers[1:] else "")
+        yield from message_lines(answer, raw=raw)
+
+
+def _fact_lines(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, text in facts:
+        yield f"{click.style(output.escape(name).ljust(13), dim=True)} {output.escape(text)}"
 
 
 def _scopes_of(store: Store, stored: StoredFixture) -> list[tuple[str, str]]:
@@ -95,8 +196,7 @@ def _lines(
         *scopes,
         *((name.replace("_", " "), _one_line(value)) for name, value in meta.items()),
     ]
-    for name, text in facts:
-        yield f"{click.style(output.escape(name).ljust(13), dim=True)} {output.escape(text)}"
+    yield from _fact_lines(facts)
     if fixture.request is None:
         yield ""
         yield "The fixture does not hold its request (crtx-llm writes none)."

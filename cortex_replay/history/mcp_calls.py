@@ -15,7 +15,14 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.reader import StoredExchange
 
-__all__ = ["Cause", "McpCall", "StoredMcpCall", "describe", "read_mcp_calls", "stored_mcp_calls"]
+__all__ = [
+    "Cause",
+    "McpCall",
+    "StoredMcpCall",
+    "answers_to",
+    "read_mcp_calls",
+    "stored_mcp_calls",
+]
 
 _ENDS: Final = ("result", "error", "cancelled")
 
@@ -101,7 +108,7 @@ class McpCall:
     @property
     def what(self) -> str:
         """What is asked, on one line: ``read_file(path="a.txt")``, ``resources/read demo://1``."""
-        return describe(self.method, self.parameters)
+        return _describe(self.method, self.parameters)
 
     def to_dict(self) -> dict[str, Any]:
         """For a program."""
@@ -144,6 +151,19 @@ def read_mcp_calls(store: Store) -> list[McpCall]:
     )
 
 
+def answers_to(store: Store, stored: StoredExchange) -> list[McpCall]:
+    """What one recording holds: each answer to equal calls, in order.
+
+    Raises:
+        FixtureIntegrityFailed: Its file is not what the index says.
+    """
+    exchange = store.exchange(stored.key, stored.scope)
+    server = None if exchange is None else server_in(exchange.request)
+    if exchange is None or server is None:
+        return []
+    return _calls_in(exchange, server, stored, (stored.scope,) if stored.scope else ())
+
+
 def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -> list[StoredMcpCall]:
     """Where the recorded calls of servers of MCP stand.
 
@@ -159,12 +179,12 @@ def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -
         exchange = None if stored.key in without else store.exchange(stored.key, stored.scope)
         request = None if exchange is None else exchange.request
         if request is not None and (server := server_in(request)) is not None:
-            what = describe(str(request["path"]), _parameters_in(request))
+            what = _describe(str(request["path"]), _parameters_in(request))
             found.append(StoredMcpCall(server, what, stored.key, stored.path, stored.scope))
     return found
 
 
-def describe(method: str, parameters: Mapping[str, JsonValue]) -> str:
+def _describe(method: str, parameters: Mapping[str, JsonValue]) -> str:
     """A call on one line."""
     match method, parameters:
         case "tools/call", {"name": str(name), **rest}:

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from cortex_replay.history.calls import BEFORE, HistoryCall
+from cortex_replay.history.origins import BEFORE
 
-__all__ = ["ALL", "LATEST", "RecordedRun", "UnknownRun", "choose_calls", "runs_of"]
+__all__ = ["ALL", "LATEST", "RecordedRun", "UnknownRun", "choose_calls", "may_name_run", "runs_of"]
 
 LATEST: Final = "latest"
 ALL: Final = "all"
 _MOST_NAMED: Final = 10
+_RUN_START: Final = re.compile(r"\d{8}T?")
+"""An id begins with the day on which the run did."""
+
+
+class _Recorded(Protocol):
+    """A call to a model, or to a server of MCP."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def scopes(self) -> tuple[str, ...]: ...
+
+
+C = TypeVar("C", bound=_Recorded)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRun:
+class RecordedRun(Generic[C]):
     """A run, and the calls that it recorded."""
 
     id: str
-    calls: tuple[HistoryCall, ...]
+    calls: tuple[C, ...]
 
 
 class UnknownRun(LookupError):
     """No run, and no test, has this name; or several have it. The message says which there are."""
 
 
-def runs_of(calls: Sequence[HistoryCall]) -> list[RecordedRun]:
+def runs_of(calls: Sequence[C]) -> list[RecordedRun[C]]:
     """The runs of some calls: the earliest first, and before them what was recorded without a run."""
-    found: dict[str, list[HistoryCall]] = {}
+    found: dict[str, list[C]] = {}
     for call in calls:
         found.setdefault(call.run, []).append(call)
     # An id begins with the time at which the run did.
@@ -39,7 +54,12 @@ def runs_of(calls: Sequence[HistoryCall]) -> list[RecordedRun]:
     ]
 
 
-def choose_calls(calls: Sequence[HistoryCall], wanted: Sequence[str]) -> list[HistoryCall]:
+def may_name_run(name: str) -> bool:
+    """Whether a word looks like the name of a run, and not like the start of a hash."""
+    return name in (LATEST, ALL, BEFORE) or _RUN_START.match(name) is not None
+
+
+def choose_calls(calls: Sequence[C], wanted: Sequence[str]) -> list[C]:
     """The calls of some runs, in order.
 
     Args:
@@ -59,7 +79,7 @@ def choose_calls(calls: Sequence[HistoryCall], wanted: Sequence[str]) -> list[Hi
     return [call for call in calls if id(call) in chosen]
 
 
-def _find(calls: Sequence[HistoryCall], runs: Sequence[RecordedRun], name: str) -> Sequence[HistoryCall]:
+def _find(calls: Sequence[C], runs: Sequence[RecordedRun[C]], name: str) -> Sequence[C]:
     if name == ALL:
         return calls
     if name == LATEST:

@@ -27,7 +27,7 @@ from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, ScopedRow
-from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange
 from cortex_replay.types import LlmRequest
 
 __all__ = ["StoreReader", "StoredExchange", "StoredFixture", "Verify"]
@@ -353,6 +353,21 @@ class StoreReader:
         found = [StoredExchange(key, row.path, row.blake3) for key, row in self._opaque.items()]
         found += [StoredExchange(row.key or "", row.path, row.blake3, row.scope) for row in rows]
         return sorted(found, key=lambda stored: (stored.path, stored.scope))
+
+    def exchange_content(self, stored: StoredExchange) -> bytes:
+        """The bytes of an exchange's file, exactly as they are stored.
+
+        Raises:
+            FixtureIntegrityFailed: It is no longer what the index vouches for.
+        """
+        read = self._source.read(stored.path, MAX_FIXTURE_BYTES)
+        if isinstance(read, Finding):
+            raise FixtureIntegrityFailed([read])
+        try:
+            trust_exchange(ExchangeRow(stored.path, stored.blake3, key=stored.key), read)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        return read
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows

@@ -70,10 +70,25 @@ class Client:
     async def ask(self, method: str, params: dict[str, Any] | None = None, *, id: int) -> dict[str, Any]:  # noqa: A002
         """The answer to a request."""
         await self.say(method, params, id)
+        return await self.answer_to(id)
+
+    async def answer_to(self, id: int) -> dict[str, Any]:  # noqa: A002
+        """The answer to a request that was sent."""
+        return await self._find(lambda message: message.get("id") == id and "method" not in message)
+
+    async def message(self, method: str) -> dict[str, Any]:
+        """The first message of the server with a method."""
+        return await self._find(lambda message: message.get("method") == method)
+
+    async def answer(self, id: int | str, result: dict[str, Any]) -> None:  # noqa: A002
+        """Answer the server."""
+        await self.session.take(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode())
+
+    async def _find(self, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
             self._more.clear()
             for message in self.got:
-                if message.get("id") == id and "method" not in message:
+                if is_wanted(message):
                     return message
             await asyncio.wait_for(self._more.wait(), 5)
 

@@ -1,0 +1,236 @@
+"""The story of a run, and of single calls of servers of MCP, as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.cli import output
+from cortex_replay.cli.questions import question_of, shorten
+from cortex_replay.history.mcp_calls import McpCall
+from cortex_replay.history.story import McpStep, ModelStep, Story, ToolOutcome, ToolUse
+
+__all__ = ["call_lines", "message_lines", "outcome_lines", "story_lines"]
+
+_WIDTH: Final = 200
+"""Of a line that goes to a file or a program."""
+_LEAST_WIDTH: Final = 60
+_HASH_SHOWN: Final = 12
+_WHO_SHOWN: Final = 20
+_MOST_READ: Final = 64 * 1024
+"""Of a text that is shown in one line."""
+
+
+def story_lines(story: Story, columns: int | None) -> Iterator[str]:
+    """A story, step after step.
+
+    Args:
+        story: What is told.
+        columns: How wide the terminal is, if it is one.
+    """
+    width = max(columns or _WIDTH, _LEAST_WIDTH)
+    models, servers = story.model_steps, story.mcp_steps
+    runs = ", ".join(map(output.escape, story.runs))
+    counted = f"{output.count(models, 'model call')}, {output.count(servers, 'call')} of MCP servers"
+    yield click.style(f"run {runs}: {counted}", bold=True)
+    start = min((step.call.at for step in story.steps if step.call.at is not None), default=0.0)
+    names = [f"model {step.number}" for step in models]
+    names += [_short(step.call.server, _WHO_SHOWN) for step in servers]
+    room = max(map(len, names), default=0)
+    for step in story.steps:
+        is_model = isinstance(step, ModelStep)
+        who = f"model {step.number}" if isinstance(step, ModelStep) else _short(step.call.server, _WHO_SHOWN)
+        lines = _model_lines(step) if isinstance(step, ModelStep) else _mcp_lines(step)
+        for number, text in enumerate(lines):
+            head = (
+                f"{_time(step.call.at, start):>10}  {who.ljust(room)}" if number == 0 else " " * (12 + room)
+            )
+            shown = _short(text, width - len(head) - 2)
+            yield f"{head}  {click.style(shown, bold=True) if is_model and number == 0 else shown}"
+
+
+def outcome_lines(outcomes: Sequence[ToolOutcome]) -> Iterator[str]:
+    """What the tool calls of one recording caused; nothing where it has none."""
+    if outcomes:
+        yield ""
+        yield click.style("Tool calls of its answers", bold=True)
+    for outcome in outcomes:
+        use = outcome.use
+        result = "" if use.made is None else f": {_result_text(use.made)}"
+        yield f"  {_short(f'{_call_text(use)}{result}', _WIDTH)}"
+        if outcome.came_back is not None:
+            yield f"    its result is in the prompt {outcome.came_back.prompt_hash[:_HASH_SHOWN]}"
+
+
+def _use_lines(use: ToolUse) -> Iterator[str]:
+    yield f"calls {_call_text(use)}"
+    if use.result_in is not None:
+        yield f"  its result is in the prompt of model {use.result_in}"
+
+
+def _call_text(use: ToolUse) -> str:
+    """A tool call of a model, and who got it."""
+    called = f"{use.call.name}({_arguments(use.call.arguments)})"
+    if use.made is None:
+        return called
+    how = "" if use.is_certain else " (recorded once for equal calls)"
+    return f"{called} → {use.made.server} {use.made.key[:_HASH_SHOWN]}{how}"
+
+
+def _model_lines(step: ModelStep) -> Iterator[str]:
+    call = step.call
+    yield f"{call.model} {call.prompt_hash[:_HASH_SHOWN]}  {question_of(call.request) or ''}".rstrip()
+    if step.sampled_by is not None:
+        made = step.sampled_by.made
+        yield f"asked for {made.server}, by request {step.sampled_by.request} of {made.what}"
+    if call.said is not None and call.said.text.strip():
+        yield f"says {_first_line(call.said.text)}"
+    for use in step.uses:
+        yield from _use_lines(use)
+
+
+def _mcp_lines(step: McpStep) -> Iterator[str]:
+    call = step.call
+    why = "" if step.caused_by is None else f"  ← model {step.caused_by}"
+    yield f"{call.what}{why}"
+    for message in call.messages:
+        yield f"  {_message_text(message)}"
+
+
+def call_lines(call: McpCall, of_several: str = "") -> Iterator[str]:
+    """One answer to a call, with all of its messages and when they came."""
+    yield ""
+    yield click.style(f"answer{of_several}", bold=True)
+    facts = [("run", call.run)]
+    if call.at is not None:
+        facts.append(("asked at", datetime.fromtimestamp(call.at, UTC).isoformat(timespec="milliseconds")))
+    if call.answered_ms is not None:
+        facts.append(("took", f"{call.answered_ms:,} ms"))
+    if (cause := call.cause) is not None:
+        of = f" ({cause.id})" if cause.id else ""
+        place = f"answer {cause.answer}, tool call {cause.tool_call}{of}"
+        facts.append(("caused by", f"{cause.model} {cause.prompt_hash[:16]}, {place}"))
+    for name, text in facts:
+        yield f"{click.style(name.ljust(13), dim=True)} {output.escape(text)}"
+
+
+def message_lines(call: McpCall, *, raw: bool) -> Iterator[str]:
+    """The messages of a call, each with all that it says."""
+    for message in call.messages:
+        kind, value = next(((name, item) for name, item in message.items() if name != "at_ms"), ("", None))
+        said = dict(value) if isinstance(value, dict) else {}
+        method, to = said.pop("method", None), said.pop("to", None)
+        of = f" to request {to}" if to is not None else f" {method}" if isinstance(method, str) else ""
+        yield click.style(output.escape(f"{message.get('at_ms')} ms  {kind}{of}"), dim=True)
+        if said:
+            yield output.quote(json.dumps(said, ensure_ascii=False, indent=2), raw=raw)
+
+
+def _result_text(call: McpCall) -> str:
+    """How a call ended, on one line."""
+    return "" if call.end is None else _message_text({call.end[0]: call.end[1]})
+
+
+def _message_text(message: dict[str, JsonValue]) -> str:
+    """A message of a recording on one line."""
+    match message:
+        case {"notification": {"method": "notifications/progress", "params": dict(said)}}:
+            of = f" of {said['total']}" if "total" in said else ""
+            text = f": {said['message']}" if "message" in said else ""
+            return f"progress {said.get('progress')}{of}{text}"
+        case {"notification": {"method": str(method), **rest}}:
+            return f"says {method.removeprefix('notifications/')}{_details(rest.get('params'))}"
+        case {"request": {"method": str(method), **rest}}:
+            return f"asks the client {method}{_details(rest.get('params'))}"
+        case {"answer": {"to": to, **rest}}:
+            name = "error" if "error" in rest else "result"
+            return f"the client answers request {to}: {_value_text(name, rest.get(name))}"
+        case {"result": value}:
+            is_error = isinstance(value, dict) and value.get("isError") is True
+            return f"{'tool error' if is_error else 'result'}: {_value_text('result', value)}"
+        case {"error": value}:
+            return f"error: {_value_text('error', value)}"
+        case {"cancelled": value}:
+            reason = value.get("reason") if isinstance(value, dict) else None
+            return f"the client gives up{f': {reason}' if reason else ''}"
+    return ""
+
+
+def _value_text(name: str, value: object) -> str:
+    """What a result or an error says, as a person would put it."""
+    match name, value:
+        case "error", {"message": str(text), **rest}:
+            return f"{text} ({rest.get('code')})"
+        case _, {"content": content}:
+            return _content_text(content)
+        case _, {"contents": [*contents]}:
+            return _content_text([{"resource": item} for item in contents])
+        case _, {"tools": [*items]} | {"resources": [*items]} | {"prompts": [*items]}:
+            return ", ".join(str(item.get("name")) for item in items if isinstance(item, dict))
+        case _, {"serverInfo": {"name": str(server), **rest}}:
+            return f"{server} {rest.get('version', '')}".rstrip()
+    return _json(value)
+
+
+def _content_text(content: object) -> str:
+    blocks = content if isinstance(content, list) else [content]
+    return " ".join(map(_block_text, blocks)) or "nothing"
+
+
+def _block_text(block: object) -> str:
+    match block:
+        case {"text": str(text)}:
+            return _first_line(text)
+        case {"resource": {"uri": str(uri), "text": str(text)}}:
+            return f"{uri}: {_first_line(text)}"
+        case {"resource": {"uri": str(uri)}}:
+            return f"[{uri}]"
+        case {"type": str(kind)}:
+            return f"[{kind}]"
+    return _json(block)
+
+
+def _details(parameters: object) -> str:
+    if not isinstance(parameters, dict):
+        return ""
+    match parameters:
+        case {"level": str(level), "data": data}:
+            return f" ({level}): {data if isinstance(data, str) else _json(data)}"
+        case {"messages": [*_, {"content": content}]}:
+            return f": {_content_text(content)}"
+        case {"message": str(text)}:
+            return f": {text}"
+    shown = {name: value for name, value in parameters.items() if name != "_meta"}
+    return f" {_json(shown)}" if shown else ""
+
+
+def _arguments(arguments: JsonValue) -> str:
+    if not isinstance(arguments, dict):
+        return "" if arguments is None else _json(arguments)
+    return ", ".join(f"{name}={_json(value)}" for name, value in arguments.items())
+
+
+def _first_line(text: str) -> str:
+    first, *rest = text.strip().splitlines() or [""]
+    return f"{first} (+{output.count(rest, 'line')})" if rest else first
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str, width: int) -> str:
+    """A text in so many columns. Secrets first: half of one would not be known for one."""
+    return shorten(output.escape(output.redact(text[:_MOST_READ])), max(width, 1))
+
+
+def _time(at: float | None, start: float) -> str:
+    if at is None:
+        return "?"
+    minutes, seconds = divmod(max(at - start, 0.0), 60)
+    return f"{int(minutes)}:{seconds:06.3f}"
