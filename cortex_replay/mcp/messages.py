@@ -46,8 +46,8 @@ PROGRESS: Final = "notifications/progress"
 PING: Final = "ping"
 TOOLS_CALL: Final = "tools/call"
 TOOLS_LIST: Final = "tools/list"
-NO_FIXTURE: Final = -32042
-"""The code of an error that says that nothing is recorded."""
+NO_FIXTURE: Final = -32010
+"""The code of an error that says that nothing is recorded; the protocol leaves -32000 to -32019 to others."""
 OWN_IDS: Final = "cortex-replay-"
 """What the id of a request begins with that is ours, and neither the client's nor the server's."""
 

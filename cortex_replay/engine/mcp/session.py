@@ -119,8 +119,8 @@ class Session:
         for call in list(self._calls.values()):
             if call.playback is None and not call.is_kept and call.method != LISTEN:
                 self._withdraw(call, "")
+        self._keeper.follow(self._anchor)  # before a server takes its time to end
         await self._uplink.close()
-        self._keeper.follow(self._anchor)
         if self._strange:
             lines = (
                 "1 frame that is no message"
