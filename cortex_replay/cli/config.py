@@ -167,6 +167,8 @@ def _json_of(value: object) -> object:
         return {side: None if amount is None else float(amount) for side, amount in asdict(value).items()}
     if isinstance(value, Normaliser | ValueRule | PlaceRule):
         return {name: given for name, given in asdict(value).items() if given}
+    if isinstance(value, Mapping):
+        return dict(value)
     return [_json_of(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -189,8 +191,10 @@ def _print(loaded: Configuration, keys: Mapping[str, _Key]) -> None:
 
 
 def _text_of(value: object) -> str:
-    if value in (None, ()):
+    if value in (None, (), {}):
         return "-"
+    if isinstance(value, Mapping):
+        return output.escape(", ".join(f"{name} = {given}" for name, given in value.items()))
     if isinstance(value, Normaliser):
         return output.escape(f"{value.pattern} -> {value.placeholder}")
     if isinstance(value, Price):

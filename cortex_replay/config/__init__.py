@@ -4,6 +4,7 @@ from cortex_replay.config.caller import CallerSettings, Grant
 from cortex_replay.config.key_rules import KeyRules, key_rules, key_rules_for
 from cortex_replay.config.keys import key_for, key_origin, known_secrets, token_for
 from cortex_replay.config.load import Configuration, load_settings
+from cortex_replay.config.mcp import McpSettings, Policy
 from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import Settings
 from cortex_replay.config.tables import Normaliser, Price, Redaction
@@ -15,7 +16,9 @@ __all__ = [
     "Grant",
     "KeyRules",
     "Kind",
+    "McpSettings",
     "Normaliser",
+    "Policy",
     "Price",
     "ProviderSettings",
     "Redaction",

@@ -282,6 +282,7 @@ def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -
         for inner in value:
             _refuse_keys(file, inner, names)
     elif isinstance(value, str):
-        is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS
+        is_of_tool = names[:1] == ("mcp",) and names[2:-1] == ("tools",)
+        is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS or is_of_tool
         if is_key_like(value) or (is_secret_setting(names[-1]) and not is_free):
             raise ConfigError(file.where(*map(shown_name, names)), KEY_ADVICE)

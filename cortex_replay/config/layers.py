@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, cast, get_args
 
 from cortex_replay.bindings import BindingRules
 from cortex_replay.config.caller import CallerSettings
+from cortex_replay.config.mcp import McpSettings
 from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import ProviderSettings
 from cortex_replay.config.settings import SensitivityLevel
@@ -50,6 +51,7 @@ class Layer:
     prices: dict[str, Price] = field(default_factory=dict)
     callers: dict[str, CallerSettings] = field(default_factory=dict)
     bindings: BindingRules = field(default_factory=BindingRules)
+    mcp: dict[str, McpSettings] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     """Of every table but providers."""
     warnings: list[str] = field(default_factory=list)
@@ -87,6 +89,8 @@ class Layer:
             weaker.prices | self.prices,
             weaker.callers | self.callers,
             self.bindings,
+            weaker.mcp
+            | {name: one.over(weaker.mcp.get(name, McpSettings())) for name, one in self.mcp.items()},
             weaker.origins | renamed | self.origins,
             [*weaker.warnings, *self.warnings],
         )

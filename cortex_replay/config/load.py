@@ -103,6 +103,7 @@ def load_from(
         prices=layer.prices,
         callers=layer.callers,
         bindings=layer.bindings,
+        mcp=layer.mcp,
     )
     given_by = {name: given.origin for name, given in scalars.items()} | layer.origins
     for name, given in layer.providers.items():

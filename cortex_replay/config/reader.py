@@ -16,6 +16,7 @@ from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check, config_errors
 from cortex_replay.config.files import ConfigFile
 from cortex_replay.config.layers import DEFAULT, Layer, SourceValue
+from cortex_replay.config.mcp import MCP_CHECKS, McpSettings, server_key
 from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting
 from cortex_replay.config.settings import SCALAR_CHECKS
@@ -28,7 +29,7 @@ __all__ = ["PATHS", "LayerReader", "expand_home", "refuse_store_elsewhere"]
 PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
 """The settings that are paths."""
 
-_TABLES: Final = ("providers", "redaction", "normalisers", "bindings", "prices", "callers")
+_TABLES: Final = ("providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _PATHS_OF_GATEWAY: Final = re.compile(r"v[0-9]+[a-z0-9]*|api|rpc", re.IGNORECASE)
 """Where clients ask that name no provider: ``/v1/messages``, ``/api/chat``, ``/rpc``."""
@@ -76,6 +77,7 @@ class LayerReader:
             callers={name: self._caller(name, one) for name, one in self._entries(table, "callers")},
             redaction=self._redaction(table),
             bindings=self._bindings(table),
+            mcp={name: self._server(name, one) for name, one in self._any(table, "mcp").items()},
         )
         if any(_EVERY_WRITE in entry for entry in table.get("prices", {}).values()):
             note = f"{_EVERY_WRITE} is read as {' and '.join(_WRITES)}; write these instead"
@@ -87,6 +89,7 @@ class LayerReader:
         names += [f"bindings.{name}" for name in self._any(table, "bindings")]
         names += [f"bindings.values.{name}" for name in layer.bindings.values]
         names += [f"callers.{name}.{setting}" for name in layer.callers for setting in table["callers"][name]]
+        names += [f"mcp.{name}.{setting}" for name in layer.mcp for setting in table["mcp"][name]]
         layer.origins = dict.fromkeys(names, self._file.shown)
         return layer
 
@@ -153,6 +156,12 @@ class LayerReader:
         }
         origin = None if self._root is None else ProjectOrigin(self._root, frozenset(values))
         return CallerSettings(**values, project=origin)
+
+    def _server(self, name: str, entry: object) -> McpSettings:
+        server_key(name, self._file.where("mcp"))
+        table = self._table(entry, MCP_CHECKS, "mcp", name)
+        with config_errors(self._file.where("mcp", checks.shown_name(name), "")):
+            return McpSettings(**table)
 
     def _redaction(self, above: Mapping[str, Any]) -> Redaction:
         table = self._table(above.get("redaction", {}), _REDACTION, "redaction")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
@@ -11,6 +11,7 @@ from cortex_replay.bindings import BindingRules
 from cortex_replay.config import checks
 from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check
+from cortex_replay.config.mcp import MCP_CHECKS, McpSettings, server_key
 from cortex_replay.config.provider import ProviderSettings, kind_settings, refuse_unknown_provider
 from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError, InvalidRequest
@@ -80,6 +81,8 @@ class Settings:
     """By name: who may use the admin RPC. Without one, nobody may."""
     bindings: BindingRules = field(default_factory=BindingRules)
     """Which values of a run's surroundings are bound."""
+    mcp: Mapping[str, McpSettings] = field(default_factory=dict)
+    """By the name of a server of MCP: what becomes of calls to it."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -104,6 +107,7 @@ class Settings:
             prices: Mapping[str, Price] | None = None,
             callers: Mapping[str, CallerSettings] | None = None,
             bindings: BindingRules = ...,
+            mcp: Mapping[str, McpSettings] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -118,6 +122,7 @@ class Settings:
         keep(self, "normalisers", _copy_of(self.normalisers, Normaliser, "normalisers"))
         keep(self, "prices", dict(self.prices or {}))
         keep(self, "callers", _copy_of(self.callers, CallerSettings, "callers"))
+        keep(self, "mcp", _copy_of(self.mcp, McpSettings, "mcp", server_key))
         if self.provider is not None:
             refuse_unknown_provider(self.provider, self.providers, "provider")
 
@@ -155,16 +160,23 @@ class Settings:
         yield "bindings.rules", self.bindings.rules
         for name, price in self.prices.items():
             yield f"prices.{name}", price
-        for name, caller in self.callers.items():
-            for setting in CALLER_CHECKS:
-                yield f"callers.{name}.{setting}", getattr(caller, setting)
+        yield from _rows("callers", self.callers, CALLER_CHECKS)
+        yield from _rows("mcp", self.mcp, MCP_CHECKS)
 
 
-def _copy_of(value: Mapping[str, _T] | None, kind: type[_T], where: str) -> dict[str, _T]:
+def _rows(table: str, entries: Mapping[str, object], settings: Iterable[str]) -> Iterator[tuple[str, object]]:
+    for name, entry in entries.items():
+        for setting in settings:
+            yield f"{table}.{name}.{setting}", getattr(entry, setting)
+
+
+def _copy_of(
+    value: Mapping[str, _T] | None, kind: type[_T], where: str, check: Check = checks.name
+) -> dict[str, _T]:
     """A copy, since a frozen value must not change when the caller's mapping does."""
     checks.refuse_more(value or {}, checks.MAX_ENTRIES, where)
     for name, item in (value or {}).items():
-        checks.name(name, where)
+        check(name, where)
         if not isinstance(item, kind):
             raise InvalidRequest(f"{where}.{name}", f"expected a {kind.__name__}, not {kind_of(item)}")
     return dict(value or {})

@@ -245,3 +245,16 @@ def test_a_secret_in_a_variable_is_not_shown(project: Project) -> None:
 
     assert "hunter2secret9" not in shown.output
     assert "not bound: SERVER holds a secret" in shown.output
+
+
+def test_policies_of_servers_are_listed(project: Project) -> None:
+    project.write('[mcp.files]\npolicy = "live"\ntools = { "write_*" = "refuse" }')
+
+    lines = run("config").stdout.splitlines()
+    settings = json.loads(run("config", "--json").stdout)["settings"]
+
+    assert [line.split() for line in lines if line.startswith("mcp.files.")] == [
+        ["mcp.files.policy", "live", "cortex-replay.toml"],
+        ["mcp.files.tools", "write_*", "=", "refuse", "cortex-replay.toml"],
+    ]
+    assert settings["mcp.files.tools"]["value"] == {"write_*": "refuse"}

@@ -14,6 +14,7 @@ from cortex_replay.adapters.ollama import OllamaAdapter
 from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
 from cortex_replay.config import CallerSettings, Normaliser, ProviderSettings, Redaction, Settings
 from cortex_replay.config.caller import CALLER_CHECKS
+from cortex_replay.config.mcp import MCP_CHECKS, McpSettings
 from cortex_replay.config.provider import PROVIDER_CHECKS
 from cortex_replay.config.settings import SCALAR_CHECKS
 from cortex_replay.errors import InvalidRequest
@@ -38,11 +39,12 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
 
 def test_every_field_has_a_check() -> None:
     """A new field cannot be forgotten."""
-    tables = {"providers", "redaction", "normalisers", "bindings", "prices", "callers"}
+    tables = {"providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp"}
 
     assert {f.name for f in fields(Settings)} == {*SCALAR_CHECKS} | tables
     assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS, "project"}
     assert {f.name for f in fields(CallerSettings)} == {*CALLER_CHECKS, "project"}
+    assert {f.name for f in fields(McpSettings)} == {*MCP_CHECKS}
 
 
 def test_the_providers_that_need_nothing_are_what_their_adapters_are() -> None:
