@@ -318,6 +318,8 @@ def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
     yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
     yield f"{ledger.recorded} recorded"
     yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
+    if ledger.declined:
+        yield f"{ledger.declined} refused by policy"
     yield from ledger.token_facts()
     yield from map(output.escape, ledger.money_facts())
     unused = len(ledger.unused(store))

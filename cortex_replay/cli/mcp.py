@@ -56,7 +56,9 @@ async def _serve(run: Run, name: str, command: Sequence[str]) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
 
     async def send(out: Outgoing) -> None:
-        os.write(1, out.frame + b"\n")
+        os.write(1, out.frame if out.closes else out.frame + b"\n")
+        if out.closes:
+            reader.feed_eof()
 
     session = Desk(run).open_session(name, lambda: ProcessLink.start(command), send)
     while line := await reader.readline():

@@ -149,6 +149,8 @@ class Ledger:
     """Calls that were refused before anything was sent."""
     failed: int = 0
     """Of these, those that brought no good answer."""
+    declined: int = 0
+    """Calls of tools that a policy refuses."""
     misses: list[Miss] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """Why, of some of them that were not recorded."""
@@ -221,7 +223,8 @@ class Ledger:
     @property
     def calls(self) -> int:
         """All calls that came."""
-        return self.hits + len(self.misses) + self.live + self.unsent + len(self.broken)
+        answered = self.hits + self.live + self.unsent + self.declined
+        return answered + len(self.misses) + len(self.broken)
 
     @property
     def prompt_tokens(self) -> int:
@@ -276,6 +279,11 @@ class Ledger:
             self.misses.append(
                 Miss(self._clean(what), self._clean(explanation)) if is_listed else _ANOTHER_MISS
             )
+
+    def decline(self) -> None:
+        """A call got nothing but the word that it is refused."""
+        with self._lock:
+            self.declined += 1
 
     def ask(self) -> None:
         """An upstream is asked."""
@@ -403,6 +411,7 @@ class Ledger:
             "repeated": self.repeated,
             "unsent": self.unsent,
             "failed": self.failed,
+            "declined": self.declined,
             "failures": list(self.failures),
             "recorded_failures": list(self.recorded_failures),
             "not_recorded": self.refused[:_MOST_LISTED],

@@ -16,6 +16,7 @@ from cortex_replay.engine.claims import Claims, FileClaims, FileSlots, FileSpend
 from cortex_replay.engine.kept_prompts import KeptPrompts
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.mcp.causes import Causes
+from cortex_replay.engine.mcp.rules import CallRules
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.open_values import without_secrets
 from cortex_replay.engine.run_names import RUN_VARIABLE, new_run_name, run_name_in
@@ -89,6 +90,8 @@ class RunState:
         """What is asked, in order, for who wants to know; set before the first call."""
         self.causes = Causes()
         """The tool calls of models that tools of MCP may be called by."""
+        self.call_rules = CallRules()
+        """What becomes of calls of MCP before a recording is looked for."""
         self.kept_prompts = KeptPrompts()
         """What a provider keeps under names that calls go on from."""
         self.learner: CallLearner | None = None

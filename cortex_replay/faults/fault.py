@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from random import Random
 from typing import Final, Self
 
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.wire.anthropic import answer as anthropic
 
-__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "Fault", "answers_alone"]
+__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "TOOL_KINDS", "Fault", "answers_alone"]
 
+TOOL_KINDS: Final = {
+    "tool-error": "a tool that answers with isError; of one tool: tool-error:files/read_file",
+    "tool-fail": "a call of a tool that ends with an error of the protocol",
+    "tool-hang": "a tool that never answers",
+    "tool-not-json": "a server whose answer is not JSON",
+    "tool-shape": "an answer that is JSON, but not of the shape of an answer of a tool",
+    "tool-death": "a server that dies in the middle of its answer",
+}
+"""Of calls of tools over MCP, which are counted by themselves."""
 KINDS: Final = {
     "429": "too many requests, with retry-after (429:2.5 asks for two and a half seconds)",
     "500": "an internal error; any status from 400 to 599 works",
@@ -24,11 +34,15 @@ KINDS: Final = {
     "malformed-tool": "a tool call whose arguments are not JSON",
     "error-event": "an error in mid-stream, behind event N (error-event:N)",
     "chunks": "the same bytes in other pieces: chunks:event, chunks:byte or chunks:whole",
+    **TOOL_KINDS,
 }
 CHUNKINGS: Final = ("event", "byte", "whole")
 ERROR_TYPES: Final = {**anthropic.ERROR_TYPES, 503: "overloaded_error", 504: "timeout_error"}
 _SPELLED: Final = re.compile(
     r"([a-z0-9-]{1,20})(?::([a-z0-9.]{1,9}))?(?:@([a-z0-9.]{1,12})(?:/(\d{1,18}))?)?"
+)
+_SPELLED_OF_TOOL: Final = re.compile(
+    r"(tool-[a-z-]{1,20})(?::([\w.*?\[\]/-]{1,200}))?(?:@([a-z0-9.]{1,12})(?:/(\d{1,18}))?)?", re.ASCII
 )
 _MOST_SECONDS: Final = 3600.0
 
@@ -38,7 +52,8 @@ class Fault:
     """What goes wrong with a call, and with which calls.
 
     Spelled ``KIND[:DETAIL][@WHEN]``: ``429@2`` fails the second call once, ``cut:3@always`` every call, and
-    ``500@0.2/7`` one call in five, drawn with the seed 7. Without a time it is the first call.
+    ``500@0.2/7`` one call in five, drawn with the seed 7. Without a time it is the first call. Of calls of
+    tools, the detail says which: ``tool-hang:read_*@2`` is the second call of a tool whose name begins so.
     """
 
     kind: str
@@ -55,7 +70,8 @@ class Fault:
         Raises:
             InvalidRequest: There is no such fault, or no such time.
         """
-        match = _SPELLED.fullmatch(text.strip().lower())
+        text = text.strip()
+        match = _SPELLED_OF_TOOL.fullmatch(text) or _SPELLED.fullmatch(text.lower())
         if match is None:
             raise InvalidRequest("fault", f"expected KIND[:DETAIL][@WHEN], such as 429@2, not {text[:40]!r}")
         kind, detail, when, seed = match.groups()
@@ -74,6 +90,8 @@ class Fault:
         elif self.kind == "chunks":
             if self.detail not in CHUNKINGS:
                 raise InvalidRequest("fault", f"expected chunks:{' or chunks:'.join(CHUNKINGS)}")
+        elif self.is_of_tools:
+            return
         elif self.detail and self.kind not in ("cut", "stall", "error-event"):
             raise InvalidRequest("fault", f"{self.kind} takes no detail")
         elif self.detail and not self.detail.isdigit():
@@ -101,6 +119,16 @@ class Fault:
     def is_chunking(self) -> bool:
         """Whether nothing is wrong but the size of the pieces."""
         return self.kind == "chunks"
+
+    @property
+    def is_of_tools(self) -> bool:
+        """Whether it hits calls of tools, and not of models."""
+        return self.kind in TOOL_KINDS
+
+    def fits(self, server: str, tool: str) -> bool:
+        """Whether it is one for a tool of a server of MCP."""
+        pattern = self.detail or "*"
+        return fnmatchcase(tool, pattern) or fnmatchcase(f"{server}/{tool}", pattern)
 
     def strikes(self, call: int) -> bool:
         """Whether it hits the n-th call, counted from 1. The same calls every time: nothing is random."""

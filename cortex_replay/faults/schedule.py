@@ -52,12 +52,32 @@ class Faults:
         """
         if len(own) > _LONGEST_OWN:  # each is counted by itself, and so kept
             raise InvalidRequest("fault", f"a call names its faults in at most {_LONGEST_OWN} characters")
-        asked = tuple(Fault.parse(text) for text in own.split(",")) if own else ()
+        asked = _of_models(Fault.parse(text) for text in own.split(",")) if own else ()
         with self._lock:
             found = self._first(asked, scope, own) if asked else None
-            rest = (*self._by_scope.get(scope, ()), *self._for_all)
+            rest = _of_models(self._of(scope))
             counted = self._first(rest, scope if self._per_scope else "", "") if rest else None
             return found or counted
+
+    def next_tool(self, scope: str, server: str, tool: str) -> Fault | None:
+        """The fault that hits the next call of a tool; each that names one counts its calls by themselves.
+
+        Args:
+            scope: Whose call it is.
+            server: The name of the server of MCP.
+            tool: The name of the tool.
+        """
+        with self._lock:
+            by_name: dict[str, list[Fault]] = {}
+            for fault in self._of(scope):
+                if fault.is_of_tools and fault.fits(server, tool):
+                    by_name.setdefault(fault.detail, []).append(fault)
+            place = scope if self._per_scope else ""
+            found = [self._first(faults, place, f"tools {name}") for name, faults in by_name.items()]
+            return next((fault for fault in found if fault is not None), None)
+
+    def _of(self, scope: str) -> tuple[Fault, ...]:
+        return (*self._by_scope.get(scope, ()), *self._for_all)
 
     def _first(self, faults: Iterable[Fault], scope: str, own: str) -> Fault | None:
         if (scope, own) not in self._calls and len(self._calls) >= _MOST_COUNTED:
@@ -91,3 +111,7 @@ class Faults:
         with self._lock:
             named = {scope: list(map(str, faults)) for scope, faults in self._by_scope.items()}
             return {"": list(map(str, self._for_all)), **named}
+
+
+def _of_models(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple(fault for fault in faults if not fault.is_of_tools)

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cortex_replay.errors import ConfigError, InvalidRequest, StoreIo
 from cortex_replay.faults import Faults
+from cortex_replay.faults.tools import strike_by
 from cortex_replay.gateway.access import RPC_PATH, Access, hosts_of
 from cortex_replay.gateway.app import HELD, App
 from cortex_replay.gateway.closing import CLOSE, close_transport
@@ -284,6 +285,7 @@ class Gateway:
         names = [*hosts_of(host, self.port), *allowed_hosts]
         self._access = Access(names, self.token, is_open=self._is_open, has_rpc=rpc is not None)
         self.faults = faults or Faults()
+        run.call_rules.add_faults(strike_by(self.faults))
         self._rpc = rpc
         self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body, door=self._door)
         self._server = _Server(_config(self._app, max_body))

@@ -20,6 +20,7 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import ConfigError, LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
+from cortex_replay.faults.tools import strike_by
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Http, Interception
@@ -212,6 +213,10 @@ class TestRun:
         self.refusals: list[str] = []
         """What was said to clients that went around us."""
         self._active = ExitStack()
+        if fault:
+            rules = session.run.call_rules
+            rules.set_faults(self.scope.name, strike_by(self.faults))
+            self._active.callback(rules.set_faults, self.scope.name, None)
         if self.mode in WITHOUT_KEYS:
             self._active.enter_context(session.dummy_keys.give())
         if options.get("guard", True) and self.mode is not Mode.LIVE:

@@ -14,6 +14,7 @@ from cortex_replay.bindings import Surroundings
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.mcp.rules import CallRules
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.scope import Scope
 from cortex_replay.modes import AnyMode, Mode
@@ -93,6 +94,7 @@ class Run(RunCore):
             surroundings=surroundings,
             name=name,
         )
+        self.call_rules = CallRules(settings.mcp)
 
     def _environment_of_run(self) -> Mapping[str, str]:
         return self._environment

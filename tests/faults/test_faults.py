@@ -22,6 +22,9 @@ from cortex_replay.faults import KINDS, Fault, Faults
         ("stall@1.0", "stall@always"),
         ("error-event:2", "error-event:2@1"),
         ("418@2", "418@2"),
+        ("tool-hang", "tool-hang@1"),
+        ("tool-error:files/read_File@always", "tool-error:files/read_File@always"),
+        ("tool-fail:read_*@2", "tool-fail:read_*@2"),
     ],
 )
 def test_a_fault_is_what_it_is_spelled_as(text: str, shown: str) -> None:
@@ -45,6 +48,9 @@ def test_a_fault_is_what_it_is_spelled_as(text: str, shown: str) -> None:
             "cut:x",
             "cut:-1",
             "reset:3",
+            "tool-nothing",
+            "tool-hang:a b",
+            "tool-hang@0",
         ),
         *("chunks", "chunks:half", "429:never", "429:99999", "malformed-json:1", "429@2@3", "timeout:5"),
     ],
@@ -101,3 +107,21 @@ def test_faults_are_set_and_listed() -> None:
     faults.set(())
     assert not faults.are_any
     assert faults.struck == Counter()
+
+
+def test_calls_of_tools_count_by_themselves() -> None:
+    faults = Faults(map(Fault.parse, ("429@2", "tool-error@2", "tool-hang:files/read_*@2")))
+
+    tools = ["read_a", "list", "read_b", "read_c"]
+    struck = [str(faults.next_tool("", "files", tool)) for tool in tools]
+
+    assert struck == ["None", "tool-error@2", "tool-hang:files/read_*@2", "None"]
+    assert hits(faults, 3) == [2], "and those of models by themselves"
+    assert faults.next_tool("", "mail", "read_a") is None
+
+
+def test_a_tool_is_named_alone_or_with_its_server() -> None:
+    assert Fault.parse("tool-hang:read_*").fits("files", "read_a")
+    assert Fault.parse("tool-hang:files/*").fits("files", "read_a")
+    assert not Fault.parse("tool-hang:mail/*").fits("files", "read_a")
+    assert not Fault.parse("tool-hang:READ_*").fits("files", "read_a")

@@ -30,6 +30,8 @@ class Outgoing(NamedTuple):
     """The client's request that it belongs to; ``None`` for what belongs to none, or comes behind its end."""
     is_end: bool = False
     """Whether it answers that request."""
+    closes: bool = False
+    """Whether the connection ends behind it, perhaps in the middle of a frame."""
 
 
 SendToClient = Callable[[Outgoing], Awaitable[None]]

@@ -18,12 +18,15 @@ from cortex_replay.engine.mcp.lookups import look_up_tool
 from cortex_replay.engine.mcp.misses import refuse_call
 from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered, Playback
+from cortex_replay.engine.mcp.rules import Interruption
 from cortex_replay.engine.mcp.turns import CallTurn, begin_turn
 from cortex_replay.engine.mcp.uplink import Uplink
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import (
     CANCELLED,
+    INITIALIZE,
+    INITIALIZED,
     LISTEN,
     NO_FIXTURE,
     OWN_IDS,
@@ -54,6 +57,7 @@ __all__ = ["Session"]
 logger = logger_of(__name__)
 _INVALID: Final = -32600
 _INTERNAL: Final = -32603
+_HANDSHAKE: Final = (INITIALIZE, INITIALIZED)
 _MOST_OPEN: Final = 10_000
 """Calls at once, and requests of the server that the client has not answered."""
 _MOST_FRAME: Final = 64 * 2**20
@@ -77,7 +81,8 @@ class Session:
         self._scope = scope
         self._server = server
         self._send = send
-        self._past = Past() if scope.mode is Mode.ONCE else None
+        may_be_live = scope.mode is Mode.REPLAY and scope.run.call_rules.may_pass(server)
+        self._past = Past() if scope.mode is Mode.ONCE or may_be_live else None
         self._uplink = Uplink(
             connect, self._take_from_server, self._fail, self._lose_server, self._is_busy, self._past
         )
@@ -175,6 +180,13 @@ class Session:
 
     async def _serve(self, call: Call) -> None:
         scope = self._scope
+        ruled = scope.run.call_rules.decide(scope.name, self._server, call.message)
+        if isinstance(ruled, Interruption):
+            await self._interrupt(call, ruled)
+            return
+        if ruled == "live":
+            await self._pass_through(call)
+            return
         look = look_up_tool(scope, question_of(self._server, call.method, parameters_of(call.message)))
         turn = begin_turn(scope, look, is_notification=call.id is None)
         wire = turn.wire
@@ -194,6 +206,25 @@ class Session:
             scope.run.ledger.ask()
             self._count("live")
             await self._uplink.send(call.frame, call)
+
+    async def _interrupt(self, call: Call, by: Interruption) -> None:
+        """Give the client what the rules of the run want it to get. No server hears of the call, a later one
+        neither."""
+        if call.deed is not None:
+            call.deed.state = "failed"
+        if by.is_policy and call.id is not None:
+            self._scope.run.ledger.decline()
+        if by.frame is not None and call.id is not None:
+            await self._deliver(Outgoing(by.frame, call.id, is_end=True, closes=by.closes))
+
+    async def _pass_through(self, call: Call) -> None:
+        """Have the real server answer, in every mode; nothing of it is recorded."""
+        if call.id is not None:
+            self._scope.run.ledger.ask()
+            self._count("live")
+        elif self._past is not None and not self._uplink.is_open:
+            return  # nothing is started for it; a server that is started later is told
+        await self._uplink.send(call.frame, call)
 
     async def _take_answer(self, frame: bytes, message: Message) -> None:
         """The client answers the server, or what was recorded of it."""
@@ -255,6 +286,8 @@ class Session:
             scope.serve(_nothing, look.key, Exchange(wire, key=look.key))
             self._count("hits")
             self._keeper.link_cause(call)
+        if scope.mode is Mode.REPLAY and call.deed is not None and call.method not in _HANDSHAKE:
+            call.deed.state = "failed"  # a server that is there for tools that are live runs no other one
         self._played += 1
         name = f"{OWN_IDS}{self._played}"
         call.playback = Playback(wire, call.message, self._deliver, name, self._clean, self._subscription)

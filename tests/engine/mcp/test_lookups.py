@@ -209,5 +209,5 @@ def test_a_question_about_versions_is_a_miss_where_nothing_is_recorded(tmp_path:
 
     [message], run = talk(tmp_path, Mode.REPLAY, [("server/discover", {})])
 
-    assert message["error"]["code"] == -32042
+    assert message["error"]["code"] == -32010
     assert len(run.ledger.misses) == 1
