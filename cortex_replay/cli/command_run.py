@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
+from cortex_replay.cli.mcp_wrapping import wrap_servers
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
 from cortex_replay.config import load_settings
@@ -145,7 +146,8 @@ def run_once(
         if RUN_VARIABLE not in environment:
             environment[RUN_VARIABLE] = run.name
         environment.update(_settings_of(run, root))
-        status = _run(command, environment)
+        with wrap_servers(run, command, environment, flags, withheld=handover.withheld) as wrapped:
+            status = _run(wrapped.command, wrapped.environment)
     if status:
         handover.tell(environment)
     if run.mode.writes:

@@ -20,6 +20,7 @@ import click
 from cortex_replay.bindings import PlaceRule, Surroundings
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment, proxy_rules
+from cortex_replay.cli.mcp_wrapping import wrap_servers
 from cortex_replay.cli.rule_keeping import RuleKeeping, plan_keeping
 from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.config.rule_text import rule_lines
@@ -90,6 +91,7 @@ Exit status:
 @options.recorded_upstream_option
 @options.proxy_options
 @options.pass_env_option
+@options.mcp_options
 @options.json_option
 @click.pass_context
 def learn_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> None:
@@ -149,9 +151,12 @@ def _run(
         given: Mapping[str, str] = environment
         if place is not None:
             given = place.environment(environment)
-        if flags["day"] is not None:
-            command = ["faketime", f"{flags['day']:%Y-%m-%d} {_NOON}:00:00", *command]
-        status = stopper.run(command, given, None if place is None else place.cwd)
+        cwd = None if place is None else place.cwd
+        with wrap_servers(run, command, given, flags, cwd=cwd) as wrapped:
+            words, given = wrapped.command, wrapped.environment
+            if flags["day"] is not None:
+                words = ["faketime", f"{flags['day']:%Y-%m-%d} {_NOON}:00:00", *words]
+            status = stopper.run(words, given, cwd)
     if status and learner.departure is None:
         handover.tell(given)
     for reason in run.ledger.broken:

@@ -27,6 +27,7 @@ __all__ = [
     "fault_option",
     "jobs_option",
     "json_option",
+    "mcp_options",
     "mode_option",
     "option_group",
     "pace_option",
@@ -240,6 +241,17 @@ pass_env_option = click.option(
     metavar="NAME",
     callback=_check_names,
     help="Hand this variable to the command, although it holds a secret; else it is withheld. Repeatable.",
+)
+
+
+mcp_options = option_group(
+    click.option(
+        "--mcp-config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="With a command: a file that names its MCP servers, if it is not one that its agent reads.",
+    ),
+    click.option("--no-mcp", is_flag=True, help="With a command: leave its MCP servers as they are."),
 )
 
 

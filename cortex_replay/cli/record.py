@@ -21,7 +21,7 @@ __all__ = ["record_command"]
 
 _OF_A_COMMAND = (
     *("upstreams", "fail_on", "report", "pass_env", "every_answer", "no_key", "proxy", "model_hosts"),
-    "again",
+    *("again", "mcp_config", "no_mcp"),
 )
 _OF_BOTH = ("store", "mode", "timeout_ms", "budget_calls", "budget_tokens", "record_failures", "as_json")
 _SETTINGS = (
@@ -79,6 +79,7 @@ Exit status:
 @options.fail_on_option
 @options.report_option
 @options.pass_env_option
+@options.mcp_options
 @click.option("--no-key", is_flag=True, help="With a command: run it without a key; it brings its own.")
 @click.option(
     "--again",

@@ -21,6 +21,7 @@ __all__ = ["replay_command"]
   cortex-replay replay --fail-on miss --fail-on unused -- pytest tests/agents
   cortex-replay replay --store tests/llm --report used.json -- go test ./...
   cortex-replay replay --proxy -- ./agent      its client reads no base URL
+  cortex-replay replay -- claude -p "fix it"   with the MCP servers of .mcp.json, which are not started
   cortex-replay replay --fault 429@2 --fault cut:1@3 -- npm test     what if the model fails?
 
 Exit status:
@@ -46,6 +47,7 @@ Exit status:
     help="Let the command reach this host, while all others are refused. Repeatable.",
 )
 @options.pass_env_option
+@options.mcp_options
 @options.fault_option
 @options.fail_on_option
 @options.report_option

@@ -16,6 +16,7 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment
+from cortex_replay.cli.mcp_wrapping import wrap_servers
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.errors import InvalidRequest
@@ -74,6 +75,7 @@ Exit status:
 @click.option("--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="For one run.")
 @click.option("--show-output", is_flag=True, help="Let the command print, each time.")
 @options.pass_env_option
+@options.mcp_options
 @options.json_option
 @click.pass_context
 def sweep_command(
@@ -87,6 +89,7 @@ def sweep_command(
     show_output: bool,
     pass_env: tuple[str, ...],
     as_json: bool,
+    **servers: Any,
 ) -> None:
     """Run a recorded command once for every call and fault, and tell which it survives.
 
@@ -102,7 +105,7 @@ def sweep_command(
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
     root = options.store_root(ctx, store)
-    sweeper = _Sweeper(command, root, seconds, handover, show_output=show_output)
+    sweeper = _Sweeper(command, root, seconds, handover, servers, show_output=show_output)
     calls = sweeper.without_faults()
     if not calls:
         ctx.exit(sweeper.status)
@@ -145,14 +148,23 @@ class _Sweeper:
     """Runs the command behind a gateway, again and again."""
 
     def __init__(
-        self, command: Sequence[str], root: Path, seconds: float, handover: Handover, *, show_output: bool
+        self,
+        command: Sequence[str],
+        root: Path,
+        seconds: float,
+        handover: Handover,
+        servers: Mapping[str, Any],
+        *,
+        show_output: bool,
     ) -> None:
         self._command = command
         self._root = root
         self._seconds = seconds
         self._handover = handover
+        self._servers = servers
         self._shows_output = show_output
         self._has_told = False
+        self._has_run = False
         self.status = 0
 
     def without_faults(self) -> int:
@@ -193,7 +205,11 @@ class _Sweeper:
         with gateway_environment(run, faults, self._handover, pace=Pace(), proxy=guard) as environment:
             into = None if self._shows_output else subprocess.DEVNULL
             try:
-                status = _run_command(self._command, environment, into, self._seconds)
+                with wrap_servers(
+                    run, self._command, environment, self._servers, is_silent=self._has_run
+                ) as wrapped:
+                    self._has_run = True
+                    status = _run_command(wrapped.command, wrapped.environment, into, self._seconds)
             except OSError as error:
                 raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
         if status and not faults.struck and not self._has_told:

@@ -1,0 +1,82 @@
+"""The servers of MCP that a command would start, wrapped for one run of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cortex_replay.cli import output
+from cortex_replay.disk import scratch_folder
+from cortex_replay.mcp.configurations import Server, Target
+from cortex_replay.redact.process import learn_secret
+from cortex_replay.run import Run
+from cortex_replay.run.mcp.wrapping import Wrapping, wrap
+
+__all__ = ["wrap_servers"]
+
+
+@contextmanager
+def wrap_servers(
+    run: Run,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    flags: Mapping[str, Any],
+    *,
+    withheld: Collection[str] = (),
+    cwd: Path | None = None,
+    is_silent: bool = False,
+) -> Iterator[Wrapping]:
+    """A command whose MCP servers lead to a run, for as long as this lasts.
+
+    Args:
+        run: The run.
+        command: As the user gave it.
+        environment: The command's own.
+        flags: The values of the options.
+        withheld: The variables that it does not have.
+        cwd: Where it runs, if not here.
+        is_silent: Whether nothing is said of it.
+    """
+    if flags.get("no_mcp"):
+        yield Wrapping([*command], dict(environment))
+        return
+
+    def target_of(server: Server) -> Target | None:
+        for secret in server.expand(environment).secrets():
+            run.redactor.learn(secret)
+            learn_secret(secret)
+        if server.kind != "stdio":
+            return None
+        return Target((sys.executable, "-m", "cortex_replay", "mcp", server.label, "--", *server.command))
+
+    with scratch_folder() as folder:
+        place = (cwd or Path.cwd()).resolve()
+        made = wrap(command, environment, place, folder.resolve(), target_of, flags.get("mcp_config"))
+        if not is_silent:
+            _tell(made, withheld if run.mode.asks else ())
+        yield made
+
+
+def _tell(made: Wrapping, withheld: Collection[str]) -> None:
+    parts = []
+    if made.servers:
+        names = ", ".join(output.escape(server.name) for server in made.servers)
+        parts.append(f"{output.count(made.servers, 'MCP server')} wrapped: {names}")
+    if made.left:
+        reasons: dict[str, list[str]] = {}
+        for name, why in made.left.items():
+            reasons.setdefault(why, []).append(name)
+        told = (
+            f"{', '.join(map(output.escape, names))} ({output.escape(why)})" for why, names in reasons.items()
+        )
+        parts.append(f"not wrapped: {'; '.join(told)}")
+    if not parts:
+        return
+    where = f" of {', '.join(map(output.escape, made.files))}" if made.files else ""
+    output.talk(f"cortex-replay: {'; '.join(parts)}{where}")
+    for name in made.wanted(sorted(withheld)):
+        shown = output.escape(name)
+        output.talk(f"note: MCP servers want {shown}, which is withheld (--pass-env {shown} hands it over)")
