@@ -6,10 +6,12 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cortex_replay.cli import output
 from cortex_replay.disk import scratch_folder
+from cortex_replay.engine.http.relay import GATEWAY_VARIABLE
+from cortex_replay.errors import ConfigError
 from cortex_replay.mcp.configurations import Server, Target
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.run import Run
@@ -45,11 +47,12 @@ def wrap_servers(
         return
 
     def target_of(server: Server) -> Target | None:
-        for secret in server.expand(environment).secrets():
+        filled = server.expand(environment)
+        for secret in filled.secrets():
             run.redactor.learn(secret)
             learn_secret(secret)
         if server.kind != "stdio":
-            return None
+            return _gateway_target(run, filled, environment[GATEWAY_VARIABLE])
         return Target((sys.executable, "-m", "cortex_replay", "mcp", server.label, "--", *server.command))
 
     with scratch_folder() as folder:
@@ -58,6 +61,17 @@ def wrap_servers(
         if not is_silent:
             _tell(made, withheld if run.mode.asks else ())
         yield made
+
+
+def _gateway_target(run: Run, server: Server, gateway: str) -> Target | None:
+    """The gateway's address for a server that is reached; its headers stay here."""
+    transport: Literal["http", "sse"] = "sse" if server.kind == "sse" else "http"
+    try:
+        run.desk().add_server(server.label, server.url, server.headers, transport)
+    except ConfigError:
+        return None
+    behind = "/sse" if transport == "sse" else ""
+    return Target(url=f"{gateway.rstrip('/')}/mcp/{server.label}{behind}")
 
 
 def _tell(made: Wrapping, withheld: Collection[str]) -> None:
@@ -75,8 +89,8 @@ def _tell(made: Wrapping, withheld: Collection[str]) -> None:
         parts.append(f"not wrapped: {'; '.join(told)}")
     if not parts:
         return
-    where = f" of {', '.join(map(output.escape, made.files))}" if made.files else ""
-    output.talk(f"cortex-replay: {'; '.join(parts)}{where}")
+    where = f" ({', '.join(map(output.escape, made.files))})" if made.files else ""
+    output.talk(f"cortex-replay{where}: {'; '.join(parts)}")
     for name in made.wanted(sorted(withheld)):
         shown = output.escape(name)
         output.talk(f"note: MCP servers want {shown}, which is withheld (--pass-env {shown} hands it over)")

@@ -108,6 +108,8 @@ def record_command(ctx: click.Context, /, store: Path | None, **given: Any) -> N
         ctx.exit(_record_command(command, options.store_root(ctx, store), given))
     if given["proxy"] or given["model_hosts"]:
         raise click.UsageError("--proxy goes with a command behind --")
+    if given["mcp_config"] or given["no_mcp"]:
+        raise click.UsageError("--mcp-config and --no-mcp go with a command behind --")
     if given["again"]:
         raise click.UsageError("--again goes with a command behind --")
     _forward_former_options(ctx)

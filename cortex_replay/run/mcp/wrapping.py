@@ -154,7 +154,7 @@ class _Work:
             if server.label in labels:
                 found.leave(name, "another server is recorded under that name")
             elif (target := self._target_of(server)) is None:
-                found.leave(name, "servers that are reached over HTTP are not recorded here")
+                found.leave(name, "its URL is none that can be reached")
             else:
                 labels.add(server.label)
                 made[name] = target
