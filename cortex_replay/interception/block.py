@@ -10,6 +10,7 @@ from pathlib import Path
 from cortex_replay.config import load_settings
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Http, Interception
+from cortex_replay.interception.mcp.servers import McpChoice, McpServers
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run import Run
@@ -45,6 +46,7 @@ def intercept(
     allow_hosts: Iterable[str] = (),
     keep_failed: bool = False,
     http: Http = "models",
+    mcp: McpChoice = True,
 ) -> Iterator[Interception]:
     """Answer the model calls of this process from a store, or record them there.
 
@@ -56,6 +58,8 @@ def intercept(
         allow_hosts: Hosts that are left alone though calls to them look like calls to a model.
         keep_failed: Whether what was recorded is kept if the block raises.
         http: Which calls are recorded and replayed: those to ``models``, or ``all``.
+        mcp: Whether sessions of MCP are recorded and replayed; or names for servers, by patterns of their
+            commands or URLs, and ``False`` for those that are left alone.
 
     Raises:
         FixtureIntegrityFailed: The store is not what its index says.
@@ -64,7 +68,8 @@ def intercept(
     settings = load_settings(Path(), os.environ, {} if mode is None else {"mode": mode}).settings
     run = Run.open(settings, store=store, how_to_record="use the mode once")
     own = run.open_scope(scope, is_branch=True)
-    interception = Interception(run.engine(), own, allow_hosts=allow_hosts, http=http)
+    servers = McpServers(run, own, mcp)
+    interception = Interception(run.engine(), own, allow_hosts=allow_hosts, http=http, mcp=servers)
 
     def refuse(host: str) -> LiveCallRefused:
         run.ledger.bypass(host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.destinations import destinations_of
@@ -17,6 +17,9 @@ from cortex_replay.faults import Faults
 from cortex_replay.hosts import LOCAL, normal_host
 from cortex_replay.interception.request import Request
 from cortex_replay.modes import Mode
+
+if TYPE_CHECKING:
+    from cortex_replay.interception.mcp.servers import McpServers
 
 __all__ = ["Http", "Interception", "Target"]
 
@@ -43,6 +46,7 @@ class Interception:
             to a model, or all calls are ours: the application under test. A configured provider is never left
             alone.
         http: Which calls are recorded and replayed: those to ``models``, or ``all``.
+        mcp: The servers of MCP whose sessions are recorded and replayed; without it they are left alone.
         outer_scope: The name under which calls are counted by a gateway that they are passed on to.
     """
 
@@ -54,6 +58,7 @@ class Interception:
         *,
         allow_hosts: Iterable[str] = (),
         http: Http = "models",
+        mcp: McpServers | None = None,
         outer_scope: str = "",
     ) -> None:
         if http not in get_args(Http):
@@ -61,8 +66,9 @@ class Interception:
         self.engine = engine
         self.faults = faults or Faults()
         self.scope = scope
+        self.mcp = mcp
         self.calls = 0
-        """How many were intercepted."""
+        """How many were intercepted; a session of MCP is one."""
         self.strangers: set[str] = set()
         """The hosts that were asked as models are, and are none of the configured providers."""
         self.others: set[str] = set()

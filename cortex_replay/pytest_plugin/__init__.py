@@ -93,6 +93,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "Which calls marked tests record and replay: models, or all of their HTTP.",
         default="models",
     )
+    parser.addini(
+        "llm_mcp", "Whether marked tests record and replay their MCP sessions.", type="bool", default=True
+    )
     parser.addini("llm_store", "Root of the store, relative to this file.", default="")
 
 
@@ -158,8 +161,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "llm_replay(enabled=True, mode=None, guard=True, allow_hosts=(), allow_no_calls=False, "
-        "normalisers=(), scope=None, http='models'): record and replay the model calls of this test, or all "
-        "of its HTTP.",
+        "normalisers=(), scope=None, http='models', mcp=True): record and replay the model calls and the MCP "
+        "sessions of this test, or all of its HTTP.",
     )
     config.addinivalue_line(
         "markers",

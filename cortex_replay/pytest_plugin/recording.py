@@ -12,9 +12,11 @@ from typing import Literal
 
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.mcp.scripts import is_script
 from cortex_replay.pytest_plugin.recorded_call import RecordedCall
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.store import Answer
+from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, ToolCall
 
 __all__ = ["LlmRecording"]
@@ -36,7 +38,9 @@ class LlmRecording:
         return f"<LlmRecording of {len(self.calls)} calls>"
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
-        """Note a call and what it got."""
+        """Note a call and what it got. What servers of MCP were asked is no call to a model."""
+        if isinstance(outcome, Exchange) and is_script(outcome.wire):
+            return
         request = ask()
         if isinstance(outcome, Answer):
             call = RecordedCall(

@@ -17,13 +17,14 @@ from cortex_replay.config.files import shown_path
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.owners import owner_of_test
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import ConfigError, LlmError
+from cortex_replay.errors import ConfigError, InvalidRequest, LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.faults.tools import strike_by
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Http, Interception
+from cortex_replay.interception.mcp.servers import McpChoice, McpServers, check_choice
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
@@ -179,6 +180,7 @@ class TestRun:
         self._session = session
         self._allows_no_calls = _allows_no_calls(item, options)
         http = _http_of(item, options)
+        mcp = _mcp_of(item, options)
         is_of_family = item.get_closest_marker("llm_faults") is not None
         # It is stored with what the test records, and a parameter may be a key.
         self.name = session.clean(item.nodeid.partition("[")[0] if is_of_family else item.nodeid)
@@ -202,12 +204,14 @@ class TestRun:
         self.recording.is_replay = not self.mode.asks
         self.store = self.scope.store
         self._misses_seen = len(session.run.ledger.misses)
+        servers = McpServers(session.run, self.scope, mcp)
         self.interception = Interception(
             session.run.engine(),
             self.scope,
             self.faults,
             allow_hosts=_allowed_hosts(item, options, session.outer),
             http=http,
+            mcp=servers,
             outer_scope=item.nodeid if session.is_relayed else "",
         )
         self.refusals: list[str] = []
@@ -262,9 +266,10 @@ class TestRun:
         has_asked = self.recording.calls or self.interception.calls or self.faults.struck
         if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
-                "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted. "
-                "Does its client use another library than httpx, requests, urllib3, botocore, aiohttp or "
-                "http.client, or ask in a way that is not known (docs/pytest.md)? If it makes none, say "
+                "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted, "
+                "nor opened a session of MCP. Does its client use another library than httpx, requests, "
+                "urllib3, botocore, aiohttp or http.client, or ask in a way that is not known "
+                "(docs/pytest.md)? If it makes none, say "
                 "@pytest.mark.llm_replay(allow_no_calls=True), or llm_allow_no_calls = true in the ini.",
                 pytrace=False,
             )
@@ -336,6 +341,18 @@ def _http_of(item: pytest.Item, options: Mapping[str, Any]) -> Http:
             f"cortex-replay: {where}: http is 'models' or 'all', not {shown(repr(said))}", pytrace=False
         )
     return cast("Http", said)
+
+
+def _mcp_of(item: pytest.Item, options: Mapping[str, Any]) -> McpChoice:
+    """Which sessions of MCP of a test are ours, by the marker or the ini.
+
+    Raises:
+        Failed: The marker says what makes no sense.
+    """
+    try:
+        return check_choice(options.get("mcp", bool(item.config.getini("llm_mcp"))))
+    except InvalidRequest as error:
+        pytest.fail(f"cortex-replay: llm_replay: {shown(str(error))}", pytrace=False)
 
 
 def _advice_on(host: str) -> str:

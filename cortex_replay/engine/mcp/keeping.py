@@ -84,6 +84,11 @@ class Keeper:
         """Stage all that is not."""
         for call in list(self._changed):
             self.keep(call)
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what is not staged."""
+        self._changed.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -119,12 +119,19 @@ class Session:
         if about in self._calls:
             await self._cancel(render_message(message), message)
 
-    async def close(self) -> None:
-        """The client has left: keep what came, and end the server."""
+    async def close(self, *, keep: bool = True) -> None:
+        """The client has left: keep what came, and end the server.
+
+        Args:
+            keep: Whether what came behind the last call is kept; not if nobody may record any more.
+        """
         for call in list(self._calls.values()):
             if call.playback is None and not call.is_kept and call.method != LISTEN:
                 self._withdraw(call, "")
-        self._keeper.follow(self._anchor)  # before a server takes its time to end
+        if keep:
+            self._keeper.follow(self._anchor)  # before a server takes its time to end
+        else:
+            self._keeper.drop()
         await self._uplink.close()
         if self._strange:
             lines = (

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from cortex_replay.interception.interception import Interception
-from cortex_replay.interception.transports import for_aiohttp, for_http_client, for_httpx, for_urllib3
+from cortex_replay.interception.transports import (
+    for_aiohttp,
+    for_http_client,
+    for_httpx,
+    for_mcp,
+    for_urllib3,
+)
 from cortex_replay.interception.transports.active import ACTIVE
 from cortex_replay.interception.transports.seam import Replacements
 
@@ -21,6 +27,7 @@ _REPLACEMENTS: Final = Replacements(
         *for_urllib3.TRANSPORTS,
         *for_http_client.TRANSPORTS,
         *for_aiohttp.TRANSPORTS,
+        *for_mcp.TRANSPORTS,
     ]
 )
 
