@@ -33,6 +33,7 @@ _SUBJECTS: Final = {
     RESOURCES_READ: ("resource", "uri"),
 }
 """What some methods are about: what it is, and which parameter names it."""
+_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -54,9 +55,16 @@ def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> d
         "upstream": UPSTREAM_PREFIX + server,
         "method": MCP,
         "path": method,
-        "query": [],
+        "query": _era(parameters),
         "body": body,
     }
+
+
+def _era(parameters: dict[str, JsonValue]) -> JsonValue:
+    """Says that a request stands alone, as in 2026-07-28 and later: it names its version, and a client that
+    does so cannot read the answers of a session."""
+    meta = parameters.get("_meta")
+    return [["session", "none"]] if isinstance(meta, dict) and _VERSION in meta else []
 
 
 def server_in(request: Mapping[str, JsonValue] | None) -> str | None:
