@@ -17,6 +17,7 @@ from cortex_replay.cli.questions import question_of
 from cortex_replay.config import load_settings
 from cortex_replay.engine.call_log import CallLog
 from cortex_replay.errors import InvalidRequest, LlmError
+from cortex_replay.mcp.questions import name_call, server_in
 from cortex_replay.misses.differences import Difference, differences, plain_form
 from cortex_replay.misses.rules import compare
 from cortex_replay.misses.variation import variations
@@ -196,7 +197,9 @@ class _Reader:
         asked = None if call is None else self._asked(call[1], scope)
         if isinstance(asked, LlmRequest):
             return question_of(asked)
-        return None if asked is None else f"{asked.get('method')} {asked.get('path')}"
+        if asked is None or server_in(asked) is not None:
+            return None if asked is None else name_call(asked)
+        return f"{asked.get('method')} {asked.get('path')}"
 
     def _asked(self, key: Key, scope: str) -> LlmRequest | dict[str, JsonValue] | None:
         store = self._run.store

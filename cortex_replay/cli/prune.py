@@ -24,11 +24,13 @@ __all__ = ["prune_command"]
   cortex-replay prune --model 'claude-*-4-*'
   cortex-replay prune --older-than 90d --path 'fixtures/gpt-*'
   cortex-replay prune --scope 'tests/test_gone.py::*'
+  cortex-replay prune --server files --tool 'write_*'
 
 A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON
 object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}, with "scope" for what a scope
 has of its own; with several, a fixture is unused when some report says so and none has used it.
-A file goes with the last scope that has it.
+A file goes with the last scope that has it. With --server or --tool it is the recorded calls of
+tools that go, and fixtures stay.
 
 Exit status:
   0  done, or with --dry-run: this is what would be done
@@ -49,6 +51,8 @@ Exit status:
 @click.option("--path", "pattern", metavar="PATTERN", help="Files whose path matches this pattern.")
 @click.option("--scope", metavar="PATTERN", help="What scopes (tests) whose names match have of their own.")
 @click.option("--older-than", "age", metavar="AGE", help="Recorded longer ago than this: 36h, 30d, 8w.")
+@click.option("--server", metavar="PATTERN", help="Calls of servers of MCP whose names match.")
+@click.option("--tool", metavar="PATTERN", help="Calls of tools of MCP whose names match.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @json_option
 @click.pass_context
@@ -60,6 +64,8 @@ def prune_command(
     pattern: str | None,
     scope: str | None,
     age: str | None,
+    server: str | None,
+    tool: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -71,11 +77,17 @@ def prune_command(
             pattern,
             parse_age(age, datetime.now(UTC)) if age else None,
             scope,
+            server,
+            tool,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if criteria.is_empty:
-        raise click.UsageError("say what is to go: --unused-from, --model, --path, --scope or --older-than")
+        raise click.UsageError(
+            "say what is to go: --unused-from, --model, --path, --scope, --older-than, --server or --tool"
+        )
+    if criteria.is_about_calls and (reports or model):
+        raise click.UsageError("--server and --tool are about tools, --model and --unused-from about models")
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), progress=progress)
     plan = plan_prune(opened, criteria)
@@ -89,7 +101,7 @@ def prune_command(
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"
-    going = output.count(plan.going, "fixture")
+    going = output.count(plan.going, "call" if criteria.is_about_calls else "fixture")
     undated = f", {plan.undated} of them because nobody knows when they were recorded" if plan.undated else ""
     output.talk(f"{going} ({plan.going_bytes:,} bytes) {verb}, {plan.staying} stay{undated}")
 

@@ -141,6 +141,12 @@ def _print_skipped(plan: Plan) -> None:
     if plan.exchanges:
         many = output.count(plan.exchanges, "exchange")
         output.talk(f"not asked: {many}: embeddings, lists of models and the like stay as they were recorded")
+    if plan.tools:
+        many = output.count(plan.tools, "call")
+        output.talk(
+            f"not asked: {many} of servers of MCP: a tool may do something each time. To record them again, "
+            "run what calls them in mode record"
+        )
 
 
 def _why_nothing(run: Run, plan: Plan, pattern: str | None) -> str:
@@ -209,4 +215,5 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         "failed": [{**i.stored._asdict(), "message": str(i.error)} for i in items if i.error is not None],
         "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in plan.skipped],
         "exchanges": plan.exchanges,
+        "tools": plan.tools,
     }

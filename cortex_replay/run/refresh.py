@@ -35,6 +35,7 @@ from cortex_replay.store import Answer, Fixture
 from cortex_replay.store.changes import essence_of_answer
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.store import StoredFixture
+from cortex_replay.store.tool_calls import tool_call_keys
 from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.wire import WIRES
 from cortex_replay.wire.diagnostics import cache_miss_reason
@@ -107,6 +108,8 @@ class Plan:
     """What cannot be asked, each with the reason."""
     exchanges: list[str]
     """The files of calls that are recorded as they are, such as embeddings; those are never asked again."""
+    tools: list[str]
+    """The files of calls of tools, which may do something each time."""
 
 
 def plan_refresh(
@@ -124,7 +127,14 @@ def plan_refresh(
     """
     targets = Targets(run.settings, run.engine().upstreams, os.environ, provider)
     is_all = pattern is None and scope is None
-    plan = Plan([], [], sorted(run.store.exchange_keys().values()) if is_all else [])
+    recorded = run.store.exchange_keys() if is_all else {}
+    called = tool_call_keys(run.store) if is_all else frozenset()
+    plan = Plan(
+        [],
+        [],
+        sorted(path for key, path in recorded.items() if key not in called),
+        sorted(path for key, path in recorded.items() if key in called),
+    )
     for stored in run.store.list(scoped=scope is not None):
         if (pattern is None or fnmatchcase(stored.model, pattern)) and _is_of(run, stored, scope):
             found = _plan_one(run, stored, targets, timeout_ms or _SDK_TIMEOUT_MS)

@@ -17,6 +17,7 @@ from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.store import Store
+from cortex_replay.store.tool_calls import tool_call_keys
 from cortex_replay.store.trust import Layout
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
@@ -25,6 +26,7 @@ __all__ = ["ExportSummary", "Omission", "export_crtx"]
 _OMISSIONS: Final = {
     "failure": ("recorded errors", "it has answers only; their files are left out"),
     "exchange": ("calls that are no completions", "it makes none; their files are left out"),
+    "tool": ("calls of servers of MCP", "it makes none; their files are left out"),
     "scoped": ("answers of single scopes", "it knows no scopes, and gives the shared answer"),
     "answer": ("further answers", "it gives the first one to every call"),
     "request": (
@@ -87,8 +89,12 @@ def export_crtx(store: Store, target: Path) -> ExportSummary:
 def _write(store: Store, folder: Folder) -> ExportSummary:
     blocks: list[str] = []
     several = 0
+    tools = len(tool_call_keys(store))
     unseen = Counter(
-        failure=store.count_failures(), exchange=len(store.exchange_keys()), scoped=store.count_scoped()
+        failure=store.count_failures(),
+        exchange=len(store.exchange_keys()) - tools,
+        tool=tools,
+        scoped=store.count_scoped(),
     )
     written: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Dropping fixtures: a plan that can be printed, then the plan made true."""
+"""Dropping recordings: a plan that can be printed, then the plan made true."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from cortex_replay.mcp.messages import TOOLS_CALL
+from cortex_replay.mcp.questions import subject_of
+from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import moment_in
 from cortex_replay.store.store import Store, StoredFixture
+from cortex_replay.store.tool_calls import StoredCall, recorded_calls
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused"]
@@ -31,17 +35,24 @@ class PruneCriteria:
     recorded_before: datetime | None = None
     scope: str | None = None
     """Of what scopes have of their own."""
+    server: str | None = None
+    """Of MCP: with it, or with a tool, calls are to go, and fixtures stay."""
+    tool: str | None = None
 
     @property
     def is_empty(self) -> bool:
         return self == PruneCriteria()
+
+    @property
+    def is_about_calls(self) -> bool:
+        return self.server is not None or self.tool is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
     """What would go and what would stay, counted in files and bytes."""
 
-    going: list[StoredFixture] = field(default_factory=list)
+    going: list[StoredFixture | StoredCall] = field(default_factory=list)
     going_bytes: int = 0
     staying: int = 0
     undated: int = 0
@@ -50,12 +61,17 @@ class PrunePlan:
     def apply(self, store: Store) -> None:
         """Drop what the plan names, in one commit: the index first, then the files."""
         for item in self.going:
-            store.remove(item.model, item.prompt_hash, item.scope)
+            if isinstance(item, StoredCall):
+                store.remove_exchange(item.key, item.scope)
+            else:
+                store.remove(item.model, item.prompt_hash, item.scope)
         store.commit()
 
 
 def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
     """What fits the criteria in this store."""
+    if criteria.is_about_calls:
+        return _plan_calls(store, criteria)
     going: list[StoredFixture] = []
     undated = 0
     stored = store.list(scoped=True)
@@ -75,7 +91,40 @@ def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
     staying = {item.path for item in set(stored) - set(going)}
     files = {item.path: item for item in going if item.path not in staying}
     size = sum(len(store.content(item.model, item.prompt_hash, item.scope)) for item in files.values())
-    return PrunePlan(going, size, len(stored) - len(going), undated)
+    return PrunePlan([*going], size, len(stored) - len(going), undated)
+
+
+def _plan_calls(store: Store, criteria: PruneCriteria) -> PrunePlan:
+    going: list[StoredFixture | StoredCall] = []
+    staying, sizes, undated = 0, dict[str, int](), 0
+    kept: set[str] = set()
+    for item, exchange in recorded_calls(store):
+        request = exchange.request or {}
+        tool = subject_of(request) if request.get("path") == TOOLS_CALL else None
+        fits = (
+            (criteria.server is None or fnmatchcase(item.server, criteria.server))
+            and (criteria.tool is None or (tool is not None and fnmatchcase(tool, criteria.tool)))
+            and (criteria.scope is None or (bool(item.scope) and fnmatchcase(item.scope, criteria.scope)))
+            and (criteria.pattern is None or fnmatchcase(item.path, criteria.pattern))
+        )
+        if fits and criteria.recorded_before is not None:
+            asked = _asked_at(exchange)
+            undated += asked is None
+            fits = asked is not None and asked < criteria.recorded_before
+        if fits:
+            going.append(item)
+            sizes[item.path] = len(render_exchange(exchange))
+        else:
+            staying += 1
+            kept.add(item.path)
+    size = sum(size for path, size in sizes.items() if path not in kept)
+    return PrunePlan(going, size, staying, undated)
+
+
+def _asked_at(exchange: Exchange) -> datetime | None:
+    """When the last of its answers was asked for."""
+    metas = [meta for wire in exchange.wires if isinstance(meta := wire.get("meta"), dict)]
+    return max(filter(None, (moment_in(meta, "asked_at") for meta in metas)), default=None)
 
 
 def parse_age(text: str, now: datetime) -> datetime:

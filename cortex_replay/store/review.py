@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Final
 
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.mcp.questions import name_call, server_in
+from cortex_replay.mcp.summaries import end_of_script
 from cortex_replay.store.changes import Essence, essence_of, essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
@@ -148,6 +151,8 @@ def _of_fixture(row: Row, fixture: Fixture) -> Recording:
 
 def _of_exchange(row: Row, exchange: Exchange) -> Recording:
     request = exchange.request or {}
+    if server_in(request) is not None:
+        return _of_call(row, exchange, request)
     question = f"{request.get('method')} {request.get('path')} of {request.get('upstream')}"
     if exchange.match is not None:
         question = f"an error as answer {exchange.n}"
@@ -157,6 +162,22 @@ def _of_exchange(row: Row, exchange: Exchange) -> Recording:
         row.model,
         exchange=question[:_LONGEST],
         answer=status,
+        asked=question[:_LONGEST],
+        essence=essence_of_exchange(exchange),
+    )
+
+
+def _of_call(row: Row, exchange: Exchange, request: dict[str, JsonValue]) -> Recording:
+    """A call of MCP: what was called with what, and what came of it."""
+    body = request.get("body")
+    arguments = body.get("arguments") if isinstance(body, dict) else None
+    question = f"{name_call(request)} {compact(arguments)}" if arguments else name_call(request)
+    several = f" (and {len(exchange.then)} more)" if exchange.then else ""
+    return Recording(
+        row,
+        row.model,
+        exchange=question[:_LONGEST],
+        answer=f"{end_of_script(exchange.wire)[:_LONGEST]}{several}",
         asked=question[:_LONGEST],
         essence=essence_of_exchange(exchange),
     )
