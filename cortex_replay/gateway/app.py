@@ -182,7 +182,7 @@ class App:
             route, server = self._destinations.find(visit.server, method, entry.path, header)
             addressed = str(visit.server)
         if route is None:
-            known = ", ".join(f"/{name}" for name in self._engine.upstreams.names)
+            known = ", ".join(f"/{name}" for name in [*self._engine.upstreams.names, "mcp/NAME"])
             reason = f"cortex-replay: there is nothing at {entry.path}; a base URL ends in one of {known}"
             return error_reply(None, 404, reason, "not_found_error")
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)

@@ -119,6 +119,7 @@ class Door:
         try:
             await self._answer_with(stream, visitor, request, send, is_single=len(messages) == 1)
         finally:
+            stream.leave()
             if is_first and stream.is_over and _is_error(stream.latest):
                 await self._leave(visitor)  # it did not begin
 
@@ -146,9 +147,7 @@ class Door:
             if not idle:
                 return Problem.of(503, f"there are {_MOST_VISITORS} sessions already, and all are busy")
             oldest = min(idle, key=lambda one: one.seen_at)
-            del self._visitors[oldest.id]
-            self._leaving.add(leaving := asyncio.ensure_future(oldest.close()))
-            leaving.add_done_callback(self._leaving.discard)
+            self._close(self._visitors.pop(oldest.id))
         visitor = Visitor(self._desk, request.server, request.scope, secrets.token_hex(16), is_older=is_older)
         self._visitors[visitor.id] = visitor
         return visitor
@@ -227,7 +226,14 @@ class Door:
 
     async def _leave(self, visitor: Visitor) -> None:
         if self._visitors.pop(visitor.id, None) is not None:
-            await visitor.close()
+            await asyncio.shield(self._close(visitor))
+
+    def _close(self, visitor: Visitor) -> asyncio.Task[None]:
+        """End a session, also if its client has no patience to wait for that."""
+        task = asyncio.ensure_future(visitor.close())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        return task
 
     # Each request for itself
 
@@ -251,8 +257,7 @@ class Door:
             visitor.begin(request.body)
             await self._answer_with(stream, visitor, request, send, is_single=True)
         finally:
-            await visitor.cancel(about)
-            await visitor.close()
+            await asyncio.shield(self._close(visitor))
 
     # The older transport
 

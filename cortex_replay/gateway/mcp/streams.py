@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
 from cortex_replay.mcp.events import Event
@@ -39,7 +39,7 @@ class Stream:
         """The number of the latest that a connection took."""
         self._reader = 0
         """How many connections have had it; the latest has it."""
-        self._is_read = False
+        self._is_read = bool(self._expected)  # whoever asked is there
         self._change = asyncio.Event()
         self.is_over = False
 
@@ -79,6 +79,12 @@ class Stream:
     @property
     def _is_full(self) -> bool:
         return len(self._kept) >= _MOST_EVENTS or (self._size > _MOST_BYTES and bool(self._kept))
+
+    def leave(self) -> None:
+        """Whoever asked has left before it took anything."""
+        if not self._reader:
+            self._is_read = False
+            self._tell()
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -122,7 +128,7 @@ class Stream:
         if not self._first - 1 <= after <= self._last:
             raise Gone
 
-    async def events(self, after: int | None, pause_s: float) -> AsyncIterator[Event | None]:
+    async def events(self, after: int | None, pause_s: float) -> AsyncGenerator[Event | None]:
         """What follows an event, as it comes; ``None`` whenever nothing came for a while.
 
         Args:

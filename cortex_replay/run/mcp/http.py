@@ -127,7 +127,7 @@ class HttpLink:
     async def frames(self) -> AsyncIterator[Said]:
         while (said := await self._said.get()) is not None:
             if isinstance(said, LlmError):
-                raise said
+                raise Transport(words_of(said))
             yield said
 
     async def close(self) -> None:
