@@ -68,7 +68,7 @@ class Interception:
         self.scope = scope
         self.mcp = mcp
         self.calls = 0
-        """How many were intercepted; a session of MCP is one."""
+        """How many were intercepted; not those to servers of MCP."""
         self.strangers: set[str] = set()
         """The hosts that were asked as models are, and are none of the configured providers."""
         self.others: set[str] = set()

@@ -204,14 +204,14 @@ class TestRun:
         self.recording.is_replay = not self.mode.asks
         self.store = self.scope.store
         self._misses_seen = len(session.run.ledger.misses)
-        servers = McpServers(session.run, self.scope, mcp)
+        self._servers = McpServers(session.run, self.scope, mcp)
         self.interception = Interception(
             session.run.engine(),
             self.scope,
             self.faults,
             allow_hosts=_allowed_hosts(item, options, session.outer),
             http=http,
-            mcp=servers,
+            mcp=self._servers,
             outer_scope=item.nodeid if session.is_relayed else "",
         )
         self.refusals: list[str] = []
@@ -263,7 +263,9 @@ class TestRun:
         has asked nobody: it may go around us."""
         if self.refusals:
             pytest.fail(self.refusals[0], pytrace=False)
-        has_asked = self.recording.calls or self.interception.calls or self.faults.struck
+        has_asked = (
+            self.recording.calls or self.interception.calls or self._servers.sessions or self.faults.struck
+        )
         if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted, "

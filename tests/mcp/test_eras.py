@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.questions import question_of
 
-_ALONE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-_LATER = {"io.modelcontextprotocol/protocolVersion": "2027-01-01", "progressToken": 1}
+_ALONE: dict[str, JsonValue] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+_LATER: dict[str, JsonValue] = {"io.modelcontextprotocol/protocolVersion": "2027-01-01", "progressToken": 1}
 
 
 def test_a_request_that_stands_alone_is_another_question() -> None:

@@ -86,6 +86,8 @@ class McpServers:
         self._urls = {str(one.base_url).rstrip("/"): name for name, one in providers if one.kind == "mcp"}
         self._configured = {*run.settings.mcp, *self._urls.values()}
         self._names: dict[Target, str] = {}
+        self.sessions = 0
+        """How many were opened."""
 
     def name_of(self, target: Target) -> str | None:
         """What a server is called; ``None`` if it is left alone.
@@ -123,6 +125,7 @@ class McpServers:
 
     def open_session(self, server: str, connect: Connect, send: SendToClient) -> Session:
         """A session with a server, in the running loop."""
+        self.sessions += 1
         return self._run.desk().open_session(server, connect, send, self._scope.name)
 
 
