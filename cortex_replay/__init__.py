@@ -4,9 +4,7 @@ Every public name is loaded when it is first used: a command, or a test run with
 without what it does not need.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as type checkers read it; `typing` itself is slow to load
 if TYPE_CHECKING:
     from cortex_replay.adapters import LlmAdapter as LlmAdapter, WrapperAdapter as WrapperAdapter
     from cortex_replay.adapters.claude import ClaudeAdapter as ClaudeAdapter
@@ -108,6 +106,8 @@ __all__ = sorted([*_PLACES, "__version__"])  # noqa: PLE0605 - the names are wri
 def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - a program that starts often needs none of these names
+
     value = getattr(import_module(f"cortex_replay.{_PLACES[name]}"), name)
     globals()[name] = value
     return value

@@ -29,7 +29,7 @@ LAYERS = [
     {"providers"},
     {"hosts", "strict_json", "validation"},
     {"canonical", "expressions", "hashing", "modes"},
-    {"disk", "errors", "printable", "secret_names"},
+    {"disk", "errors", "printable", "secret_names", "shim"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

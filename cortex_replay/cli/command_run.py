@@ -30,7 +30,10 @@ from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
 from cortex_replay.run.certificates import trust_variables
 from cortex_replay.run.environment import command_environment, variables_to_withhold
+from cortex_replay.run.mcp.desk import Desk
+from cortex_replay.run.mcp.socket import RunSocket
 from cortex_replay.run.step_summary import write_step_summary
+from cortex_replay.shim import VARIABLE as MCP_VARIABLE
 from cortex_replay.store import Store
 
 __all__ = [
@@ -171,8 +174,8 @@ def gateway_environment(
 ) -> Iterator[dict[str, str]]:
     """The environment of a command whose SDKs come to a gateway, which is there for as long as this lasts."""
     with contextlib.ExitStack() as stack:
-        served = Gateway(run, pace=pace, faults=faults, rpc=rpc_for(run), proxy=proxy)
-        gateway = stack.enter_context(served.running())
+        server = Gateway(run, pace=pace, faults=faults, rpc=rpc_for(run), proxy=proxy)
+        gateway = stack.enter_context(server.running())
         environment = command_environment(
             os.environ,
             run.settings,
@@ -181,6 +184,9 @@ def gateway_environment(
             withheld=handover.withheld,
             passed=handover.passed,
         )
+        served = stack.enter_context(RunSocket.open(Desk(run)))
+        if served is not None:
+            environment[MCP_VARIABLE] = served.path
         if gateway.certificate is not None:
             folder = stack.enter_context(scratch_folder())
             environment |= trust_variables(os.environ, gateway.certificate, folder)

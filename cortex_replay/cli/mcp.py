@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import sys
-from collections.abc import Sequence
+import shlex
+import signal
+import socket
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cortex_replay.cli import options
-from cortex_replay.engine.mcp.link import Outgoing
+from cortex_replay import shim
+from cortex_replay.cli import options, output
+from cortex_replay.cli.runs import open_run, warn_of_dropped
 from cortex_replay.modes import Mode
-from cortex_replay.run import Run
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.process import ProcessLink
+from cortex_replay.run.mcp.stdio import StdioClient, problem_of_name, serve_client
 
 __all__ = ["mcp_command"]
 
@@ -26,10 +28,15 @@ __all__ = ["mcp_command"]
     epilog="""Examples:
 
   cortex-replay mcp files -- npx -y @modelcontextprotocol/server-filesystem .
+  cortex-replay mcp files --mode once -- npx -y @modelcontextprotocol/server-filesystem .
+  cortex-replay record -- claude -p "..."      its servers, which stand behind this command, are recorded, too
+
+It stands where a client's configuration names the server. Within `record -- COMMAND`, `replay -- COMMAND`,
+`serve` or a test, mode and store are those of that run.
 
 Exit status:
   0  the client has left
-  1  the store could not be opened
+  1  a failure; the run that it is a part of has ended
   2  wrong usage
   5  the store is not what its index says
 """,
@@ -37,31 +44,74 @@ Exit status:
 )
 @click.argument("name")
 @options.store_option
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="What to do with a call.")
+@click.option(
+    "--mode",
+    type=click.Choice([*map(str, Mode)]),
+    help="replay: start no server; once: start it for what is missing; record: ask all.  [default: replay]",
+)
+@click.option("--scope", default="", metavar="NAME", help="Count the calls of this client by themselves.")
 @click.pass_context
-def mcp_command(ctx: click.Context, /, name: str, store: Path | None, **flags: Any) -> None:
-    """Stand in for a server of MCP: record what it says, or replay it without the server."""
+def mcp_command(ctx: click.Context, /, name: str, store: Path | None, scope: str, **flags: Any) -> None:
+    """Stand in for a server of MCP: record what it says, or replay it without the server.
+
+    The server's words stand behind --. It gets the environment that the client gives to this command.
+    """
     command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the server behind --: cortex-replay mcp files -- npx some-server")
-    run = Run.open(mode=flags["mode"], store=options.store_root(ctx, store))
-    asyncio.run(_serve(run, name, command))
-    if run.mode.writes:
-        run.commit()
+    if problem := problem_of_name(name):
+        raise click.BadParameter(problem, ctx, param_hint="NAME")
+    root = options.store_root(ctx, store)
+    ours, shims = _part()
+    if ours is None and shims is not None:
+        ctx.exit(shims)
+    how = shlex.join(["cortex-replay", "mcp", name, "--mode", "once", "--store", str(root), "--", *command])
+    run = open_run(root, flags, default="replay", how_to_record=how)
+    client = StdioClient(name, tuple(command), dict(os.environ), scope=scope)
+    try:
+        asyncio.run(_serve(Desk(run), client, ours))
+    finally:
+        if run.mode.writes:
+            warn_of_dropped(run.commit())
+            output.talk(f"recorded {run.ledger.recorded}")
 
 
-async def _serve(run: Run, name: str, command: Sequence[str]) -> None:
+def _part() -> tuple[socket.socket | None, int | None]:
+    """Go on in a process of our own, which no signal of the client reaches, and follow it from here.
+
+    A client may kill whom it has started at any time; what it has seen is kept all the same, and servers are
+    ended. Gives the connection to whoever follows, or the status of whoever has ended.
+    """
+    if not hasattr(os, "fork"):
+        return None, None
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child:
+        ours.close()
+        shim.follow(theirs)
+        _, status = os.waitpid(child, 0)
+        return None, os.waitstatus_to_exitcode(status)
+    theirs.close()
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    return ours, None
+
+
+async def _serve(desk: Desk, client: StdioClient, shims: socket.socket | None) -> None:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=64 * 2**20)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
 
-    async def send(out: Outgoing) -> None:
-        os.write(1, out.frame if out.closes else out.frame + b"\n")
-        if out.closes:
-            reader.feed_eof()
+    async def end() -> None:
+        if shims is None:
+            await asyncio.Event().wait()
+            return
+        shims.setblocking(False)
+        with contextlib.suppress(ConnectionError):
+            await loop.sock_recv(shims, 1)
 
-    session = Desk(run).open_session(name, lambda: ProcessLink.start(command), send)
-    while line := await reader.readline():
-        if frame := line.strip():
-            await session.take(frame)
-    await session.close()
+    def note(group: int, is_there: bool) -> None:
+        if shims is not None:
+            with contextlib.suppress(OSError):
+                shims.send(f"{'+' if is_there else '-'}{group}\n".encode())
+
+    await serve_client(desk, client, end(), note)

@@ -76,6 +76,8 @@ class RunnerCommand(ExampleCommand):
     allow_interspersed_args = False  # what follows the first word is the user's, options and all
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Where an argument of ours comes first, options may follow it.
+        ctx.allow_interspersed_args = any(isinstance(one, click.Argument) for one in self.params)
         given = list(args)
         super().parse_args(ctx, args)
         if ctx.args and not ctx.resilient_parsing:

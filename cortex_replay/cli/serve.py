@@ -126,6 +126,8 @@ def serve_command(
     holds a token, without which nobody is served.
     """
     from cortex_replay.gateway import Gateway, Pace  # noqa: PLC0415 - a server, which no help needs
+    from cortex_replay.run.mcp.desk import Desk  # noqa: PLC0415
+    from cortex_replay.run.mcp.socket import RunSocket  # noqa: PLC0415
 
     root = options.store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))
@@ -155,7 +157,8 @@ def serve_command(
         "pid": os.getpid(),
     }
     try:
-        with gateway.stop_on_signals():
+        with gateway.stop_on_signals(), RunSocket.open(Desk(run)) as served:
+            facts["mcp"] = None if served is None else served.path
             output.print_address(json.dumps(facts) if as_json else gateway.url())
             output.talk(
                 f"{run.mode}: {len(run.store)} fixtures in {output.escape(str(root))}; Ctrl-C ends it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from typing import Final
 
@@ -98,6 +99,8 @@ class Session:
         self._questions: dict[RequestId, tuple[Call, Message]] = {}
         """What the server has asked the client, and which call it belongs to."""
         self._strange = 0
+        self._idle: asyncio.Event | None = None
+        """Is set when no call is open any more, if anybody waits for that."""
 
     async def take(self, frame: bytes) -> None:
         """A frame of the client. Returns when the next one may come."""
@@ -118,6 +121,13 @@ class Session:
         message: Message = {"jsonrpc": "2.0", "method": CANCELLED, "params": parameters}
         if about in self._calls:
             await self._cancel(render_message(message), message)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for the end of open calls; the client says nothing more."""
+        if self._calls:
+            self._idle = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), timeout_s)
 
     async def close(self, *, keep: bool = True) -> None:
         """The client has left: keep what came, and end the server.
@@ -382,6 +392,8 @@ class Session:
     def _forget(self, call: Call) -> None:
         if call.id is not None:
             self._calls.pop(call.id, None)
+        if self._idle is not None and not self._calls:
+            self._idle.set()
         token = progress_token(call.message)
         if isinstance(token, str | int) and self._tokens.get(token) is call:
             del self._tokens[token]

@@ -1,0 +1,38 @@
+"""Where the program starts. Most of it is loaded for what needs it; ``mcp`` within a run needs nothing."""
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the program; gives the status to exit with, unless click exits by itself."""
+    if "mcp" in sys.argv[1:5]:
+        status = _serve_from_run()
+        if status is not None:
+            return status
+    from cortex_replay.cli.main import main as run  # noqa: PLC0415 - it is large
+
+    run(prog_name="cortex-replay")
+    return 0
+
+
+def _serve_from_run() -> "int | None":
+    """Let the run that this process is a part of serve a client of MCP; ``None`` if there is none."""
+    from cortex_replay import shim  # noqa: PLC0415 - for this alone
+
+    asked = shim.read_arguments(sys.argv[1:])
+    if asked is None:
+        return None
+    try:
+        for connection in shim.find_run():
+            shim.hand_over(connection, asked)
+            status = shim.follow(connection)
+            if status is not None:
+                return status
+    except OSError as error:
+        from cortex_replay.cli import output  # noqa: PLC0415 - it is large, and rarely needed
+
+        output.talk(f"error: {output.escape(str(error))}")
+        return 1
+    return None
