@@ -337,7 +337,7 @@ class Session:
             self._playbacks.pop(call.playback.name, None)
 
     def _clean(self, value: JsonValue) -> JsonValue:
-        return self._scope.run.redactor.json(value)[0]
+        return self._scope.run.redactor.document(value)[0]
 
     def _subscription(self, number: int) -> RequestId | None:
         """The id of a subscription that is open, by its number from 1."""

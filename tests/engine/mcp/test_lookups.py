@@ -13,6 +13,7 @@ import pytest
 
 from cortex_replay.bindings import Surroundings
 from cortex_replay.engine.core import RunCore
+from cortex_replay.mcp.messages import NO_FIXTURE
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
@@ -209,5 +210,5 @@ def test_a_question_about_versions_is_a_miss_where_nothing_is_recorded(tmp_path:
 
     [message], run = talk(tmp_path, Mode.REPLAY, [("server/discover", {})])
 
-    assert message["error"]["code"] == -32010
+    assert message["error"]["code"] == NO_FIXTURE
     assert len(run.ledger.misses) == 1
