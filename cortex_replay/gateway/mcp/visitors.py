@@ -130,11 +130,6 @@ class Visitor:
             answer = error_message(about, _CANCELLED, "cortex-replay: the request was cancelled")
             await stream.put(render_message(answer), about)
 
-    async def _cancel(self, about: RequestId) -> None:
-        """Give a request up whose connection was closed."""
-        parameters: Message = {"requestId": about, "reason": "the client closed the connection"}
-        await self.take(render_message({"jsonrpc": "2.0", "method": CANCELLED, "params": parameters}))
-
     async def _send(self, out: Outgoing) -> None:
         stream = self.apart if out.about is None else self._of_request.get(out.about, self.apart)
         if out.is_end and out.about is not None:
@@ -147,7 +142,7 @@ class Visitor:
         """The client has left: keep what was recorded, and end the server's side. A request that stands
         alone is then given up; in a session, only the client says so."""
         for about in [] if self.id else list(self._of_request):
-            await self._cancel(about)
+            await self._session.cancel(about, "the client closed the connection")
         for stream in self._streams.values():
             stream.end()
         for task in list(self._tasks):

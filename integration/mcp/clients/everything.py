@@ -28,7 +28,11 @@ TOOLS: dict[str, dict[str, Any]] = {
     "get-structured-content": {"location": "Chicago"},
     "get-sum": {"a": 2, "b": 40},
     "get-tiny-image": {},
-    "gzip-file-as-resource": {"name": "a.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resource"},
+    "gzip-file-as-resource": {
+        "name": "a.gz",
+        "data": "data:text/plain;base64,aGVsbG8=",
+        "outputType": "resource",
+    },
     "simulate-research-query": {"topic": "tea", "ambiguous": False},
     "toggle-simulated-logging": {},
     "toggle-subscriber-updates": {},
@@ -156,13 +160,21 @@ async def main(kind: str, target: list[str]) -> None:
         await ask("updates", client.call_tool("toggle-subscriber-updates", {}))
         await ask("updates off", client.call_tool("toggle-subscriber-updates", {}))
         await ask("unsubscribe", client.unsubscribe_resource("demo://resource/dynamic/text/1"))
-        template = types.ResourceTemplateReference(type="ref/resource", uri="demo://resource/dynamic/text/{resourceId}")
+        template = types.ResourceTemplateReference(
+            type="ref/resource", uri="demo://resource/dynamic/text/{resourceId}"
+        )
         await ask("complete a resource", client.complete(template, {"name": "resourceId", "value": "1"}))
         await ask("prompts/list", client.list_prompts())
         await ask("simple-prompt", client.get_prompt("simple-prompt"))
         await ask("args-prompt", client.get_prompt("args-prompt", {"city": "Oslo"}))
-        await ask("completable-prompt", client.get_prompt("completable-prompt", {"department": "Sales", "name": "David"}))
-        await ask("resource-prompt", client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "3"}))
+        await ask(
+            "completable-prompt",
+            client.get_prompt("completable-prompt", {"department": "Sales", "name": "David"}),
+        )
+        await ask(
+            "resource-prompt",
+            client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "3"}),
+        )
         prompt = types.PromptReference(type="ref/prompt", name="completable-prompt")
         await ask("complete a prompt", client.complete(prompt, {"name": "department", "value": "S"}))
         await ask("roots changed", client.send_roots_list_changed())

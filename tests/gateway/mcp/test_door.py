@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.gateway.mcp import door as door_module, streams
+from cortex_replay.mcp.messages import NO_FIXTURE
 from cortex_replay.modes import Mode
 from tests.gateway.mcp.client import VERSION, house_at, request
 from tests.waiting import let_others_run, until
@@ -316,7 +317,7 @@ def test_a_session_that_did_not_begin_is_none(tmp_path: Path) -> None:
             pass
         async with house_at(tmp_path, Mode.REPLAY) as house:
             miss = await house.ask("POST", request("initialize", 0, protocolVersion="2025-11-25"))
-            assert miss.json["error"]["code"] == -32010
+            assert miss.json["error"]["code"] == NO_FIXTURE
             assert (await house.call(miss.headers["mcp-session-id"], "plain", 1)).status == 404
 
     asyncio.run(check())
@@ -329,7 +330,7 @@ def test_a_miss_is_an_answer(tmp_path: Path) -> None:
         async with house_at(tmp_path, Mode.REPLAY) as house:
             session = await house.begin()
             miss = await house.call(session, "plain", 1)
-            assert (miss.status, miss.json["error"]["code"]) == (200, -32010)
+            assert (miss.status, miss.json["error"]["code"]) == (200, NO_FIXTURE)
             assert house.servers == []
 
     asyncio.run(check())
