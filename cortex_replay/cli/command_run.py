@@ -21,6 +21,7 @@ from cortex_replay.config import load_settings
 from cortex_replay.disk import absolute_path, scratch_folder, write_file
 from cortex_replay.engine.http.model_hosts import ModelHosts
 from cortex_replay.engine.ledger import Ledger
+from cortex_replay.engine.mcp.counts import server_facts, server_rows
 from cortex_replay.engine.run_names import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
@@ -250,7 +251,8 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
         output.talk(
             "error: no call came to the gateway. Does the command call a model? Does its SDK read one of "
             "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST? CORTEX_REPLAY_GATEWAY holds its URL, "
-            "and --proxy reaches clients that read none of these."
+            "and --proxy reaches clients that read none of these. An MCP server comes to it where its "
+            "configuration names `cortex-replay mcp NAME -- SERVER`."
         )
         return 1
     if "miss" in fail_on and ledger.misses:
@@ -259,8 +261,10 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
     if "live" in fail_on and (ledger.live or ledger.bypassed):
         output.talk("error: live calls were made")
         return DRIFT
-    if "unused" in fail_on and ledger.unused(store):
-        output.talk("error: some fixtures are not used any more")
+    if "unused" in fail_on and (ledger.unused(store) or ledger.unused_calls(store)):
+        if not ledger.servers:  # else they are named already
+            _name_unused_calls(ledger, store)
+        output.talk("error: some recordings are not used any more")
         return DRIFT
     return 1 if ledger.refused else 0
 
@@ -312,7 +316,26 @@ def _tell(run: Run) -> None:
     for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
         output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
     tell_repeats(ledger)
+    _tell_of_servers(ledger, run.store)
     output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store)))
+
+
+def _tell_of_servers(ledger: Ledger, store: Store) -> None:
+    """What servers of MCP were asked, of the counts below; nothing of a run that asked none."""
+    for text, count in ledger.remarks.most_common(_MOST_SHOWN):
+        output.talk(f"note: {output.escape(text)}" + (f" ({count} times)" if count > 1 else ""))
+    if ledger.servers:
+        _name_unused_calls(ledger, store)
+    for fact in server_facts(ledger.servers):
+        output.talk(f"cortex-replay: MCP server {output.escape(fact)}")
+
+
+def _name_unused_calls(ledger: Ledger, store: Store) -> None:
+    unused = ledger.unused_calls(store)
+    for call in unused[:_MOST_SHOWN]:
+        output.talk(f"unused: {output.escape(call.path)}, {output.escape(f'{call.server} {call.what}')}")
+    if len(unused) > _MOST_SHOWN:
+        output.talk(f"… and {len(unused) - _MOST_SHOWN} more calls of MCP servers that are not used")
 
 
 def _explanations(ledger: Ledger) -> list[str]:
@@ -344,7 +367,9 @@ def summarise(run: Run, status: int) -> None:
         "recorded": ledger.recorded,
         "live calls": ledger.live,
         "unused fixtures": len(ledger.unused(run.store)),
+        **server_rows(ledger.servers),
+        **({"unused calls of MCP servers": len(ledger.unused_calls(run.store))} if ledger.servers else {}),
         **ledger.cost_rows(),
         "command's status": status,
     }
-    write_step_summary(os.environ, "cortex-replay", rows, _explanations(ledger))
+    write_step_summary(os.environ, "cortex-replay", rows, [*_explanations(ledger), *ledger.remarks])

@@ -173,7 +173,7 @@ fail_on_option = click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(["miss", "unused", "live"]),
-    help="Fail on a miss, on unused fixtures, on live calls; the command's own failure wins. Repeatable.",
+    help="Fail on a miss, on unused recordings, on live calls; the command's own failure wins. Repeatable.",
 )
 report_option = click.option(
     "--report",

@@ -426,6 +426,10 @@ class Ledger:
             ],
             "unused": [item._asdict() for item in self.unused(store)],
             "bypassed": dict(self.bypassed),
+            "servers": {server: asdict(counted) for server, counted in sorted(self.servers.items())},
+            "used_exchanges": sorted(self.used_exchanges),
+            "unused_calls": [call._asdict() for call in self.unused_calls(store)],
+            "remarks": dict(self.remarks),
             "tokens": counts_of(self.paid, self.saved),
         }
         if money := self.money():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.history.origins import run_in, seconds_in
 from cortex_replay.mcp.messages import TOOLS_CALL
 from cortex_replay.mcp.questions import server_in
@@ -24,6 +25,7 @@ __all__ = [
     "stored_mcp_calls",
 ]
 
+_FOLDER: Final = "/exchanges/mcp/"
 _ENDS: Final = ("result", "error", "cancelled")
 
 
@@ -165,18 +167,21 @@ def answers_to(store: Store, stored: StoredExchange) -> list[McpCall]:
 
 
 def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -> list[StoredMcpCall]:
-    """Where the recorded calls of servers of MCP stand.
+    """Where the recorded calls of servers of MCP stand. They have a folder of their own, so that nothing else
+    has to be read. A file that is not what the index says is left out: nobody knows what it is.
 
     Args:
         store: Where to look.
-        without: Keys of those that are of no interest, which are not read.
-
-    Raises:
-        FixtureIntegrityFailed: A file is not what the index says.
+        without: Keys of those that are of no interest.
     """
     found: list[StoredMcpCall] = []
     for stored in store.list_exchanges():
-        exchange = None if stored.key in without else store.exchange(stored.key, stored.scope)
+        if stored.key in without or _FOLDER not in f"/{stored.path}":
+            continue
+        try:
+            exchange = store.exchange(stored.key, stored.scope)
+        except FixtureIntegrityFailed:
+            continue
         request = None if exchange is None else exchange.request
         if request is not None and (server := server_in(request)) is not None:
             what = _describe(str(request["path"]), _parameters_in(request))

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +16,10 @@ import pytest
 from cortex_replay.config.files import shown_path
 from cortex_replay.disk import write_file
 from cortex_replay.engine.ledger import ScopedKey
+from cortex_replay.engine.mcp.counts import merge_counts, read_counts, server_rows
 from cortex_replay.engine.tokens import cache_rows, counts_of, merge_tallies, read_tally
 from cortex_replay.errors import LlmError
+from cortex_replay.history.mcp_calls import StoredMcpCall, stored_mcp_calls
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.summary import Summary
 from cortex_replay.pytest_plugin.summary_text import group_misses, without_test
@@ -54,6 +56,8 @@ def finish(
         warnings=llm.warnings,
         paid=merge_tallies(read_tally(one["paid"]) for one in reports),
         saved=merge_tallies(read_tally(one["saved"]) for one in reports),
+        servers=merge_counts(read_counts(one["servers"]) for one in reports),
+        remarks=sum((Counter(one["remarks"]) for one in reports), Counter()),
         prices=llm.run.ledger.prices,
     )
     used = {
@@ -61,6 +65,7 @@ def finish(
         for one in reports
         for model, prompt_hash, scope in one["used"]
     }
+    exchanges = {str(key) for one in reports for key in one["used_exchanges"]}
     ran: dict[str, bool] = {name: passed for one in reports for name, passed in one["ran"].items()}
     try:
         store = llm.store
@@ -72,21 +77,22 @@ def finish(
         is_whole = not deselected and session.testsfailed == 0 and not session.shouldstop
         is_whole = is_whole and config.args_source != pytest.Config.ArgsSource.ARGS
         if not llm.is_relayed:
-            summary.unused, summary.unjudged = _find_unused(store, used, ran, is_whole=is_whole)
+            summary.unused, fixtures = _find_unused(store, used, ran, is_whole=is_whole)
+            summary.unused_calls, calls = _find_unused_calls(store, exchanges, ran, is_whole=is_whole)
+            summary.unjudged = fixtures + calls
     except (LlmError, pytest.fail.Exception) as error:
         summary.errors.append(llm.problem or shown(str(error)))
-    if config.getoption("llm_fail_unused") and summary.unused:
+    if config.getoption("llm_fail_unused") and (summary.unused or summary.unused_calls):
         summary.errors.append(_reason_of_unused(config, summary, llm.root))
     if report := config.getoption("llm_report"):
         try:
-            _write(Path(str(report)), summary, used, llm.run.redactor)
+            _write(Path(str(report)), summary, used, exchanges, llm.run.redactor)
         except OSError as error:
             summary.errors.append(f"the report cannot be written: {error}")
     if llm.outer is None:
         _write_step_summary(summary, session)
     else:
-        exchanges = sorted({str(key) for one in reports for key in one["used_exchanges"]})
-        problem = llm.outer.report(_part_for_outer_run(summary, used, exchanges))
+        problem = llm.outer.report(_part_for_outer_run(summary, used, sorted(exchanges)))
         if problem is not None:
             summary.warnings.append(f"the command around these tests could not be told of them: {problem}")
     if summary.errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -102,8 +108,10 @@ def _adopt_all(store: Store) -> None:
 
 
 def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> str:
-    count = len(summary.unused)
-    what = "1 fixture is unused" if count == 1 else f"{count} fixtures are unused"
+    fixtures, calls = len(summary.unused), len(summary.unused_calls)
+    counted = [f"{fixtures} fixture{'s' * (fixtures != 1)}"] * bool(fixtures)
+    counted += [f"{calls} call{'s' * (calls != 1)} of MCP servers"] * bool(calls)
+    what = f"{' and '.join(counted)} {'is' if fixtures + calls == 1 else 'are'} unused"
     report = str(config.getoption("llm_report") or "used.json")
     first = "" if config.getoption("llm_report") else "pytest --llm-report used.json; "
     prune = shlex.join(["cortex-replay", "prune", "--store", shown_path(root), "--unused-from", report])
@@ -137,6 +145,15 @@ def _find_unused(
     return unused, unjudged
 
 
+def _find_unused_calls(
+    store: Store, used: AbstractSet[str], ran: Mapping[str, bool], *, is_whole: bool
+) -> tuple[list[StoredMcpCall], int]:
+    """The same of recorded calls of servers of MCP: it is known whose one is if a test has it of its own."""
+    calls = stored_mcp_calls(store, without=used)
+    unused = [call for call in calls if is_whole or (call.scope and ran.get(call.scope))]
+    return unused, len(calls) - len(unused)
+
+
 def _used_as_json(used: Iterable[ScopedKey]) -> list[dict[str, str]]:
     return [
         {"model": model, "prompt_hash": prompt_hash, **({"scope": scope} if scope else {})}
@@ -144,7 +161,9 @@ def _used_as_json(used: Iterable[ScopedKey]) -> list[dict[str, str]]:
     ]
 
 
-def _write(path: Path, summary: Summary, used: Iterable[ScopedKey], redactor: Redactor) -> None:
+def _write(
+    path: Path, summary: Summary, used: Iterable[ScopedKey], exchanges: Iterable[str], redactor: Redactor
+) -> None:
     document: dict[str, Any] = {
         "mode": summary.mode,
         **summary.counts,
@@ -155,6 +174,10 @@ def _write(path: Path, summary: Summary, used: Iterable[ScopedKey], redactor: Re
         "used": _used_as_json(used),
         "unused": [item._asdict() for item in summary.unused],
         "unjudged": summary.unjudged,
+        "servers": {server: asdict(counted) for server, counted in sorted(summary.servers.items())},
+        "used_exchanges": sorted(exchanges),
+        "unused_calls": [call._asdict() for call in summary.unused_calls],
+        "remarks": dict(summary.remarks),
         "errors": summary.errors,
     }
     if money := summary.prices.to_dict(summary.paid, summary.saved):
@@ -174,6 +197,8 @@ def _write_step_summary(summary: Summary, session: pytest.Session) -> None:
         "live calls": summary.counts["live"],
         "refused calls": sum(summary.bypassed.values()),
         "unused fixtures": len(summary.unused),
+        **server_rows(summary.servers),
+        **({"unused calls of MCP servers": len(summary.unused_calls)} if summary.servers else {}),
         **cache_rows(summary.paid, summary.saved),
         **summary.prices.rows(summary.paid, summary.saved),
         "failed tests": session.testsfailed,
@@ -191,4 +216,5 @@ def _part_for_outer_run(summary: Summary, used: Iterable[ScopedKey], exchanges: 
         "used": _used_as_json(used),
         "used_exchanges": exchanges,
         "bypassed": dict(summary.bypassed),
+        "servers": {server: asdict(counted) for server, counted in summary.servers.items()},
     }

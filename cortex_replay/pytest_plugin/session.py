@@ -164,6 +164,8 @@ class LlmSession:
                 list(key) for key in sorted([(*key, "") for key in ledger.used_keys] + [*ledger.used_scoped])
             ],
             "used_exchanges": sorted(ledger.used_exchanges),
+            "servers": {server: asdict(counted) for server, counted in ledger.servers.items()},
+            "remarks": dict(ledger.remarks),
             "ran": self.ran,
             "left_answers": self.has_left_answers,
         }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from cortex_replay.engine.mcp.counts import ServerCounts
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.tokens import Tally
+from cortex_replay.history.mcp_calls import StoredMcpCall
 from cortex_replay.store import StoredFixture
 
 __all__ = ["Summary"]
@@ -36,4 +38,10 @@ class Summary:
     warnings: list[str] = field(default_factory=list)
     paid: Tally = field(default_factory=dict)
     saved: Tally = field(default_factory=dict)
+    servers: dict[str, ServerCounts] = field(default_factory=dict)
+    """What servers of MCP were asked; the counts have it, too."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What somebody should know of them, and how often it came up."""
+    unused_calls: list[StoredMcpCall] = field(default_factory=list)
+    """Recorded calls of them that no test makes."""
     prices: PriceList = field(default_factory=PriceList)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from cortex_replay.engine.mcp.counts import server_facts
 from cortex_replay.engine.tokens import token_facts
 from cortex_replay.pytest_plugin.terminal import print_line
 
@@ -30,6 +31,10 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield f"warning: {warning}"
     yield ", ".join(_facts(summary))
     yield from _first(summary.unused, lambda item: f"unused: {item.path}")
+    yield from (f"MCP server {fact}" for fact in server_facts(summary.servers))
+    yield from _first(summary.unused_calls, lambda call: f"unused: {call.path}, {call.server} {call.what}")
+    remarks = [f"{text} ({n} times)" if n > 1 else text for text, n in summary.remarks.most_common()]
+    yield from _first(remarks, lambda text: f"note: {text}")
     yield from _first(summary.not_recorded, lambda reason: f"not recorded: {reason}")
     refused = [f"{count} x {host}" for host, count in summary.bypassed.most_common()]
     yield from _first(refused, lambda what: f"refused: {what}, a call around cortex-replay")

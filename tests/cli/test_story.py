@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from cortex_replay.canonical import exchange_bytes
+from cortex_replay.cli import command_run
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.history.calls import read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
-from cortex_replay.store import Store
+from cortex_replay.modes import Mode
+from cortex_replay.store import FixtureKey, Store
 from tests.builder import StoreBuilder
 from tests.cli.commands import run
 from tests.engine.mcp import scenario
+from tests.engine.mcp.harness import Client, run_at
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +181,63 @@ def test_a_damaged_call_hides_no_other(tmp_path: Path) -> None:
     assert (listed.exit_code, len(listed.stdout.splitlines())) == (5, 5)
     assert "(its file is not what the index says)" in listed.stdout
     assert run("show", "latest", "--store", tmp_path).exit_code == 5
+
+
+def replayed(root: Path, *, plays: bool = True) -> Any:
+    replaying = run_at(root, Mode.REPLAY)
+    if plays:
+        asyncio.run(scenario.play(replaying, scenario.server()))
+    return replaying
+
+
+def test_a_run_tells_of_servers_apart(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replaying = replayed(root)
+    replaying.ledger.remark("files: 1 frame that is no message\x1b[31m")
+    replaying.ledger.remark("files: 1 frame that is no message\x1b[31m")
+    command_run._tell(replaying)
+    said = capsys.readouterr().err
+
+    assert r"note: files: 1 frame that is no message\x1b[31m (2 times)" in said
+    assert "cortex-replay: MCP server files: 2 hits\n" in said
+    assert "cortex-replay: 5 hits, 0 misses" in said
+    assert "unused:" not in said
+    assert command_run._verdict(replaying.ledger, replaying.store, ["miss", "live", "unused"]) == 0
+
+
+def test_calls_that_nobody_makes_are_named_and_fail_a_run(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replaying = replayed(root, plays=False)
+    for stored in replaying.store.list():
+        replaying.ledger.hit(FixtureKey(stored.model, stored.prompt_hash))
+    status = command_run._verdict(replaying.ledger, replaying.store, ["unused"])
+
+    assert status == 4
+    said = capsys.readouterr().err
+    assert 'files read_short(path="a.txt")' in said
+    assert "error: some recordings are not used any more" in said
+
+
+def test_a_run_that_asks_only_tools_has_made_calls(tmp_path: Path) -> None:
+    recording = run_at(tmp_path, Mode.RECORD)
+
+    async def call() -> None:
+        client = Client(recording, scenario.server(), "files")
+        await client.ask("initialize", {}, id=1)
+        await client.session.close()
+
+    asyncio.run(call())
+
+    assert command_run._verdict(recording.ledger, recording.store, ["miss"]) == 0
+    assert command_run._verdict(recording.ledger, recording.store, ["live"]) == 4
+
+
+def test_the_summary_of_a_job_has_a_row_for_each_server(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    command_run.summarise(replayed(root), 0)
+    written = (tmp_path / "summary.md").read_text()
+
+    assert "| MCP server files | 2 hits |" in written
+    assert "| unused calls of MCP servers | 0 |" in written

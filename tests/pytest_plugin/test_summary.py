@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 
 import pytest
 
 from cortex_replay import Store
-from cortex_replay.pytest_plugin.summary_text import group_misses
+from cortex_replay.engine.mcp.counts import ServerCounts
+from cortex_replay.history.mcp_calls import StoredMcpCall
+from cortex_replay.pytest_plugin.summary import Summary
+from cortex_replay.pytest_plugin.summary_text import group_misses, print_summary
 from tests.pytest_plugin.conftest import record, run_in_process
 
 TESTS = """
@@ -123,3 +127,39 @@ def test_a_summary_never_follows_a_link(project: pytest.Pytester, monkeypatch: p
 
     assert target.read_text() == ""
     assert len(Store.open(project.path / "llm")) == 1
+
+
+def test_servers_of_mcp_are_told_apart() -> None:
+    counts = dict.fromkeys(("hits", "missed", "recorded", "live"), 1)
+    summary = Summary(
+        "replay",
+        counts,
+        [],
+        [],
+        Counter(),
+        servers={"files": ServerCounts(hits=1), "memory": ServerCounts(missed=2)},
+        remarks=Counter({"files: its tools have changed": 2}),
+        unused_calls=[StoredMcpCall("files", "read()", "k", "exchanges/mcp/files/x.json")],
+    )
+    reporter = _Reporter()
+    print_summary(reporter, summary)
+
+    assert reporter.lines[2:] == [
+        "MCP server files: 1 hit",
+        "MCP server memory: 2 misses",
+        "unused: exchanges/mcp/files/x.json, files read()",
+        "note: files: its tools have changed (2 times)",
+    ]
+
+
+class _Reporter:
+    """Keeps what a terminal of pytest would print."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def section(self, title: str, **_: str) -> None:
+        self.lines.append(title)
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)

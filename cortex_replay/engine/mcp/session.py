@@ -149,7 +149,7 @@ class Session:
                 if self._strange == 1
                 else f"{self._strange} frames that are none"
             )
-            self._scope.run.ledger.refuse(
+            self._scope.run.ledger.remark(
                 f"{self._server}: {lines} of JSON-RPC; the client got what was said"
             )
 
@@ -328,7 +328,7 @@ class Session:
                 self._count("missed")
                 await self._refuse(call, NO_FIXTURE, text)
             else:
-                self._scope.run.ledger.refuse(explained)
+                self._scope.run.ledger.remark(explained)
         await playback.play()
         self._settle(call)
 
