@@ -1,4 +1,4 @@
-"""What the model says to a coding agent: write a note, read it back, look around.
+"""What the model says to a coding agent: write a note, read it back, look around; and use its MCP servers.
 
 It follows from the conversation alone, as with a real model: which tools the agent has, what they returned,
 and in which directory the agent says that it works.
@@ -33,19 +33,29 @@ _LOOK_AROUND: Final = f"pwd; whoami; hostname; date +%F; wc -c {FILE}"
 """What programs print of the machine they run on."""
 _DIRECTORY: Final = re.compile(r"(?:[Ww]orking directory: |<cwd>|Workspace Directories:\**\s+- )(/[^\s<]*)")
 _PIECE: Final = 7
+_LATER: Final = re.compile(r"\bmcp__[a-z]+__[\w-]+")
+"""Tools that Claude Code names in its prompt, and describes when it is asked to."""
+_REMEMBERED: Final = {"name": "note", "entityType": "file", "observations": ["It is written."]}
+_MOST_QUOTED: Final = 200
 
 
 def next_turn(request: LlmRequest) -> LlmResponse:
     """The next call of a tool, or the last word."""
-    found = _DIRECTORY.search("\n".join([request.system, *(m.content for m in request.messages)]))
-    steps = _steps(_tools(request), found[1] if found else ".")
+    said = "\n".join([request.system, *(m.content for m in request.messages)])
+    found = _DIRECTORY.search(said)
+    directory = found[1] if found else "."
+    steps = _steps(_tools(request), directory)
+    of_servers = _steps_of_servers(_tools(request), set(_LATER.findall(said)), directory) if steps else []
+    steps += of_servers
     done = sum(message.role is LlmRole.TOOL for message in request.messages)
     if done < len(steps):
         name, arguments = steps[done]
         call = ToolCall(id=f"call_{done + 1}", name=name, arguments=arguments)
         return _said(request, f"Step {done + 1} of {len(steps)}.", "tool_calls", call)
     if steps and found:
-        return _said(request, f"The note is {found[1]}/{FILE}.")
+        results = [m.content for m in request.messages if m.role is LlmRole.TOOL][len(steps) - len(of_servers) :]
+        quoted = "".join(f"\n{result.strip()[:_MOST_QUOTED]}" for result in results)
+        return _said(request, f"The note is {found[1]}/{FILE}.{quoted}")
     return _said(request, _edits(request))
 
 
@@ -93,6 +103,29 @@ def _steps(tools: set[str], directory: str) -> list[_Step]:
         lines = (f"echo '{TEXT.strip()}' > {path}", f"cat {path}", _LOOK_AROUND)
         return [("exec_command", {"cmd": f"sleep 0.4; {line}", "workdir": directory}) for line in lines]
     return []
+
+
+def _steps_of_servers(tools: set[str], later: set[str], directory: str) -> list[_Step]:
+    """Calls of tools of MCP servers, whatever their client calls them."""
+    known = tools | later
+    steps: list[_Step] = []
+    wanted: list[tuple[str, str, dict[str, Any]]] = [
+        ("everything", "get-sum", {"a": 2, "b": 3}),
+        ("files", "read_text_file", {"path": f"{directory}/{FILE}"}),
+        ("memory", "create_entities", {"entities": [_REMEMBERED]}),
+        ("memory", "read_graph", {}),
+        ("counter", "count", {}),
+    ]
+    for server, tool, arguments in wanted:
+        pattern = re.compile(rf"(?:mcp__?)?{server}__?{tool}")
+        name = next((name for name in sorted(known) if pattern.fullmatch(name)), None)
+        if name is not None:
+            steps.append((name, arguments))
+    hidden = [name for name, _ in steps if name in later]
+    if hidden and "ToolSearch" in tools:
+        query = f"select:{','.join(dict.fromkeys(hidden))}"
+        steps.insert(0, ("ToolSearch", {"query": query, "max_results": len(hidden)}))
+    return steps
 
 
 def _edits(request: LlmRequest) -> str:
