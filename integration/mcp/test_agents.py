@@ -1,0 +1,103 @@
+"""Coding agents with three MCP servers: recorded once, then replayed where none of the servers is installed.
+
+The agents are Claude Code and opencode, the servers those of the registry, the model a script that has the agent
+use its own tools and one of each server. Each server is started by a script that leaves a mark, so that no
+start goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cortex_replay import Store
+from integration.agents.agents import AGENTS, Agent
+from integration.agents.journey import Journey, set_out
+from integration.agents.machine import Machine, can_be_made
+from integration.mcp.reference_servers import copy_servers, entry_of
+
+_SERVE = 'echo "$1" >> "$TMPDIR/started"\nshift\nexec node "$@"\n'
+"""Leaves a mark, and becomes the server."""
+_SUM = "The sum of 2 and 3 is 5."
+
+
+@dataclass(frozen=True)
+class Tour:
+    """A journey with servers, and where these are."""
+
+    journey: Journey
+    servers: Path
+
+    def uninstall(self) -> None:
+        shutil.rmtree(self.servers)
+
+
+def started_on(machine: Machine) -> list[str]:
+    """The servers that were started there."""
+    marks = machine.tmp / "started"
+    return sorted(marks.read_text().split()) if marks.exists() else []
+
+
+def with_servers(agent: Agent, servers: Path) -> Agent:
+    """The agent in a project that names three servers."""
+    entries = {name: str(entry_of(servers, name)) for name in ("everything", "filesystem", "memory")}
+    words = {
+        "everything": ["everything", entries["everything"], "stdio"],
+        "files": ["files", entries["filesystem"], "."],
+        "memory": ["memory", entries["memory"]],
+    }
+    memory = "MEMORY_FILE_PATH"
+    if agent.program == "opencode":
+        table = {name: {"type": "local", "command": ["sh", "serve.sh", *word]} for name, word in words.items()}
+        table["memory"]["environment"] = {memory: "{env:HOME}/memory.json"}
+        return replace(agent, project={"opencode.json": json.dumps({"mcp": table}), "serve.sh": _SERVE})
+    common = {name: {"command": "sh", "args": ["serve.sh", *word]} for name, word in words.items()}
+    common["memory"]["env"] = {memory: "${HOME}/memory.json"}
+    return replace(agent, project={".mcp.json": json.dumps({"mcpServers": common}), "serve.sh": _SERVE})
+
+
+@pytest.fixture(scope="module", params=["claude", "opencode"])
+def tour(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tour:
+    can_be_made()
+    base = tmp_path_factory.mktemp(request.param)
+    servers = copy_servers(base / "servers")
+    (agent,) = (one for one in AGENTS if one.program == request.param)
+    return Tour(set_out(with_servers(agent, servers), base), servers)
+
+
+def test_an_agent_s_servers_replay_where_they_are_not_installed(tour: Tour) -> None:
+    made = tour.journey
+    assert made.recording.status == 0, made.recording
+    assert "3 MCP servers wrapped: everything, files, memory" in made.recording.told
+    assert started_on(made.origin) == ["everything", "files", "memory"]
+    assert made.has_written(made.origin)
+    answer = made.recording.said
+    assert _SUM in answer, made.recording
+    tour.uninstall()
+
+    machine, replayed = made.replay("all of it")
+
+    assert replayed.status == 0, replayed
+    ledger = replayed.ledger
+    assert (ledger["misses"], ledger["live"], ledger["recorded"]) == ([], 0, 0), replayed
+    assert ledger["hits"] == made.recording.ledger["recorded"] > made.calls, replayed
+    assert made.has_written(machine), replayed
+    assert replayed.said == answer.replace(str(made.origin.cwd), str(machine.cwd))
+    assert started_on(machine) == []
+
+
+def test_what_each_server_was_asked_is_recorded(tour: Tour) -> None:
+    store = Store.open(tour.journey.store)
+    asked = {(one.upstream, one.path) for one in store.exchanges()}
+
+    for server in ("everything", "files", "memory"):
+        assert {(f"mcp:{server}", "initialize"), (f"mcp:{server}", "tools/list")} <= asked
+        assert (f"mcp:{server}", "tools/call") in asked
+
+
+def test_the_store_does_not_tell_of_the_machine_that_recorded(tour: Tour) -> None:
+    assert list(tour.journey.residue()) == []
