@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import requests  # noqa: F401 - or each run in this process has its own, and its cookies are of another class
 
+import cortex_replay.interception.mcp.connection  # noqa: F401 - or each run in this process loads it anew
+import cortex_replay.pytest_plugin.finish
+import cortex_replay.pytest_plugin.summary_text  # noqa: F401
 from cortex_replay import Store, TokenUsage
 from cortex_replay.providers import PROVIDERS
 from cortex_replay.store import Answer, Fixture, FixtureKey
