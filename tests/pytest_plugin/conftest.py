@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import requests  # noqa: F401 - or each run in this process has its own, and its cookies are of another class
 
-import cortex_replay.interception.mcp.connection  # noqa: F401 - or each run in this process loads it anew
+# Or each run in this process would load them anew.
+import cortex_replay.interception.mcp.connection
 import cortex_replay.pytest_plugin.finish
 import cortex_replay.pytest_plugin.summary_text  # noqa: F401
 from cortex_replay import Store, TokenUsage
