@@ -125,9 +125,9 @@ def test_what_a_failed_test_recorded_is_dropped(project: pytest.Pytester) -> Non
     write(project, "test_failing", FAILING)
 
     run_in_process(project, "--llm-mode", "once").assert_outcomes(failed=1)
-    assert not [*project.path.rglob("exchanges/*.json")]
+    assert not [*project.path.rglob("*.json")]
     run_in_process(project, "--llm-mode", "once", "--llm-keep-failed").assert_outcomes(failed=1)
-    assert [*project.path.rglob("exchanges/*.json")]
+    assert [*project.path.rglob("*.json")]
 
 
 def test_a_miss_stands_in_the_report(project: pytest.Pytester) -> None:
