@@ -33,6 +33,8 @@ KINDS: Final = ("notification", "request", "answer", "result", "error", "cancell
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 """Under which a notification's ``_meta`` names the request that subscribed to it."""
 _MOST_BYTES: Final = 32 * 2**20
+_MOST_BEHIND: Final = 4 * 2**20
+"""Of that, behind the end of a call: a server may go on and on."""
 _ENTRY_BYTES: Final = 64
 """What an entry takes besides what it says."""
 
@@ -108,6 +110,7 @@ class Script:
         self._entries: list[JsonValue] = []
         self._requests: dict[RequestId, int] = {}
         self._has_ended = False
+        self._most = _MOST_BYTES
         self.size = 0
         """Of what it holds, in bytes."""
         self.is_too_large = False
@@ -135,7 +138,7 @@ class Script:
         parameters = dict(parameters_of(message))
         said: dict[str, JsonValue] = {"method": message["method"]}
         if message["method"] == PROGRESS and self.is_of_token(parameters.get("progressToken")):
-            del parameters["progressToken"]
+            parameters["progressToken"] = None
         cancelled = parameters.get("requestId")
         if (
             message["method"] == CANCELLED
@@ -170,18 +173,21 @@ class Script:
     def end(self, message: Message, size: int) -> None:
         """The server answers the call."""
         [(name, value)] = outcome_of(message).items()
-        self._add(name, value, size)
-        self._has_ended = True
+        self._finish(name, value, size)
 
     def cancel(self, reason: JsonValue) -> None:
         """The client gives the call up."""
-        self._add("cancelled", {"reason": reason} if isinstance(reason, str) else {}, 0)
+        self._finish("cancelled", {"reason": reason} if isinstance(reason, str) else {}, 0)
+
+    def _finish(self, kind: str, value: JsonValue, size: int) -> None:
+        self._add(kind, value, size)
         self._has_ended = True
+        self._most = min(_MOST_BYTES, self.size + _MOST_BEHIND)
 
     def _add(self, kind: str, value: JsonValue, size: int) -> bool:
         """Whether there was room for it."""
         size += _ENTRY_BYTES
-        if self.is_too_large or self.is_cut or self.size + size > _MOST_BYTES:
+        if self.is_too_large or self.is_cut or self.size + size > self._most:
             if self._has_ended:
                 self.is_cut = True
             else:

@@ -151,10 +151,10 @@ class Playback:
         parameters = dict(parameters_of(said))
         message: Message = {"jsonrpc": "2.0", "method": said["method"]}
         about = None
-        if said["method"] == PROGRESS and "progressToken" not in parameters:
+        if said["method"] == PROGRESS and parameters.get("progressToken") is None:
             if self._token is None:
                 return
-            parameters = {"progressToken": self._token, **parameters}
+            parameters["progressToken"] = self._token
         to = said.get("to")
         if said["method"] == CANCELLED and isinstance(to, int):
             parameters = {"requestId": self._id_of(to), **parameters}

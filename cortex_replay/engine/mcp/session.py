@@ -21,7 +21,7 @@ from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered, Playback
 from cortex_replay.engine.mcp.rules import Interruption
 from cortex_replay.engine.mcp.turns import CallTurn, begin_turn
-from cortex_replay.engine.mcp.uplink import Uplink
+from cortex_replay.engine.mcp.uplink import Uplink, words_of
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import (
@@ -193,7 +193,7 @@ class Session:
                 call.deed = self._past.add(call.frame, call.message)
             await self._serve(call)
         except LlmError as error:
-            await self._fail(call, str(error))
+            await self._fail(call, words_of(error))
 
     async def _serve(self, call: Call) -> None:
         scope = self._scope
@@ -430,7 +430,7 @@ class Session:
         try:
             self._keeper.keep(call)
         except (LlmError, OSError) as error:
-            await self._fail(call, f"its answer could not be kept: {error}")
+            await self._fail(call, f"its answer could not be kept: {words_of(error)}")
             return
         await self._deliver(Outgoing(frame, about, is_end=True))
 

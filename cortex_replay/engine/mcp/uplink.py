@@ -27,7 +27,7 @@ from cortex_replay.mcp.messages import (
     request_id,
 )
 
-__all__ = ["Uplink"]
+__all__ = ["Uplink", "words_of"]
 
 _PATIENCE_S: Final = 60.0
 """How long a server may take to answer again what it answered when it was recorded."""
@@ -148,7 +148,7 @@ class Uplink:
                     link = await self._linked()
                 except (LlmError, OSError) as error:
                     while self._errands:
-                        await self._give_up(self._errands[0], str(error))
+                        await self._give_up(self._errands[0], words_of(error))
                     return
                 errand = self._errands[0]
                 try:
@@ -156,7 +156,7 @@ class Uplink:
                     await self._give(link, errand.frame, errand.call)
                     self._drop(errand)
                 except (LlmError, OSError) as error:
-                    await self._give_up(errand, str(error))
+                    await self._give_up(errand, words_of(error))
         finally:
             self._worker = None
 
@@ -229,7 +229,7 @@ class Uplink:
                 if not await self._take_own(link, said):
                     await self._hear(said)
         except (LlmError, OSError) as error:
-            problem = str(error)
+            problem = words_of(error)
         self._link = None
         if self._past is None:
             self._end = problem
@@ -282,6 +282,11 @@ class Uplink:
             return False
         await link.send(render_message({"jsonrpc": "2.0", "id": about, **outcome}))
         return True
+
+
+def words_of(error: LlmError | OSError) -> str:
+    """What went wrong, for somebody who knows that a server was asked."""
+    return str(error).removeprefix("transport: ")
 
 
 async def _stop(task: asyncio.Task[None] | None) -> None:

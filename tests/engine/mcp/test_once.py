@@ -1,0 +1,263 @@
+"""``once``: what is recorded is played, and a server that is started for the rest is told what it missed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay.engine.mcp import past, uplink
+from cortex_replay.modes import Mode
+from tests.engine.mcp.harness import (
+    Act,
+    Client,
+    FakeServer,
+    log,
+    play,
+    record,
+    replay,
+    result,
+    run_at,
+    text_of,
+)
+
+Message = dict[str, Any]
+INIT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+
+
+def counter() -> FakeServer:
+    """Counts within a session; ``add`` asks the client how much."""
+    total = 0
+    asked: list[Message] = []
+
+    def reply(message: Message) -> list[Message]:
+        nonlocal total
+        if "method" not in message:
+            total += message["result"]["by"]
+            return [result(asked.pop(0), str(total))]
+        if message["method"] == "notifications/initialized":
+            return [log("welcome")]
+        if message["method"] == "initialize":
+            return [{"id": message["id"], "result": {"protocolVersion": "2025-11-25"}}]
+        if "id" not in message:
+            return []
+        if message["params"]["name"] == "add":
+            asked.append(message)
+            return [{"id": 70 + total, "method": "elicitation/create", "params": {"message": "how much"}}]
+        total += 1
+        return [result(message, str(total))]
+
+    return FakeServer(reply)
+
+
+def start(*names: str) -> Act:
+    """A client that opens a session and calls tools."""
+
+    async def act(client: Client) -> None:
+        await client.ask("initialize", INIT, id=0)
+        await client.say("notifications/initialized")
+        await client.wait_for_method("notifications/message")
+        for number, name in enumerate(names, start=1):
+            if name == "add":
+                asked = names[:number].count("add")
+                await client.say("tools/call", {"name": "add", "arguments": {}}, id=number)
+                await client.answer(await client.wait_for_method("elicitation/create", asked), {"by": 10})
+                await client.wait_for_answer(number)
+            else:
+                await client.call(name, number)
+
+    return act
+
+
+def texts(client: Client) -> list[str]:
+    return [text_of(message) for message in client.got if "content" in message.get("result", {})]
+
+
+def once(root: Path, act: Act) -> Client:
+    return play(root, Mode.ONCE, act, counter)
+
+
+def test_nothing_is_started_while_all_is_recorded(tmp_path: Path) -> None:
+    first = once(tmp_path, start("one", "add"))
+    second = once(tmp_path, start("one", "add"))
+
+    assert (first.connections, second.connections) == (1, 0)
+    assert texts(first) == texts(second) == ["1", "11"]
+
+
+def test_a_late_server_is_told_what_the_client_has_said(tmp_path: Path) -> None:
+    once(tmp_path, start("one", "add"))
+    client = once(tmp_path, start("one", "add", "two"))
+
+    [server] = client.servers
+    assert server.methods == ["initialize", "notifications/initialized", *["tools/call"] * 3]
+    assert texts(client) == ["1", "11", "12"]
+    assert [m["method"] for m in client.got if "method" in m] == [
+        "notifications/message",
+        "elicitation/create",
+    ]
+    assert texts(replay(tmp_path, start("one", "add", "two"))) == ["1", "11", "12"]
+
+
+def test_a_server_hears_of_what_was_played_in_between(tmp_path: Path) -> None:
+    once(tmp_path, start("one", "two", "three"))
+    client = once(tmp_path, start("new", "two", "newer", "three", "newest"))
+
+    assert client.connections == 1
+    assert texts(client) == ["1", "2", "3", "3", "5"]  # three is recorded as the third
+
+
+def test_ids_of_the_client_are_not_used_for_the_past(tmp_path: Path) -> None:
+    once(tmp_path, start("one"))
+    [server] = once(tmp_path, start("one", "two")).servers
+
+    ids = [message["id"] for message in server.heard if "id" in message and "method" in message]
+    assert [str(id).startswith("cortex-replay-past-") for id in ids] == [True, True, False]  # noqa: A001
+
+
+def test_calls_wait_until_the_server_is_told(tmp_path: Path) -> None:
+    """Those that come meanwhile keep their order."""
+    once(tmp_path, start("one"))
+
+    async def act(client: Client) -> None:
+        await start("one")(client)
+        for id in (5, 6, 7):  # noqa: A001
+            await client.say("tools/call", {"name": f"t{id}", "arguments": {}}, id)
+        await client.wait_for_answer(7)
+
+    assert texts(once(tmp_path, act)) == ["1", "2", "3", "4"]
+
+
+def test_a_call_that_was_cancelled_then_is_cancelled_again(tmp_path: Path) -> None:
+    def silent() -> FakeServer:
+        return FakeServer(lambda m: [result(m)] if m.get("params", {}).get("name") == "quick" else [])
+
+    def act_with(last: int) -> Act:
+        async def act(client: Client) -> None:
+            await client.say("tools/call", {"name": "slow", "arguments": {}}, id=1)
+            await client.cancel(1)
+            for id in range(2, last):  # noqa: A001
+                await client.call("quick", id, n=id)
+
+        return act
+
+    play(tmp_path, Mode.ONCE, act_with(3), silent)
+    [server] = play(tmp_path, Mode.ONCE, act_with(4), silent).servers
+
+    asked, cancelled = server.heard[:2]
+    assert (asked["method"], cancelled["method"]) == ("tools/call", "notifications/cancelled")
+    assert cancelled["params"] == {"requestId": asked["id"]}
+
+
+def test_a_server_that_does_not_answer_again_is_an_error_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uplink, "_PATIENCE_S", 0.01)
+    once(tmp_path, start("one"))
+
+    async def act(client: Client) -> None:
+        await start("one", "two")(client)
+
+    client = play(tmp_path, Mode.ONCE, act, lambda: FakeServer(lambda _: []))
+
+    error = client.got[-1]["error"]
+    assert "did not answer initialize within" in error["message"]
+    assert client.run.ledger.failed + client.run.ledger.unsent == 1
+
+
+def test_a_server_that_cannot_be_had_is_an_error_of_the_calls_that_wait(tmp_path: Path) -> None:
+    once(tmp_path, start("one"))
+
+    def gone() -> FakeServer:
+        raise OSError(2, "No such file or directory")
+
+    client = play(tmp_path, Mode.ONCE, start("one", "two", "one"), gone)
+
+    assert "No such file" in client.got[-2]["error"]["message"]
+    assert texts(client) == ["1", "1"]
+
+
+def test_a_server_that_has_ended_is_started_again(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        await start("one")(client)
+        client.servers[0].die("it crashed")
+        await client.say("tools/call", {"name": "lost", "arguments": {}}, id=8)
+        lost = await client.wait_for_answer(8)
+        assert "error" in lost or text_of(lost) == "2"
+        await client.call("two", 9)
+
+    client = once(tmp_path, act)
+
+    assert texts(client)[-1] in ("2", "3")
+    assert len(client.servers) == 2
+
+
+def test_in_record_a_server_that_has_ended_stays_ended(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        await client.call("one", 1)
+        await client.say("tools/call", {"name": "die", "arguments": {}}, id=2)
+        await client.wait_for_answer(2)
+        await client.call("two", 3)
+
+    def reply(message: Message) -> list[Message]:
+        if message["params"]["name"] == "die":
+            server.die("it crashed")
+            return []
+        return [result(message)]
+
+    server = FakeServer(reply)
+    client = play(tmp_path, Mode.RECORD, act, lambda: server)
+
+    errors = [message["error"]["message"] for message in client.got if "error" in message]
+    assert errors == ["cortex-replay: tools: it crashed"] * 2
+    assert client.connections == 1
+    assert server.is_closed
+    replayed = replay(tmp_path, lambda client: client.call("one", 1))  # type: ignore[arg-type, return-value]
+    assert texts(replayed) == ["done"]
+
+
+def test_a_past_that_is_too_long_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once(tmp_path, start("one"))
+    monkeypatch.setattr(past, "_MOST_DEEDS", 2)
+
+    client = once(tmp_path, start("one", "two"))
+
+    assert "too long" in client.got[-1]["error"]["message"]
+    assert client.connections == 0
+
+
+def test_only_once_remembers_what_was_said(tmp_path: Path) -> None:
+    async def look(mode: Mode) -> object:
+        return Client(run_at(tmp_path, mode), counter).session._past
+
+    assert [asyncio.run(look(mode)) is None for mode in Mode] == [mode is not Mode.ONCE for mode in Mode]
+
+
+def test_a_failed_call_leaves_its_number_to_the_next(tmp_path: Path) -> None:
+    tries = 0
+
+    def server() -> FakeServer:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise OSError(2, "busy")
+        return counter()
+
+    async def act(client: Client) -> None:
+        for id in (1, 2, 3):  # noqa: A001
+            await client.call("one", id)
+
+    client = play(tmp_path, Mode.ONCE, act, server)
+
+    assert texts(client) == ["1", "2"]
+    assert texts(replay(tmp_path, act))[:2] == ["1", "2"]
+
+
+def test_a_session_in_record_starts_with_the_first_frame(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        await client.say("notifications/initialized")
+        await client.wait_for_method("notifications/message")
+
+    assert record(tmp_path, act, counter()._reply).connections == 1
