@@ -2,8 +2,9 @@
 
     everything.py stdio COMMAND ...      everything.py http URL      everything.py sse URL
 
-A line is ``{"got": MESSAGE}`` for each message of the server, in the order in which they came, ``{"asks": …}`` for
-what is asked, and at the end ``{"done": COUNT}``. It answers sampling, elicitation and roots always the same.
+A line is ``{"got": MESSAGE}`` for each message of the server, in the order in which they came,
+``{"asks": …}`` for what is asked, and at the end ``{"done": COUNT}``. Sampling, elicitation and roots always
+get the same answer.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from pydantic import FileUrl
 
 TOOLS: dict[str, dict[str, Any]] = {
     "echo": {"message": "hello"},
@@ -44,7 +48,8 @@ TOOLS: dict[str, dict[str, Any]] = {
 
 
 def say(**line: Any) -> None:
-    print(json.dumps(line, sort_keys=True), flush=True)
+    sys.stdout.write(f"{json.dumps(line, sort_keys=True)}\n")
+    sys.stdout.flush()
 
 
 class Reader:
@@ -56,14 +61,14 @@ class Reader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    async def __aenter__(self) -> Reader:
+    async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._stream.__aexit__(*error)
 
-    def __aiter__(self) -> Reader:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
@@ -97,26 +102,33 @@ def transport_of(kind: str, target: list[str]) -> Any:
     return streamable_http_client(target[0])
 
 
-async def sample(_: Any, __: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+async def sample(
+    context: ClientRequestContext,
+    params: types.CreateMessageRequestParams,
+) -> types.CreateMessageResult:
     text = types.TextContent(type="text", text="oolong")
     return types.CreateMessageResult(role="assistant", content=text, model="a-model")
 
 
-async def elicit(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-    content = {"name": "Ada", "check": True} if isinstance(params, types.ElicitRequestFormParams) else None
-    return types.ElicitResult(action="accept", content=content)
+async def elicit(
+    context: ClientRequestContext,
+    params: types.ElicitRequestParams,
+) -> types.ElicitResult:
+    if isinstance(params, types.ElicitRequestURLParams):
+        return types.ElicitResult(action="accept")
+    return types.ElicitResult(action="accept", content={"name": "Ada", "check": True})
 
 
-async def roots(_: Any) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///srv/tea", name="tea")])
+async def roots(context: ClientRequestContext) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///srv/tea"), name="tea")])
 
 
-async def log(_: Any) -> None:
-    return None
+async def log(params: types.LoggingMessageNotificationParams) -> None:
+    """What it says is printed as it comes."""
 
 
-async def progress(_: float, __: float | None, ___: str | None) -> None:
-    return None
+async def progress(progress: float, total: float | None, message: str | None) -> None:
+    """The same."""
 
 
 async def main(kind: str, target: list[str]) -> None:
@@ -189,8 +201,8 @@ async def concurrently(client: Client) -> None:
     """Equal calls at once, each with progress of its own."""
     async with anyio.create_task_group() as group:
         for _ in range(3):
-            arguments = {"duration": 0.2, "steps": 2}
-            group.start_soon(client.call_tool, "trigger-long-running-operation", arguments, None, progress)
+            call = partial(client.call_tool, progress_callback=progress)
+            group.start_soon(call, "trigger-long-running-operation", {"duration": 0.2, "steps": 2})
 
 
 async def cancelled(client: Client, ask: Any) -> None:

@@ -60,7 +60,7 @@ def test_a_frame_of_the_server_that_is_no_message_passes_and_is_named(tmp_path: 
     recorded = play(tmp_path, Mode.RECORD, act, lambda: Server(lambda m: [result(m)]))
 
     assert [out.frame for out in recorded.frames[:2]] == [b"listening on stdio", b"\xff\xfe"]
-    assert any("2 frames" in note for note in recorded.run.ledger.refused)
+    assert any("2 frames" in note for note in recorded.run.ledger.remarks)
     assert [text_of(message) for message in replay(tmp_path, act).got] == ["done"]
 
 

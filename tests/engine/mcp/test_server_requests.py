@@ -35,8 +35,7 @@ def sampler() -> Any:
             return [{"id": 1, "method": "sampling/createMessage", "params": {"maxTokens": 5}}]
         if "method" in message:
             return []
-        said = message.get("result", message.get("error"))
-        return [log("thanks"), result(asked.pop(0), str(said.get("text", "nothing")))]
+        return [log("thanks"), result(asked.pop(0), str(message["result"].get("text", "nothing")))]
 
     return reply
 
@@ -145,7 +144,7 @@ def test_another_answer_behind_the_end_is_only_noted(tmp_path: Path) -> None:
     replayed = replay(tmp_path, act_with(["b"]))
 
     assert not replayed.run.ledger.misses
-    [note] = replayed.run.ledger.refused
+    [note] = replayed.run.ledger.remarks
     assert "roots/list" in note
 
 
