@@ -16,7 +16,13 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.engine.staging import RedactingStager, clean_wire
 from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import KeyState
-from cortex_replay.errors import InvalidRequest, LlmError, RecordingRefused, TurnTooLate
+from cortex_replay.errors import (
+    FixtureIntegrityFailed,
+    InvalidRequest,
+    LlmError,
+    RecordingRefused,
+    TurnTooLate,
+)
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey
 from cortex_replay.store.changes import essence_of_exchange
@@ -165,6 +171,9 @@ class ExchangeTurn:
             kept = self._stage(Exchange(wire, key=self.look.key), self.state)
         except RecordingRefused as error:
             ledger.refuse(f"{what}: {error if error.clearance else problem}")
+            return False
+        except FixtureIntegrityFailed as error:  # nobody could read it: JSON may be nested too deep
+            ledger.refuse(f"{what}: it cannot be stored: {error.issues[0].reason}")
             return False
         if self.claim is not None:
             self.claim.settle(kept)

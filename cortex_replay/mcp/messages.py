@@ -76,10 +76,15 @@ def messages_in(frame: bytes) -> list[Message]:
     except JsonError as error:
         raise NotAMessage(str(error)) from None
     found = value if isinstance(value, list) else [value]
-    messages = [item for item in found if isinstance(item, dict) and item.get("jsonrpc") == "2.0"]
+    messages = [item for item in found if isinstance(item, dict) and _is_message(item)]
     if not messages or len(messages) != len(found):
         raise NotAMessage("it is no message of JSON-RPC 2.0", -32600)
     return messages
+
+
+def _is_message(value: Message) -> bool:
+    is_one = is_request(value) or is_notification(value) or is_answer(value)
+    return is_one and value.get("jsonrpc") == "2.0"
 
 
 def render_message(message: Message) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.messages import (
@@ -27,9 +27,8 @@ from cortex_replay.mcp.messages import (
     request_id,
 )
 
-__all__ = ["KINDS", "SUBSCRIPTION", "Script", "is_script", "problem_of_script", "subscription_of"]
+__all__ = ["SUBSCRIPTION", "Script", "is_script", "subscription_of"]
 
-KINDS: Final = ("notification", "request", "answer", "result", "error", "cancelled")
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 """Under which a notification's ``_meta`` names the request that subscribed to it."""
 _MOST_BYTES: Final = 32 * 2**20
@@ -44,57 +43,11 @@ def is_script(wire: Mapping[str, JsonValue]) -> bool:
     return "messages" in wire
 
 
-def problem_of_script(wire: Mapping[str, JsonValue]) -> str | None:
-    """Why a recorded script cannot be played, if it cannot."""
-    entries = wire.get("messages")
-    if not isinstance(entries, list):
-        return "messages: expected a list"
-    unanswered: list[int] = []
-    asked = ends = 0
-    for number, entry in enumerate(entries):
-        where = f"messages[{number}]"
-        kind = _kind_of(entry)
-        if kind is None:
-            return f"{where}: expected at_ms from 0, and one of {', '.join(KINDS)}, an object"
-        value = cast("dict[str, dict[str, JsonValue]]", entry)[kind]
-        if kind in ("notification", "request") and not isinstance(value.get("method"), str):
-            return f"{where}: expected a method"
-        if kind == "request":
-            asked += 1
-            unanswered.append(asked)
-        if kind == "answer":
-            to = value.get("to")
-            if to not in unanswered or isinstance(to, bool) or ("result" in value) == ("error" in value):
-                return f"{where}: expected a result or an error, to a request before it"
-            unanswered.remove(cast("int", to))
-        if kind == "notification" and "to" in value and not _is_number(value["to"], asked):
-            return f"{where}: expected the number of a request before it"
-        ends += kind in ("result", "error", "cancelled")
-        if ends > 1:
-            return f"{where}: a call ends once"
-    return None
-
-
-def _is_number(value: JsonValue, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
 def subscription_of(message: Mapping[str, JsonValue]) -> JsonValue:
     """The request that subscribed to a notification, if it says so."""
     parameters = message.get("params")
     meta = parameters.get("_meta") if isinstance(parameters, dict) else None
     return meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-
-
-def _kind_of(entry: JsonValue) -> str | None:
-    """What an entry is, if it is one."""
-    match entry:
-        case {"at_ms": int(at_ms), **others} if (
-            at_ms >= 0 and not isinstance(at_ms, bool) and len(others) == 1
-        ):
-            [(kind, value)] = others.items()
-            return str(kind) if kind in KINDS and isinstance(value, dict) else None
-    return None
 
 
 class Script:
@@ -150,7 +103,9 @@ class Script:
         meta = parameters.get("_meta")
         if isinstance(meta, dict) and subscription is not None:
             parameters["_meta"] = {**meta, SUBSCRIPTION: subscription}
-        self._add("notification", said | ({"params": parameters} if "params" in message else {}), size)
+        if "params" in message:
+            said["params"] = parameters if isinstance(message["params"], dict) else message["params"]
+        self._add("notification", said, size)
 
     def ask(self, message: Message, size: int) -> None:
         """The server asks the client."""

@@ -16,7 +16,7 @@ def end_of_script(wire: Mapping[str, JsonValue]) -> str:
         match entry:
             case {"result": {"content": [*content], **rest}} if texts := _texts(content):
                 return f"{'error: ' if rest.get('isError') is True else ''}{texts}"
-            case {"result": dict(result)}:
+            case {"result": result}:
                 return compact(result)
             case {"error": {"message": str(message)}}:
                 return f"error: {message}"

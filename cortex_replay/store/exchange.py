@@ -13,8 +13,9 @@ from typing import Any, Final, cast
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.errors import ResponseParse
 from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.mcp.questions import server_in
-from cortex_replay.mcp.scripts import is_script, problem_of_script
+from cortex_replay.mcp.questions import MCP, server_in
+from cortex_replay.mcp.script_form import problem_of_script
+from cortex_replay.mcp.scripts import is_script
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, read_document, render_document
 from cortex_replay.store.frames import check_frames
@@ -83,11 +84,11 @@ def parse_exchange(data: bytes) -> Exchange:
 
 
 def _wire(wire: JsonValue, where: str, request: JsonValue) -> dict[str, JsonValue]:
+    if isinstance(wire, dict) and (is_script(wire) or _is_call(request)):
+        _check_script(wire, where, request)
+        return wire
     if isinstance(wire, dict) and "frames" in wire:
         check_frames(wire, request)
-        return wire
-    if isinstance(wire, dict) and is_script(wire):
-        _check_script(wire, where, request)
         return wire
     status = wire.get("status") if isinstance(wire, dict) else None
     if not isinstance(wire, dict) or not isinstance(status, int):
@@ -100,10 +101,16 @@ def _wire(wire: JsonValue, where: str, request: JsonValue) -> dict[str, JsonValu
     return wire
 
 
+def _is_call(request: JsonValue) -> bool:
+    return isinstance(request, dict) and request.get("method") == MCP
+
+
 def _check_script(wire: dict[str, JsonValue], where: str, request: JsonValue) -> None:
-    if not isinstance(request, dict) or server_in(request) is None:
-        raise FixtureError("request: expected the method MCP of a server")
-    if problem := problem_of_script(wire):
+    asked = request if isinstance(request, dict) else {}
+    path, is_plain = asked.get("path"), isinstance(asked.get("body"), dict) and not asked.get("query")
+    if server_in(asked) is None or not isinstance(path, str) or not is_plain:
+        raise FixtureError(f"request: expected the method {MCP}, a server, no query, and an object as body")
+    if problem := problem_of_script(wire, path):
         raise FixtureError(f"{where}.{problem}")
 
 

@@ -1,16 +1,21 @@
-"""Recorded calls of MCP in a store: where they stand."""
+"""Recorded calls of MCP in a store: where they stand, and which are trusted."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import question_of
 from cortex_replay.store import Store
-from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.exchange import Exchange, parse_exchange
+from cortex_replay.store.fixture_json import FixtureError, render_document
 
 WIRE: dict[str, Any] = {"messages": [{"at_ms": 0, "result": {"content": []}}]}
 
@@ -75,3 +80,41 @@ def test_the_last_call_of_a_server_takes_its_folder_with_it(tmp_path: Path) -> N
     store.remove_exchange(str(other.key))
     store.commit()
     assert not (tmp_path / "fixtures/exchanges").exists()
+
+
+REQUEST = question_of("every", "tools/call", {"name": "x"})
+WEB: dict[str, Any] = {"status": 200, "headers": {}, "body": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "wire", "problem"),
+    [
+        (REQUEST, WEB, "wire.messages: expected a list"),
+        (REQUEST, {**WEB, **WIRE}, "wire.status: is not there where there are messages"),
+        (REQUEST, {"messages": []}, "wire.messages: expected a result"),
+        ({**REQUEST, "method": "POST"}, WIRE, "request: expected the method MCP"),
+        ({**REQUEST, "upstream": "openai"}, WIRE, "request: expected the method MCP"),
+        ({**REQUEST, "query": [["a", "b"]]}, WIRE, "request: expected the method MCP"),
+        ({**REQUEST, "body": []}, WIRE, "request: expected the method MCP"),
+        ({**REQUEST, "path": 7}, WIRE, "request: expected the method MCP"),
+        (None, WIRE, "request: expected the method MCP"),
+    ],
+)
+def test_a_call_and_its_script_belong_together(request_: Any, wire: dict[str, Any], problem: str) -> None:
+    """Who plays what is no script would never answer."""
+    with pytest.raises(FixtureError, match=re.escape(problem)):
+        parse_exchange(render_document({"request": request_, "wire": wire}))
+
+
+def test_a_store_with_a_script_that_cannot_be_played_is_not_trusted(tmp_path: Path) -> None:
+    [path] = added(tmp_path, exchange("every", "tools/call", {"name": "x"}))
+    document = json.loads((tmp_path / path).read_bytes())
+    document["wire"]["messages"].append({"at_ms": 1, "request": {"method": "x", "id": "another's"}})
+    data = render_document(document)
+    (tmp_path / path).write_bytes(data)
+    index = (tmp_path / "INDEX.toml").read_text()
+    before = index.partition('blake3 = "')[2][:64]
+    (tmp_path / "INDEX.toml").write_text(index.replace(before, blake3_hex(data)))
+
+    with pytest.raises(FixtureIntegrityFailed, match=r"messages\[1\]: request: expected an object with"):
+        Store.open(tmp_path)

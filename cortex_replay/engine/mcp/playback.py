@@ -164,7 +164,9 @@ class Playback:
             if about is None:
                 return
             parameters["_meta"] = {**meta, SUBSCRIPTION: about}
-        await self._say(message | ({"params": parameters} if "params" in said else {}), about)
+        if "params" in said:
+            message["params"] = parameters if isinstance(said["params"], dict) else said["params"]
+        await self._say(message, about)
 
     async def _say(self, message: Message, about: RequestId | None = None) -> None:
         if about is None and not self.has_ended:
