@@ -13,7 +13,8 @@ What goes over the socket:
   NUL between them: name of the server, scope, folder, number of words, the words of the command, the
   environment. The end of the stream ends the session.
 * from the run, lines: ``+N`` and ``-N`` (a server runs in process group N; it has ended), ``=N`` (the session
-  is over, with this status), ``?`` (this client is not for this run).
+  is over, with this status), ``?`` (this client is not for this run), ``@PATH``, NUL, ``SCOPE`` (it is for
+  another one).
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -39,6 +40,7 @@ __all__ = [
     "peer_user",
     "places",
     "read_arguments",
+    "serve",
 ]
 
 VARIABLE = "CORTEX_REPLAY_MCP"
@@ -206,24 +208,37 @@ def hand_over(connection: "_socket.socket", asked: Invocation) -> None:
     connection.sendall(data)
 
 
-def follow(connection: "_socket.socket") -> "int | None":
-    """Wait for the end of a session; gives its status, ``None`` if it is not for this run.
+def serve(asked: Invocation) -> "int | None":
+    """Let the run that this process is a part of serve its client; ``None`` if there is none.
+
+    Raises:
+        OSError: The run cannot be reached.
+    """
+    for found in find_run():
+        connection: _socket.socket | None = found
+        while connection is not None:
+            hand_over(connection, asked)
+            status = follow(connection)
+            if not isinstance(status, bytes):
+                break
+            path, _, scope = status.partition(b"\0")
+            asked = Invocation(asked.name, asked.command, asked.scope or os.fsdecode(scope))
+            connection = _connect(os.fsdecode(path))
+        else:
+            raise OSError("the run that it belongs to has ended")
+        if status is not None:
+            return status
+    return None
+
+
+def follow(connection: "_socket.socket") -> "int | bytes | None":
+    """Wait for the end of a session; gives its status. ``None`` if it is not for this run, bytes if it is for
+    another one.
 
     A signal ends the session, and it is waited for. Where the run dies, its servers are ended here: nobody
     else knows of them.
     """
-    ended_by = []
-
-    def end(number: int, _: object) -> None:
-        ended_by.append(number)
-        _signal.signal(number, _signal.SIG_DFL)  # who sends it twice will not wait
-        try:
-            connection.shutdown(_socket.SHUT_WR)
-        except OSError:
-            pass
-
-    for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
-        _signal.signal(number, end)
+    ended_by = _end_on_signals(connection)
     groups: set[int] = set()
     pending = b""
     while True:
@@ -238,10 +253,29 @@ def follow(connection: "_socket.socket") -> "int | None":
         for line in lines:
             if line == b"?":
                 return None
+            if line[:1] == b"@":
+                return line[1:]
             number = int(line[1:])
             if line[:1] == b"=":
                 return 128 + ended_by[0] if ended_by and not number else number
             (groups.add if line[:1] == b"+" else groups.discard)(number)
+
+
+def _end_on_signals(connection: "_socket.socket") -> "list[int]":
+    """Let signals end the session; gives where those are noted that came."""
+    ended_by = []
+
+    def end(number: int, _: object) -> None:
+        ended_by.append(number)
+        _signal.signal(number, _signal.SIG_DFL)  # who sends it twice will not wait
+        try:
+            connection.shutdown(_socket.SHUT_WR)
+        except OSError:
+            pass
+
+    for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
+        _signal.signal(number, end)
+    return ended_by
 
 
 def _end_groups(groups: "set[int]") -> None:

@@ -25,14 +25,9 @@ def _serve_from_run() -> "int | None":
     if asked is None:
         return None
     try:
-        for connection in shim.find_run():
-            shim.hand_over(connection, asked)
-            status = shim.follow(connection)
-            if status is not None:
-                return status
+        return shim.serve(asked)
     except OSError as error:
         from cortex_replay.cli import output  # noqa: PLC0415 - it is large, and rarely needed
 
         output.talk(f"error: {output.escape(str(error))}")
         return 1
-    return None

@@ -39,6 +39,7 @@ from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 
 if TYPE_CHECKING:
     from cortex_replay.pytest_plugin.gateways import Gateways, ScopedGateway
+    from cortex_replay.pytest_plugin.tool_servers import ToolServers
 
 __all__ = ["LlmSession", "TestRun"]
 
@@ -61,6 +62,7 @@ class LlmSession:
         """Why there is no store, and what to do; said once, at the end of the run."""
         self.dummy_keys = DummyKeys(one.key_env for one in settings.providers.values())
         self._gateways: Gateways | None = None
+        self._tool_servers: ToolServers | None = None
         self.ran: dict[str, bool] = {}
         """Every marked test that ran, and whether it passed."""
         self.has_left_answers = False
@@ -136,6 +138,15 @@ class LlmSession:
             self._gateways = Gateways()
         return self._gateways
 
+    @property
+    def tool_servers(self) -> ToolServers:
+        """The socket for servers of MCP, opened with the first marked test."""
+        if self._tool_servers is None:
+            from cortex_replay.pytest_plugin.tool_servers import ToolServers  # noqa: PLC0415 - a server
+
+            self._tool_servers = ToolServers(self.run, is_relayed=self.is_relayed)
+        return self._tool_servers
+
     def close_scope(self, scope: Scope) -> None:
         """A test is over: nobody asks in its name any more."""
         self.run.close_scope(scope)
@@ -145,6 +156,8 @@ class LlmSession:
     def close(self) -> None:
         if self._gateways is not None:
             self._gateways.close()
+        if self._tool_servers is not None:
+            self._tool_servers.close()
 
     def report(self) -> dict[str, Any]:
         """What a worker tells its controller: plain values only."""
@@ -229,6 +242,8 @@ class TestRun:
             guard = guarding(self.interception.hosts, self._refuse, self.interception.is_allowed)
             self._active.enter_context(guard)
         self._active.enter_context(install(self.interception))
+        tools = item.nodeid if session.is_relayed else self.scope.name
+        self._active.enter_context(session.tool_servers.serve(tools))
 
     def adapter(self) -> LlmAdapter:
         """An adapter in the mode of this test."""

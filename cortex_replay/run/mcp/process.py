@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final
 
 from cortex_replay.engine.mcp.link import Said
@@ -22,6 +22,9 @@ _LAST_WORDS_S: Final = 0.5
 """How long to wait for the status of a server that has closed its output."""
 _PATIENCE_S: Final = 60.0
 """How long a server may not read at all."""
+_CHILDREN_S: Final = 0.2
+_DEATH_S: Final = 10.0
+"""How long the kernel may take to end what was killed."""
 _LOOK_S: Final = 0.02
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -107,7 +110,7 @@ class ProcessLink:
         except (OSError, ValueError):
             raise Transport(await self._last_words()) from None
 
-    async def frames(self) -> AsyncIterator[Said]:
+    async def frames(self) -> AsyncGenerator[Said, None]:
         problem = ""
         try:
             async for frame in self._reader.frames():
@@ -157,22 +160,21 @@ class ProcessLink:
         await asyncio.wait([self._exit, hurry], timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         # Also where the server itself has ended: it may have left children.
-        if self._signal(signal.SIGTERM) and not await self._is_gone():
+        if self._signal(signal.SIGTERM):
+            await asyncio.wait([self._exit], timeout=self._grace_s)
+            await self._wait_for_children()
             self._signal(_KILL)
-        await asyncio.wait([self._exit], timeout=self._grace_s)
+        await asyncio.wait([self._exit], timeout=_DEATH_S)
         self._reader.close()
         process.stdout.close()
         self._note(process.pid, False)
 
-    async def _is_gone(self) -> bool:
-        """Whether nobody of its group is left, after some time at most."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._grace_s
-        while loop.time() < deadline:
-            if not self._signal(0):
-                return True
+    async def _wait_for_children(self) -> None:
+        """Wait until nobody of its group is left. One that has ended counts until somebody has asked for it,
+        which nobody may do, so this takes a moment at most."""
+        deadline = asyncio.get_running_loop().time() + min(self._grace_s, _CHILDREN_S)
+        while self._signal(0) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(_LOOK_S)
-        return False
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the group; whether somebody is there to get it."""

@@ -40,11 +40,13 @@ class RunSocket:
     Args:
         desk: Opens their sessions.
         scope: Names the scope of a client that names none itself; ``None`` while the run takes no clients.
+        outer: The path of another run's socket, which serves the clients instead.
     """
 
-    def __init__(self, desk: Desk, scope: Callable[[], str | None] = str) -> None:
+    def __init__(self, desk: Desk, scope: Callable[[], str | None] = str, outer: str | None = None) -> None:
         self._desk = desk
         self._scope = scope
+        self._outer = outer
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._clients: set[asyncio.Task[None]] = set()
@@ -56,13 +58,15 @@ class RunSocket:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, desk: Desk, scope: Callable[[], str | None] = str) -> Iterator[RunSocket | None]:
+    def open(
+        cls, desk: Desk, scope: Callable[[], str | None] = str, outer: str | None = None
+    ) -> Iterator[RunSocket | None]:
         """A socket, if there can be one. Without it servers of MCP are no part of the run; all else is."""
         if not hasattr(socket, "AF_UNIX"):
             yield None
             return
         try:
-            served = cls(desk, scope)
+            served = cls(desk, scope, outer)
         except OSError as error:
             logger.warning("no socket for servers of MCP: %s", error)
             yield None
@@ -136,6 +140,9 @@ class RunSocket:
         scope = client.scope or self._scope()
         if scope is None:
             _say(connection, "?")
+            return
+        if self._outer is not None:
+            _say(connection, f"@{self._outer}\0{scope}".replace("\n", " "))
             return
         chosen = StdioClient(
             client.server, client.command, client.environment, client.folder, scope, client.streams
