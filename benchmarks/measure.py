@@ -14,8 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+_Name = TypeVar("_Name")
 __all__ = ["Times", "cpu_of", "cpu_of_child", "say", "smallest", "smallest_times", "times_of"]
 
 
@@ -31,7 +32,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def smallest(rounds: int, tasks: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+def smallest(rounds: int, tasks: Mapping[_Name, Callable[[], float]]) -> dict[_Name, float]:
     """The smallest result of each task over some rounds, in each of which every task runs once."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(rounds):

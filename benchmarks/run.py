@@ -21,6 +21,7 @@ from benchmarks import (
     cache_report,
     cache_simulation,
     gateway,
+    mcp_calls,
     miss,
     plugin,
     prompt_hash,
@@ -55,6 +56,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("plugin",): plugin.run,
     ("start",): start.run,
     ("miss",): miss.run,
+    ("mcp",): mcp_calls.run,
     ("cache-report",): cache_report.run,
     ("cache",): cache_simulation.run,
 }

@@ -188,7 +188,7 @@ def _ancestors_by_ps(parent: int) -> "Iterator[int]":
 # What is said to a run
 
 
-def hand_over(connection: "_socket.socket", asked: Invocation) -> None:
+def hand_over(connection: "_socket.socket", asked: Invocation, streams: "Sequence[int]" = (0, 1, 2)) -> None:
     """Give a run our streams, and say what is wanted.
 
     Raises:
@@ -202,7 +202,7 @@ def hand_over(connection: "_socket.socket", asked: Invocation) -> None:
     texts += map(os.fsencode, asked.command)
     texts += [name + b"=" + value for name, value in os.environb.items()]
     data = b"\0".join(texts)
-    descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in streams)
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)]
     connection.sendmsg([MAGIC + len(data).to_bytes(4, "big")], rights)
     connection.sendall(data)
@@ -215,20 +215,25 @@ def serve(asked: Invocation) -> "int | None":
         OSError: The run cannot be reached.
     """
     for found in find_run():
-        connection: _socket.socket | None = found
-        while connection is not None:
-            hand_over(connection, asked)
-            status = follow(connection)
-            if not isinstance(status, bytes):
-                break
+        status = _serve_at(found, asked)
+        if isinstance(status, bytes):
             path, _, scope = status.partition(b"\0")
             asked = Invocation(asked.name, asked.command, asked.scope or os.fsdecode(scope))
-            connection = _connect(os.fsdecode(path))
-        else:
-            raise OSError("the run that it belongs to has ended")
+            other = _connect(os.fsdecode(path))
+            status = None if other is None else _serve_at(other, asked)
+            if not isinstance(status, int):
+                raise OSError("the run that these tests are a part of has ended")
         if status is not None:
             return status
     return None
+
+
+def _serve_at(connection: "_socket.socket", asked: Invocation) -> "int | bytes | None":
+    try:
+        hand_over(connection, asked)
+        return follow(connection)
+    finally:
+        connection.close()
 
 
 def follow(connection: "_socket.socket") -> "int | bytes | None":

@@ -9,7 +9,7 @@ import shlex
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -21,6 +21,8 @@ from cortex_replay.run.mcp.desk import Desk
 from cortex_replay.run.mcp.stdio import StdioClient, problem_of_name, serve_client
 
 __all__ = ["mcp_command"]
+
+_SIGNALLED: Final = 128
 
 
 @options.command(
@@ -88,9 +90,12 @@ def _part() -> tuple[socket.socket | None, int | None]:
     child = os.fork()
     if child:
         ours.close()
-        shim.follow(theirs)
+        followed = shim.follow(theirs)
         _, status = os.waitpid(child, 0)
-        return None, os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        if not code and isinstance(followed, int) and followed > _SIGNALLED:
+            code = followed
+        return None, code
     theirs.close()
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -127,6 +127,13 @@ _PYTEST_STATUSES = frozenset(range(6))
 _ANY = frozenset(range(256))
 _ACTIONS = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "{top}/tmp/summary.md"}
 _SCRIPTED = ("--provider", "scripted", "--model", "demo", "--prompt")
+_MCP = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{}}}\n'
+SERVER: Final = (
+    sys.executable,
+    "-Iuc",
+    "import json, sys\nfor line in sys.stdin: print(json.dumps({**json.loads(line), 'result': {}}))",
+)
+"""The user's own server of MCP, which a client has named."""
 _RPC = b'{"jsonrpc":"2.0","id":1,"method":"llm_complete","params":{"model":"demo","messages":"Hi."}}\n'
 
 
@@ -193,6 +200,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("serve", "serve", "--url-file", "url.txt", changes=("url.txt",), serves=True, takes_mode=True),
     _of("serve --mode once", "serve", "--mode", "once", changes=STORES, calls=True, serves=True),
     _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC, takes_mode=True),
+    _of("mcp", "mcp", "tools", "--", "/nothing/there", stdin=_MCP, takes_mode=True),
+    _of("mcp --mode once", "mcp", "tools", "--mode", "once", "--", *SERVER, stdin=_MCP, changes=STORES),
     _of("import", "import", "cassettes", changes=STORES),
     _of("import --dry-run --json", "import", "cassettes", "--dry-run", "--json"),
     _of("prune --model", "prune", "--model", "*", changes=STORES),
