@@ -120,7 +120,7 @@ class Door:
             await self._answer_with(stream, visitor, request, send, is_single=len(messages) == 1)
         finally:
             stream.leave()
-            if is_first and stream.is_over and _is_error(stream.latest):
+            if is_first and stream.is_over and "error" in _message_in(stream.latest):
                 await self._leave(visitor)  # it did not begin
 
     def _visitor_for(self, request: Request, messages: list[Message]) -> Visitor | Problem:
@@ -163,14 +163,14 @@ class Door:
         """Answer by one document where that is all there is, else by a stream."""
         takes_json, takes_stream = request.accepts(JSON), request.accepts(EVENT_STREAM)
         if is_single and takes_json:
-            await stream.until_told(_PATIENCE_S if takes_stream else float("inf"))
-            answer = stream.sole_answer()
+            await stream.until_told(_PATIENCE_S if takes_stream else None)
+            answer = await stream.sole_answer()
             if answer is None and not takes_stream:
                 answer = await _last_of(stream)
             if answer is not None:
-                visitor.drop(stream)
-                status = 200 if visitor.id else status_of(messages_in(answer)[0])
+                status = 200 if visitor.id else status_of(_message_in(answer))
                 await _send_json(status, answer, visitor, send)
+                visitor.drop(stream)
                 return
         can_resume = bool(visitor.id)
         await _start_stream(visitor, send)
@@ -304,8 +304,12 @@ def _place_of(event: str, visitor: Visitor) -> tuple[Stream | None, int]:
     return stream, int(position)
 
 
-def _is_error(frame: bytes) -> bool:
-    return "error" in messages_in(frame)[0]
+def _message_in(frame: bytes) -> Message:
+    """The message of a frame; an empty one for what a server said and is none."""
+    try:
+        return messages_in(frame)[0]
+    except NotAMessage:
+        return {}
 
 
 async def _last_of(stream: Stream) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from typing import Final
@@ -10,14 +11,58 @@ from typing import Final
 from cortex_replay.mcp.events import Event
 from cortex_replay.mcp.messages import RequestId
 
-__all__ = ["Gone", "Stream"]
+__all__ = ["Gone", "Order", "Stream"]
 
 _MOST_EVENTS: Final = 1000
 _MOST_BYTES: Final = 8 * 2**20
+_TURN_S: Final = 1.0
+"""How long an event waits for an earlier one that another connection is slow to take."""
 
 
 class Gone(Exception):
     """What a client wants to go on from is no longer kept."""
+
+
+class Order:
+    """The order in which the streams of a session are written, whatever connections they have: that in which
+    things were said."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._change = asyncio.Event()
+        self._streams: set[Stream] = set()
+
+    def add(self, stream: Stream) -> None:
+        """One more stream, until it ends and all of it is taken."""
+        self._streams.add(stream)
+
+    def number(self) -> int:
+        """The place of what is said now."""
+        self._last += 1
+        return self._last
+
+    def tell(self) -> None:
+        """Something was said or taken."""
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def change(self) -> None:
+        """Wait until then."""
+        await self._change.wait()
+
+    async def turn(self, number: int, mine: Stream) -> None:
+        """Wait until what was said before is written, where a connection is there for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TURN_S):
+                while any(
+                    one.is_read and one is not mine and one.is_waiting_since(number) for one in self._streams
+                ):
+                    await self.change()
+
+    def discard(self, stream: Stream) -> None:
+        """A stream is over, and nobody waits for it."""
+        self._streams.discard(stream)
+        self.tell()
 
 
 class Stream:
@@ -25,13 +70,16 @@ class Stream:
 
     Args:
         number: Tells it from the other streams of its session.
+        order: Theirs.
         expected: The requests whose answers end it; none for one that only its session ends.
     """
 
-    def __init__(self, number: int, expected: Iterable[RequestId] = ()) -> None:
+    def __init__(self, number: int, order: Order, expected: Iterable[RequestId] = ()) -> None:
         self.number = number
+        self._order = order
         self._expected = set(expected)
-        self._kept: deque[bytes] = deque()
+        self._kept: deque[tuple[int, bytes]] = deque()
+        """Places in the order, and frames."""
         self._size = 0
         self._first = 1
         """The number of the oldest event that is kept."""
@@ -40,8 +88,8 @@ class Stream:
         self._reader = 0
         """How many connections have had it; the latest has it."""
         self._is_read = bool(self._expected)  # whoever asked is there
-        self._change = asyncio.Event()
         self.is_over = False
+        order.add(self)
 
     @property
     def size(self) -> int:
@@ -62,62 +110,61 @@ class Stream:
         """Whether there is something that no connection took yet."""
         return self._last > self._given
 
+    @property
+    def latest(self) -> bytes:
+        """What was said last."""
+        return self._kept[-1][1]
+
+    def is_waiting_since(self, number: int) -> bool:
+        """Whether something is not taken yet that was said before a place in the order."""
+        place = max(self._given + 1 - self._first, 0)
+        return place < len(self._kept) and self._kept[place][0] < number
+
     async def put(self, frame: bytes, answered: RequestId | None = None) -> None:
         """Say something, which may end it. Waits while a connection is slow; what nobody takes is dropped."""
         while self._is_full and self._given < self._first and self._is_read and not self.is_over:
-            await self._wait()
+            await self._order.change()
         while self._is_full:
-            self._size -= len(self._kept.popleft())
+            self._size -= len(self._kept.popleft()[1])
             self._first += 1
-        self._kept.append(frame)
+        self._kept.append((self._order.number(), frame))
         self._size += len(frame)
         if answered is not None:
             self._expected.discard(answered)
             self.is_over = self.is_over or not self._expected
-        self._tell()
+        self._order.tell()
 
     @property
     def _is_full(self) -> bool:
         return len(self._kept) >= _MOST_EVENTS or (self._size > _MOST_BYTES and bool(self._kept))
 
     def leave(self) -> None:
-        """Whoever asked has left before it took anything."""
+        """Whoever asked has its answer, or has left before it took anything."""
         if not self._reader:
             self._is_read = False
-            self._tell()
+            self._order.tell()
+        if self.is_over:
+            self._order.discard(self)
 
     def end(self) -> None:
         """Nothing more comes."""
         self.is_over = True
-        self._tell()
+        self._order.tell()
 
-    def _tell(self) -> None:
-        self._change.set()
-        self._change = asyncio.Event()
-
-    async def _wait(self) -> None:
-        await self._change.wait()
-
-    async def until_told(self, seconds: float) -> None:
+    async def until_told(self, seconds: float | None) -> None:
         """Wait until there is something to send, or it is over, but no longer than this."""
-        try:
-            async with asyncio.timeout(None if seconds == float("inf") else seconds):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
                 while not self.is_told and not self.is_over:
-                    await self._wait()
-        except TimeoutError:
-            pass
+                    await self._order.change()
 
-    @property
-    def latest(self) -> bytes:
-        """What was said last."""
-        return self._kept[-1]
-
-    def sole_answer(self) -> bytes | None:
-        """The answer, where nothing else was said; it counts as taken."""
-        if self.is_over and len(self._kept) == 1 and not self._given:
-            self._given = self._last
-            return self._kept[0]
-        return None
+    async def sole_answer(self) -> bytes | None:
+        """The answer, where nothing else was said."""
+        if not self.is_over or len(self._kept) != 1 or self._given:
+            return None
+        number, frame = self._kept[0]
+        await self._order.turn(number, self)
+        return frame
 
     def check(self, after: int) -> None:
         """Make sure that a client can go on behind an event.
@@ -138,25 +185,29 @@ class Stream:
         self._reader += 1
         mine, position = self._reader, self._given if after is None else after
         self._is_read = True
-        self._tell()
+        self._order.tell()
         try:
             while self._reader == mine:
                 position = max(position, self._first - 1)
                 if position < self._last:
+                    number, frame = self._kept[position + 1 - self._first]
+                    if position >= self._given:
+                        await self._order.turn(number, self)
+                    if self._reader != mine:
+                        return
                     position += 1
-                    yield Event(self._kept[position - self._first], id=f"{self.number}-{position}")
+                    yield Event(frame, id=f"{self.number}-{position}")
                     self._given = max(self._given, position)
-                    self._tell()
+                    self._order.tell()
                 elif self.is_over:
                     return
                 else:
-                    change = self._change
                     try:
                         async with asyncio.timeout(pause_s):
-                            await change.wait()
+                            await self._order.change()
                     except TimeoutError:
                         yield None
         finally:
             if self._reader == mine:
                 self._is_read = False
-                self._tell()
+                self._order.tell()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cortex_replay.engine.mcp.link import Outgoing
 from cortex_replay.errors import LlmError
-from cortex_replay.gateway.mcp.streams import Stream
+from cortex_replay.gateway.mcp.streams import Order, Stream
 from cortex_replay.mcp.messages import (
     CANCELLED,
     Message,
@@ -57,7 +57,8 @@ class Visitor:
         self.server = server
         self.scope = scope
         self.client = ClientHeaders()
-        self.apart = Stream(0)
+        self._order = Order()
+        self.apart = Stream(0, self._order)
         """What belongs to no request."""
         self.seen_at = 0.0
         """When the client came last."""
@@ -85,7 +86,7 @@ class Visitor:
         """The stream of requests that are about to be taken."""
         self._forget()
         self._numbers += 1
-        stream = Stream(self._numbers, expected)
+        stream = Stream(self._numbers, self._order, expected)
         self._streams[self._numbers] = stream
         self._of_request |= dict.fromkeys(expected, stream)
         return stream
@@ -93,6 +94,7 @@ class Visitor:
     def drop(self, stream: Stream) -> None:
         """A client has had all of a stream."""
         self._streams.pop(stream.number, None)
+        self._order.discard(stream)
 
     def _forget(self) -> None:
         """Drop the oldest streams that are over, where there are many or large ones."""
