@@ -72,7 +72,11 @@ Exit status:
 @options.mode_option
 @options.record_failures_option
 @click.option(
-    "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="With a command: a provider's server."
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="With a command: a provider's server, or mcp:NAME=URL.",
 )
 @options.proxy_options
 @options.every_answer_option

@@ -57,11 +57,13 @@ def _serve_stdio(run: Run, name: str | None) -> None:
   cortex-replay serve                                  replay, on a free port of this machine
   cortex-replay serve --mode once --port 8100          record what is missing
   cortex-replay serve --upstream openai=http://127.0.0.1:8080/v1 --mode record
+  cortex-replay serve --upstream mcp:docs=https://docs.example/mcp --mode record
   ANTHROPIC_BASE_URL=http://127.0.0.1:8100/anthropic npm test
   cortex-replay serve --stdio --caller ci              the admin RPC, one message a line (docs/admin.md)
 
 A client's base URL is what is printed, with /anthropic, /openai, /ollama, /gemini or the name of a configured
-provider behind it; /s-NAME before that gives a test its own count of answers. Ctrl-C commits and ends.
+provider behind it, or /mcp/NAME for a server of MCP; /s-NAME before that gives a test its own count of answers.
+Ctrl-C commits and ends.
 
 Exit status:
   0  it was stopped, and what it recorded is committed
@@ -100,7 +102,7 @@ Exit status:
     "upstreams",
     multiple=True,
     metavar="NAME=URL",
-    help="The server of a provider: openai=http://127.0.0.1:8080/v1. Repeatable.",
+    help="The server of a provider: openai=http://127.0.0.1:8080/v1, or of MCP: mcp:NAME=URL. Repeatable.",
 )
 @options.fault_option
 @options.json_option

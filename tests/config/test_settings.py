@@ -126,13 +126,13 @@ def test_a_server_that_is_none(url: str) -> None:
         (
             "ollama",
             {"key_env": "OLLAMA_API_KEY"},
-            "claude, openai-compat, openai-responses, azure, gemini, bedrock, http",
+            "claude, openai-compat, openai-responses, azure, gemini, bedrock, http, mcp",
         ),
         ("ollama", {"version": "1"}, "claude"),
         (
             "echo",
             {"base_url": "https://example.com"},
-            "claude, ollama, openai-compat, openai-responses, azure, gemini, bedrock, http",
+            "claude, ollama, openai-compat, openai-responses, azure, gemini, bedrock, http, mcp",
         ),
         ("echo", {"script": "a.toml"}, "scripted"),
         ("openai-responses", {"max_tokens_field": "max_tokens"}, "openai-compat"),
