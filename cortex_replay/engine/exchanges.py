@@ -182,14 +182,18 @@ class ExchangeTurn:
         ledger.keep(self.look.key)
         return True
 
-    def _stage(self, exchange: Exchange, state: KeyState[Exchange]) -> Exchange:
-        """Stage an answer behind those before it; gives it alone, as it is stored."""
+    def _stage(self, exchange: Exchange, state: KeyState[Exchange], *, is_amended: bool = False) -> Exchange:
+        """Stage an answer behind those before it; gives it alone, as it is stored.
+
+        One that is amended takes the place of what was staged before, in every mode.
+        """
         scope, stager = self.scope, self._stager()
         stager.learn()
         bound = self.look.bind(replace(exchange, wire=clean_wire(exchange.wire, scope.run.redactor)))
         clean = stager.clean_exchange(bound)
         whole = join_answers(self._in_order(clean, state), self.look)
-        stager.stage_clean(whole, overwrite=scope.mode is Mode.RECORD, scope=scope.owner)
+        overwrite = is_amended or scope.mode is Mode.RECORD
+        stager.stage_clean(whole, overwrite=overwrite, scope=scope.owner)
         return clean
 
     def _in_order(self, clean: Exchange, state: KeyState[Exchange]) -> Sequence[Exchange]:

@@ -44,7 +44,7 @@ class CallTurn(ExchangeTurn):
         if self.state is None or self._kept is None:
             return
         try:
-            self._kept = self._stage(Exchange(wire, key=self.look.key), self.state)
+            self._kept = self._stage(Exchange(wire, key=self.look.key), self.state, is_amended=True)
         except RecordingRefused as error:
             self.scope.run.ledger.refuse(f"{what}: what came behind it: {error}")
         self.state.successes[self.place] = self._kept
