@@ -53,8 +53,9 @@ def next_turn(request: LlmRequest) -> LlmResponse:
         call = ToolCall(id=f"call_{done + 1}", name=name, arguments=arguments)
         return _said(request, f"Step {done + 1} of {len(steps)}.", "tool_calls", call)
     if steps and found:
-        results = [m.content for m in request.messages if m.role is LlmRole.TOOL][len(steps) - len(of_servers) :]
-        quoted = "".join(f"\n{result.strip()[:_MOST_QUOTED]}" for result in results)
+        results = [message.content for message in request.messages if message.role is LlmRole.TOOL]
+        of_tools = results[len(steps) - len(of_servers) :]
+        quoted = "".join(f"\n{result.strip()[:_MOST_QUOTED]}" for result in of_tools)
         return _said(request, f"The note is {found[1]}/{FILE}.{quoted}")
     return _said(request, _edits(request))
 

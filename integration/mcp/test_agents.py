@@ -1,7 +1,7 @@
 """Coding agents with three MCP servers: recorded once, then replayed where none of the servers is installed.
 
-The agents are Claude Code and opencode, the servers those of the registry, the model a script that has the agent
-use its own tools and one of each server. Each server is started by a script that leaves a mark, so that no
+The agents are Claude Code and opencode, the servers those of the registry, the model a script that has the
+agent use its own tools and one of each server. Each server is started by a script that leaves a mark, so that no
 start goes unnoticed.
 """
 
@@ -11,10 +11,12 @@ import json
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.history.mcp_calls import read_mcp_calls
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.journey import Journey, set_out
 from integration.agents.machine import Machine, can_be_made
@@ -52,10 +54,14 @@ def with_servers(agent: Agent, servers: Path) -> Agent:
     }
     memory = "MEMORY_FILE_PATH"
     if agent.program == "opencode":
-        table = {name: {"type": "local", "command": ["sh", "serve.sh", *word]} for name, word in words.items()}
+        table: dict[str, Any] = {
+            name: {"type": "local", "command": ["sh", "serve.sh", *word]} for name, word in words.items()
+        }
         table["memory"]["environment"] = {memory: "{env:HOME}/memory.json"}
         return replace(agent, project={"opencode.json": json.dumps({"mcp": table}), "serve.sh": _SERVE})
-    common = {name: {"command": "sh", "args": ["serve.sh", *word]} for name, word in words.items()}
+    common: dict[str, Any] = {
+        name: {"command": "sh", "args": ["serve.sh", *word]} for name, word in words.items()
+    }
     common["memory"]["env"] = {memory: "${HOME}/memory.json"}
     return replace(agent, project={".mcp.json": json.dumps({"mcpServers": common}), "serve.sh": _SERVE})
 
@@ -90,13 +96,13 @@ def test_an_agent_s_servers_replay_where_they_are_not_installed(tour: Tour) -> N
     assert started_on(machine) == []
 
 
-def test_what_each_server_was_asked_is_recorded(tour: Tour) -> None:
-    store = Store.open(tour.journey.store)
-    asked = {(one.upstream, one.path) for one in store.exchanges()}
+def test_what_each_server_was_asked_is_recorded_with_the_call_that_caused_it(tour: Tour) -> None:
+    calls = read_mcp_calls(Store.open(tour.journey.store))
+    asked = {(call.server, call.method) for call in calls}
 
     for server in ("everything", "files", "memory"):
-        assert {(f"mcp:{server}", "initialize"), (f"mcp:{server}", "tools/list")} <= asked
-        assert (f"mcp:{server}", "tools/call") in asked
+        assert {(server, "initialize"), (server, "tools/list"), (server, "tools/call")} <= asked
+    assert all(call.cause is not None for call in calls if call.method == "tools/call")
 
 
 def test_the_store_does_not_tell_of_the_machine_that_recorded(tour: Tour) -> None:
