@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -162,25 +163,61 @@ def test_a_recorded_call_says_what_caused_it(tmp_path: Path, streams: bool) -> N
 def test_a_model_that_is_replayed_causes_what_is_recorded_now(tmp_path: Path) -> None:
     """In ``once`` the model's answer may be an old one, each time the same; the tool's is new."""
 
-    async def ask_again() -> None:
-        run = run_at(tmp_path, Mode.ONCE)
-        await ScopeAdapter(run.scope(), Model()).complete(asked())
-        await ask_and_call(run, streams=False)
-
     async def ask_first() -> None:
         run = run_at(tmp_path, Mode.ONCE)
         await ScopeAdapter(run.scope(), Model()).complete(asked())
         run.commit()
 
-    asyncio.run(ask_first())
-    asyncio.run(ask_again())
-    caused, _ = sorted(read_mcp_calls(Store.open(tmp_path)), key=lambda call: str(call.arguments))
+    async def ask_twice() -> None:
+        run = run_at(tmp_path, Mode.ONCE)
+        numbers = count(1)
+        client = Client(
+            run, FakeServer(lambda message: [{"id": message["id"], "result": {"n": next(numbers)}}]), "files"
+        )
+        for number in (1, 2):
+            await ScopeAdapter(run.scope(), Model()).complete(asked())
+            await client.ask("tools/call", {"name": "read", "arguments": READ}, id=number)
+        await client.session.close()
+        run.commit()
 
-    assert caused.cause is not None
-    assert caused.cause.answer == 1
+    asyncio.run(ask_first())
+    asyncio.run(ask_twice())
+    causes = [call.cause for call in read_mcp_calls(Store.open(tmp_path))]
+
+    assert [cause and cause.answer for cause in causes] == [1, 1]
 
 
 def test_another_scope_causes_nothing(tmp_path: Path) -> None:
     asyncio.run(ask_and_call(run_at(tmp_path, Mode.RECORD), streams=False, scope="a test"))
 
     assert [call.cause for call in read_mcp_calls(Store.open(tmp_path))] == [None, None]
+
+
+class EagerModel(Model):
+    """Says what it wants called before it has ended."""
+
+    async def stream(self, request: LlmRequest) -> Any:
+        response = await self.complete(request)
+        yield StreamChunk("", None, (ToolCallDelta.whole(0, response.tool_calls[0]),))
+        yield StreamChunk("", "tool_calls", response=response)
+
+
+def test_a_client_that_does_not_wait_for_the_end_of_an_answer(tmp_path: Path) -> None:
+    """It calls the tool in the middle of the stream; what caused that is known before the tool answers."""
+
+    async def call_early() -> None:
+        run = run_at(tmp_path, Mode.RECORD)
+        slow = FakeServer(lambda _: [])
+        client = Client(run, slow, "files")
+        async for chunk in ScopeAdapter(run.scope(), EagerModel()).stream(asked()):
+            if chunk.tool_calls:
+                await client.say("tools/call", {"name": "read", "arguments": READ}, id=1)
+        slow.say({"id": 1, "result": {"content": []}})
+        await client.answer_to(1)
+        await client.session.close()
+        run.commit()
+
+    asyncio.run(call_early())
+    [call] = read_mcp_calls(Store.open(tmp_path))
+
+    assert call.cause is not None
