@@ -151,12 +151,12 @@ Exit status:
 def list_command(
     ctx: click.Context, /, store: Path | None, as_json: bool, with_mcp: bool, **filters: Any
 ) -> None:
-    """List the recordings: prompt hash, model, question; key, server, call of MCP servers.
+    """List the recordings: prompt hash, model, question.
 
-    What a test or another scope has of its own is listed with its name. The question is the first line of
-    what the user said last. At a terminal it is shortened to fit. With
-    --json each recording has its whole hash and its file as well; there, calls of MCP servers are listed if
-    you name --mcp, --server, --tool or --cause.
+    Calls of MCP servers follow: key, server, what was called. What a test or another scope has of its own is
+    listed with its name. The question is the first line of what the user said last. At a terminal it is
+    shortened to fit. With --json each recording has its whole hash and its file as well; there, calls of MCP
+    servers are listed if you name --mcp, --server, --tool or --cause.
     """
     wanted = _Filter(**filters)
     rows = _read(ctx, store_root(ctx, store), wanted, with_mcp=with_mcp or not as_json)
