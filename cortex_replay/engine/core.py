@@ -149,7 +149,6 @@ class RunCore(RunState):
         """Forget a scope: who asks under its name from now on asks in a new one."""
         if self._scopes.get(scope.name) is scope:
             del self._scopes[scope.name]
-            self.causes.forget(scope.name)
 
     def _keep_scope(self, scope: Scope) -> Scope:
         """The scope that counts the turns of its name, which from now on is not forgotten.

@@ -23,10 +23,11 @@ from cortex_replay.engine.tokens import (
     token_facts,
 )
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.history.mcp_calls import StoredMcpCall, stored_mcp_calls
+from cortex_replay.history.mcp_calls import stored_mcp_calls
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
+from cortex_replay.store.tool_calls import StoredCall
 from cortex_replay.types import TokenUsage
 
 __all__ = ["Ledger", "LedgerPart", "Miss", "ScopedKey", "shorten"]
@@ -369,7 +370,7 @@ class Ledger:
         with self._lock:
             return [item for item in store.list(scoped=True) if not self._has_used(item)]
 
-    def unused_calls(self, store: Store) -> list[StoredMcpCall]:
+    def unused_calls(self, store: Store) -> list[StoredCall]:
         """The recorded calls of servers of MCP that no call of this run has used, in order."""
         with self._lock:
             used = frozenset(self.used_exchanges)

@@ -19,6 +19,7 @@ from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for
 from cortex_replay.engine.learner import Asker
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.lookup import LookUp, look_up
+from cortex_replay.engine.mcp.causes import Causes
 from cortex_replay.engine.outcomes import Outcome, recorded_outcome
 from cortex_replay.engine.second_look import look_again
 from cortex_replay.engine.state import HOW_TO_RECORD, RunState
@@ -63,6 +64,8 @@ class Scope:
     explains: bool = True
     keeps_first: bool = False
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
+    causes: Causes = field(default_factory=Causes)
+    """The tool calls of its models that servers of MCP may get."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
     _exchanges: dict[str, KeyState[Exchange]] = field(default_factory=dict)

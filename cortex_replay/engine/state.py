@@ -15,7 +15,6 @@ from cortex_replay.engine.call_log import CallLog
 from cortex_replay.engine.claims import Claims, FileClaims, FileSlots, FileSpending, MemoryClaims, RunFolder
 from cortex_replay.engine.kept_prompts import KeptPrompts
 from cortex_replay.engine.ledger import Ledger
-from cortex_replay.engine.mcp.causes import Causes
 from cortex_replay.engine.mcp.rules import CallRules
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.open_values import without_secrets
@@ -88,8 +87,6 @@ class RunState:
         self.ledger = Ledger(lambda: self.redactor, prices or PriceList())
         self.call_log: CallLog | None = None
         """What is asked, in order, for who wants to know; set before the first call."""
-        self.causes = Causes()
-        """The tool calls of models that tools of MCP may be called by."""
         self.call_rules = CallRules()
         """What becomes of calls of MCP before a recording is looked for."""
         self.kept_prompts = KeptPrompts()

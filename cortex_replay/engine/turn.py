@@ -13,6 +13,7 @@ from cortex_replay.engine.budget import Bill
 from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.fixtures import FixtureMaker, is_same_answer, times_in
 from cortex_replay.engine.lookup import LookUp
+from cortex_replay.engine.mcp.causes import Causes
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.engine.run_names import now_in_milliseconds
 from cortex_replay.engine.state import RunState
@@ -46,10 +47,10 @@ class Caller(Protocol):
     run: RunState
     store: Store
     mode: Mode
-    name: str
     owner: str
     meta: Mapping[str, JsonValue]
     keeps_first: bool
+    causes: Causes
 
     @property
     def fixtures(self) -> FixtureMaker: ...
@@ -210,7 +211,7 @@ class Turn:
         # One that is recorded alone answers every call.
         is_only = self.is_repeat or (is_recorded and len(state.committed) == 1)
         number = 1 if is_only else len(state.successes) + 1
-        scope.run.causes.note(scope.name, self.key, number, answer.tool_calls, self.request)
+        scope.causes.note(self.key, number, answer.tool_calls, self.request)
 
     def keep_failure(self, wire: dict[str, JsonValue]) -> bool:
         """Record what is no good answer as the answer of this turn, if that is wanted; whether it is.

@@ -15,11 +15,11 @@ from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.reader import StoredExchange
+from cortex_replay.store.tool_calls import StoredCall
 
 __all__ = [
     "Cause",
     "McpCall",
-    "StoredMcpCall",
     "answers_to",
     "read_mcp_calls",
     "stored_mcp_calls",
@@ -40,16 +40,6 @@ class Cause(NamedTuple):
     """Which of the tool calls of the answer, from 1."""
     id: str | None = None
     """The provider's name for the tool call."""
-
-
-class StoredMcpCall(NamedTuple):
-    """The place of a recorded call, and what it asks in a few words."""
-
-    server: str
-    what: str
-    key: str
-    path: str
-    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +156,7 @@ def answers_to(store: Store, stored: StoredExchange) -> list[McpCall]:
     return _calls_in(exchange, server, stored, (stored.scope,) if stored.scope else ())
 
 
-def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -> list[StoredMcpCall]:
+def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -> list[StoredCall]:
     """Where the recorded calls of servers of MCP stand. They have a folder of their own, so that nothing else
     has to be read. A file that is not what the index says is left out: nobody knows what it is.
 
@@ -174,7 +164,7 @@ def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -
         store: Where to look.
         without: Keys of those that are of no interest.
     """
-    found: list[StoredMcpCall] = []
+    found: list[StoredCall] = []
     for stored in store.list_exchanges():
         if stored.key in without or _FOLDER not in f"/{stored.path}":
             continue
@@ -185,7 +175,7 @@ def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -
         request = None if exchange is None else exchange.request
         if request is not None and (server := server_in(request)) is not None:
             what = _describe(str(request["path"]), _parameters_in(request))
-            found.append(StoredMcpCall(server, what, stored.key, stored.path, stored.scope))
+            found.append(StoredCall(server, what, stored.key, stored.path, stored.scope))
     return found
 
 

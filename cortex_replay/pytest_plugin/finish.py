@@ -19,7 +19,7 @@ from cortex_replay.engine.ledger import ScopedKey
 from cortex_replay.engine.mcp.counts import merge_counts, read_counts, server_rows
 from cortex_replay.engine.tokens import cache_rows, counts_of, merge_tallies, read_tally
 from cortex_replay.errors import LlmError
-from cortex_replay.history.mcp_calls import StoredMcpCall, stored_mcp_calls
+from cortex_replay.history.mcp_calls import stored_mcp_calls
 from cortex_replay.pytest_plugin.session import LlmSession
 from cortex_replay.pytest_plugin.summary import Summary
 from cortex_replay.pytest_plugin.summary_text import group_misses, without_test
@@ -27,6 +27,7 @@ from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.store import Store, StoredFixture
+from cortex_replay.store.tool_calls import StoredCall
 
 __all__ = ["finish"]
 
@@ -147,7 +148,7 @@ def _find_unused(
 
 def _find_unused_calls(
     store: Store, used: AbstractSet[str], ran: Mapping[str, bool], *, is_whole: bool
-) -> tuple[list[StoredMcpCall], int]:
+) -> tuple[list[StoredCall], int]:
     """The same of recorded calls of servers of MCP: it is known whose one is if a test has it of its own."""
     calls = stored_mcp_calls(store, without=used)
     unused = [call for call in calls if is_whole or (call.scope and ran.get(call.scope))]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from cortex_replay.engine.mcp.counts import ServerCounts
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.tokens import Tally
-from cortex_replay.history.mcp_calls import StoredMcpCall
 from cortex_replay.store import StoredFixture
+from cortex_replay.store.tool_calls import StoredCall
 
 __all__ = ["Summary"]
 
@@ -42,6 +42,6 @@ class Summary:
     """What servers of MCP were asked; the counts have it, too."""
     remarks: Counter[str] = field(default_factory=Counter)
     """What somebody should know of them, and how often it came up."""
-    unused_calls: list[StoredMcpCall] = field(default_factory=list)
+    unused_calls: list[StoredCall] = field(default_factory=list)
     """Recorded calls of them that no test makes."""
     prices: PriceList = field(default_factory=PriceList)

@@ -10,9 +10,9 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.engine.mcp.counts import ServerCounts
-from cortex_replay.history.mcp_calls import StoredMcpCall
 from cortex_replay.pytest_plugin.summary import Summary
 from cortex_replay.pytest_plugin.summary_text import group_misses, print_summary
+from cortex_replay.store.tool_calls import StoredCall
 from tests.pytest_plugin.conftest import record, run_in_process
 
 TESTS = """
@@ -139,7 +139,7 @@ def test_servers_of_mcp_are_told_apart() -> None:
         Counter(),
         servers={"files": ServerCounts(hits=1), "memory": ServerCounts(missed=2)},
         remarks=Counter({"files: its tools have changed": 2}),
-        unused_calls=[StoredMcpCall("files", "read()", "k", "exchanges/mcp/files/x.json")],
+        unused_calls=[StoredCall("files", "read()", "k", "exchanges/mcp/files/x.json")],
     )
     reporter = _Reporter()
     print_summary(reporter, summary)

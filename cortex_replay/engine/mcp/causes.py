@@ -1,14 +1,13 @@
 """Which tool call of a model caused a call of a tool.
 
-A run remembers the tool calls of the answers that it gives out while it records, until they are dealt with: a
-server gets an equal call, or the client goes on without. Equal ones are taken in the order in which the model
-wished for them.
+A scope remembers the tool calls of the answers that it gives out while it records, until they are dealt with:
+a server gets an equal call, or the client goes on without. Equal ones are taken in the order in which the
+model wished for them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -20,9 +19,8 @@ from cortex_replay.types import LlmRequest, ToolCall
 
 __all__ = ["Causes"]
 
-_MOST_SCOPES: Final = 1024
 _MOST_WISHES: Final = 256
-"""Of one scope; the oldest are forgotten."""
+"""The oldest are forgotten."""
 
 
 class _Wish(NamedTuple):
@@ -43,72 +41,54 @@ class _Wish(NamedTuple):
 
 
 class Causes:
-    """The open tool calls of a run's models, by scope."""
+    """The tool calls of a scope's models that nobody has made yet."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, list[_Wish]] = OrderedDict()
+        self._open: list[_Wish] = []
         self._lock = threading.Lock()
 
     def note(
-        self,
-        scope: str,
-        key: FixtureKey,
-        answer: int,
-        calls: Sequence[ToolCall],
-        ask: Callable[[], LlmRequest],
+        self, key: FixtureKey, answer: int, calls: Sequence[ToolCall], ask: Callable[[], LlmRequest]
     ) -> None:
         """A model has answered.
 
         Args:
-            scope: Who asked.
             key: What the answer stands under.
             answer: Which of the answers to it, from 1.
             calls: The tools that it wants called.
             ask: What was asked: calls that stand in it are dealt with.
         """
-        if not calls and scope not in self._open:
+        if not calls and not self._open:
             return
-        past = ask() if scope in self._open else None
+        past = ask() if self._open else None
         new = [_Wish(key, answer, number, call) for number, call in enumerate(calls, start=1)]
         with self._lock:
-            still = self._open.pop(scope, [])
-            if past is not None:
-                still = _without_past(still, past)
-            if left := [*still, *new][-_MOST_WISHES:]:
-                self._open[scope] = left
-            if len(self._open) > _MOST_SCOPES:
-                self._open.popitem(last=False)
+            still = self._open if past is None else _without_past(self._open, past)
+            self._open = [*still, *new][-_MOST_WISHES:]
 
-    def link(self, meta: dict[str, JsonValue], scope: str, server: str, message: Message) -> None:
+    def link(self, meta: dict[str, JsonValue], server: str, message: Message) -> None:
         """Put into the ``meta`` of a recorded call what caused it, if that is known and not there yet.
 
         Args:
             meta: Of the recording.
-            scope: Who calls.
             server: The name of the server.
             message: The client's request.
         """
         if message.get("method") != TOOLS_CALL or "cause" in meta:
             return
-        if (cause := self._take(scope, server, parameters_of(message))) is not None:
+        if (cause := self._take(server, parameters_of(message))) is not None:
             meta["cause"] = cause.to_dict()
 
-    def forget(self, scope: str) -> None:
-        """A scope is closed."""
-        with self._lock:
-            self._open.pop(scope, None)
-
-    def _take(self, scope: str, server: str, parameters: dict[str, JsonValue]) -> _Wish | None:
+    def _take(self, server: str, parameters: dict[str, JsonValue]) -> _Wish | None:
         tool = parameters.get("name")
-        if scope not in self._open or not isinstance(tool, str):
+        if not self._open or not isinstance(tool, str):
             return None
         arguments = arguments_text(parameters.get("arguments"))
         with self._lock:
-            wishes = self._open.get(scope, [])
-            for wish in wishes:
+            for wish in self._open:
                 fits = names_tool(wish.call.name, server, tool)
                 if fits and arguments_text(wish.call.arguments) == arguments:
-                    wishes.remove(wish)
+                    self._open.remove(wish)
                     return wish
         return None
 

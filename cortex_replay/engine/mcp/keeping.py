@@ -53,7 +53,7 @@ class Keeper:
     def link_cause(self, call: Call) -> None:
         """Note which tool call of a model a call comes from, if it comes from one."""
         if self._scope.mode.writes:
-            self._scope.run.causes.link(call.script.meta, self._scope.name, self._server, call.message)
+            self._scope.causes.link(call.script.meta, self._server, call.message)
 
     def note(self, call: Call) -> None:
         """Something was added to a script."""

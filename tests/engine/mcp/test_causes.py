@@ -13,6 +13,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.mcp.causes import Causes
+from cortex_replay.engine.scope import Scope
 from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.mcp.messages import Message
 from cortex_replay.modes import Mode
@@ -32,17 +33,17 @@ def tools_call(name: str, arguments: dict[str, Any] | None = None) -> Message:
     return {"method": "tools/call", "params": {"name": name, "arguments": arguments or {}}}
 
 
-def cause_of(causes: Causes, message: Message, *, scope: str = "", server: str = "files") -> Any:
+def cause_of(causes: Causes, message: Message) -> Any:
     meta: dict[str, Any] = {}
-    causes.link(meta, scope, server, message)
+    causes.link(meta, "files", message)
     return meta.get("cause")
 
 
 def test_equal_calls_are_taken_in_order_and_once() -> None:
     causes = Causes()
     calls = [ToolCall(id="a", name="files_read", arguments=READ), ToolCall(name="files_read", arguments=READ)]
-    causes.note("", KEY, 1, calls, asked)
-    causes.note("", KEY, 2, [ToolCall(id="c", name="read", arguments=READ)], asked)
+    causes.note(KEY, 1, calls, asked)
+    causes.note(KEY, 2, [ToolCall(id="c", name="read", arguments=READ)], asked)
 
     found = [cause_of(causes, tools_call("read", READ)) for _ in range(4)]
 
@@ -67,10 +68,9 @@ def test_equal_calls_are_taken_in_order_and_once() -> None:
 )
 def test_what_differs_has_no_cause(message: Message) -> None:
     causes = Causes()
-    causes.note("", KEY, 1, [ToolCall(name="read", arguments=READ)], asked)
+    causes.note(KEY, 1, [ToolCall(name="read", arguments=READ)], asked)
 
     assert cause_of(causes, message) is None
-    assert cause_of(causes, tools_call("read", READ), scope="another") is None
     assert cause_of(causes, tools_call("read", READ)) is not None
 
 
@@ -79,13 +79,13 @@ def test_a_call_that_the_conversation_has_left_behind_causes_nothing(id_of_call:
     """A user may refuse a tool; the model wishes for it again, and gets it."""
     causes = Causes()
     refused = ToolCall(id=id_of_call, name="read", arguments=READ)
-    causes.note("", KEY, 1, [refused], asked)
+    causes.note(KEY, 1, [refused], asked)
 
     def ask() -> LlmRequest:
         said = {"role": "assistant", "content": "", "tool_calls": [refused]}
         return asked(said, {"role": "tool", "content": "no", "tool_call_id": id_of_call or "x"})
 
-    causes.note("", FixtureKey("m", "1" * 64), 1, [ToolCall(id="b", name="read", arguments=READ)], ask)
+    causes.note(FixtureKey("m", "1" * 64), 1, [ToolCall(id="b", name="read", arguments=READ)], ask)
 
     assert cause_of(causes, tools_call("read", READ))["id"] == "b"
     assert cause_of(causes, tools_call("read", READ)) is None
@@ -94,15 +94,10 @@ def test_a_call_that_the_conversation_has_left_behind_causes_nothing(id_of_call:
 def test_what_is_remembered_has_bounds() -> None:
     causes = Causes()
     for number in range(2000):
-        causes.note("", KEY, number, [ToolCall(name="read", arguments={"n": number})], asked)
-        causes.note(f"scope {number}", KEY, 1, [ToolCall(name="read")], asked)
+        causes.note(KEY, number, [ToolCall(name="read", arguments={"n": number})], asked)
 
     assert cause_of(causes, tools_call("read", {"n": 1000})) is None
     assert cause_of(causes, tools_call("read", {"n": 1999})) is not None
-    assert cause_of(causes, tools_call("read"), scope="scope 10") is None
-    assert cause_of(causes, tools_call("read"), scope="scope 1999") is not None
-    causes.forget("scope 1998")
-    assert cause_of(causes, tools_call("read"), scope="scope 1998") is None
 
 
 class Model(LlmAdapter):
@@ -125,8 +120,8 @@ def server() -> FakeServer:
     return FakeServer(lambda message: [{"id": message["id"], "result": {"content": []}}])
 
 
-async def ask_and_call(run: RunCore, *, streams: bool, scope: str = "") -> None:
-    model = ScopeAdapter(run.scope(scope), Model())
+async def ask_and_call(run: RunCore, scope: Scope, *, streams: bool = False) -> None:
+    model = ScopeAdapter(scope, Model())
     if streams:
         async for _ in model.stream(asked()):
             pass
@@ -142,7 +137,7 @@ async def ask_and_call(run: RunCore, *, streams: bool, scope: str = "") -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_recorded_call_says_what_caused_it(tmp_path: Path, streams: bool) -> None:
     run = run_at(tmp_path, Mode.RECORD)
-    asyncio.run(ask_and_call(run, streams=streams))
+    asyncio.run(ask_and_call(run, run.scope(), streams=streams))
     store = Store.open(tmp_path)
     [fixture] = store.list()
 
@@ -187,8 +182,11 @@ def test_a_model_that_is_replayed_causes_what_is_recorded_now(tmp_path: Path) ->
     assert [cause and cause.answer for cause in causes] == [1, 1]
 
 
-def test_another_scope_causes_nothing(tmp_path: Path) -> None:
-    asyncio.run(ask_and_call(run_at(tmp_path, Mode.RECORD), streams=False, scope="a test"))
+@pytest.mark.parametrize("is_named", [False, True])
+def test_another_scope_causes_nothing(tmp_path: Path, is_named: bool) -> None:
+    """One that is named, or one that only its owner has."""
+    run = run_at(tmp_path, Mode.RECORD)
+    asyncio.run(ask_and_call(run, run.scope("a test") if is_named else run.open_scope()))
 
     assert [call.cause for call in read_mcp_calls(Store.open(tmp_path))] == [None, None]
 
