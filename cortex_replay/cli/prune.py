@@ -11,7 +11,15 @@ from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.store import Store
-from cortex_replay.store.prune import PruneCriteria, PrunePlan, parse_age, plan_prune, read_unused
+from cortex_replay.store.prune import (
+    PruneCriteria,
+    PrunePlan,
+    parse_age,
+    plan_prune,
+    read_unused,
+    read_unused_calls,
+)
+from cortex_replay.store.tool_calls import StoredCall
 
 __all__ = ["prune_command"]
 
@@ -29,6 +37,7 @@ __all__ = ["prune_command"]
 A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON
 object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}, with "scope" for what a scope
 has of its own; with several, a fixture is unused when some report says so and none has used it.
+So are recorded calls of MCP servers, by "unused_calls" and "used_exchanges".
 A file goes with the last scope that has it. With --server or --tool it is the recorded calls of
 tools that go, and fixtures stay.
 
@@ -70,15 +79,17 @@ def prune_command(
     as_json: bool,
 ) -> None:
     """Remove recordings: print the plan, then act. The index goes first, the files after it."""
+    contents = [report.read_bytes() for report in reports]
     try:
         criteria = PruneCriteria(
-            read_unused(report.read_bytes() for report in reports) if reports else None,
+            read_unused(contents) if contents else None,
             model,
             pattern,
             parse_age(age, datetime.now(UTC)) if age else None,
             scope,
             server,
             tool,
+            read_unused_calls(contents) if contents else None,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -86,8 +97,8 @@ def prune_command(
         raise click.UsageError(
             "say what is to go: --unused-from, --model, --path, --scope, --older-than, --server or --tool"
         )
-    if criteria.is_about_calls and (reports or model):
-        raise click.UsageError("--server and --tool are about tools, --model and --unused-from about models")
+    if criteria.is_about_calls and model:
+        raise click.UsageError("--server and --tool are about tools, --model is about models")
     with progress_bar("reading") as progress:
         opened = Store.open(store_root(ctx, store), progress=progress)
     plan = plan_prune(opened, criteria)
@@ -101,9 +112,17 @@ def prune_command(
     if not dry_run:
         plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"
-    going = output.count(plan.going, "call" if criteria.is_about_calls else "fixture")
+    going = _count(plan, is_about_calls=criteria.is_about_calls)
     undated = f", {plan.undated} of them because nobody knows when they were recorded" if plan.undated else ""
     output.talk(f"{going} ({plan.going_bytes:,} bytes) {verb}, {plan.staying} stay{undated}")
+
+
+def _count(plan: PrunePlan, *, is_about_calls: bool) -> str:
+    calls = sum(isinstance(item, StoredCall) for item in plan.going)
+    fixtures = output.count(len(plan.going) - calls, "fixture")
+    if is_about_calls:
+        return output.count(calls, "call")
+    return f"{fixtures} and {output.count(calls, 'call')} of MCP servers" if calls else fixtures
 
 
 def _as_json(plan: PrunePlan, *, dry_run: bool) -> dict[str, object]:

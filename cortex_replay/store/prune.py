@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.messages import TOOLS_CALL
 from cortex_replay.mcp.questions import subject_of
 from cortex_replay.store.exchange import Exchange, render_exchange
@@ -17,10 +18,12 @@ from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.store.tool_calls import StoredCall, recorded_calls
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused"]
+__all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused", "read_unused_calls"]
 
 _Key = tuple[str, str, str]
 """A model, a prompt hash, and the scope of what is not shared."""
+_CallKey = tuple[str, str]
+"""The key of a recorded call, and the scope of what is not shared."""
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
 _UNIT_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
@@ -38,6 +41,8 @@ class PruneCriteria:
     server: str | None = None
     """Of MCP: with it, or with a tool, calls are to go, and fixtures stay."""
     tool: str | None = None
+    unused_calls: frozenset[_CallKey] | None = None
+    """Of MCP: what a report says of them, beside fixtures."""
 
     @property
     def is_empty(self) -> bool:
@@ -91,7 +96,16 @@ def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:
     staying = {item.path for item in set(stored) - set(going)}
     files = {item.path: item for item in going if item.path not in staying}
     size = sum(len(store.content(item.model, item.prompt_hash, item.scope)) for item in files.values())
-    return PrunePlan([*going], size, len(stored) - len(going), undated)
+    plan = PrunePlan([*going], size, len(stored) - len(going), undated)
+    if criteria.unused_calls is None or criteria.model is not None:
+        return plan
+    calls = _plan_calls(store, criteria)
+    return PrunePlan(
+        [*plan.going, *calls.going],
+        plan.going_bytes + calls.going_bytes,
+        plan.staying + calls.staying,
+        plan.undated + calls.undated,
+    )
 
 
 def _plan_calls(store: Store, criteria: PruneCriteria) -> PrunePlan:
@@ -102,7 +116,8 @@ def _plan_calls(store: Store, criteria: PruneCriteria) -> PrunePlan:
         request = exchange.request or {}
         tool = subject_of(request) if request.get("path") == TOOLS_CALL else None
         fits = (
-            (criteria.server is None or fnmatchcase(item.server, criteria.server))
+            (criteria.unused_calls is None or (item.key, item.scope) in criteria.unused_calls)
+            and (criteria.server is None or fnmatchcase(item.server, criteria.server))
             and (criteria.tool is None or (tool is not None and fnmatchcase(tool, criteria.tool)))
             and (criteria.scope is None or (bool(item.scope) and fnmatchcase(item.scope, criteria.scope)))
             and (criteria.pattern is None or fnmatchcase(item.path, criteria.pattern))
@@ -166,6 +181,42 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
                     case _:
                         raise ValueError(f"expected objects with model and prompt_hash in `{name}`")
     return frozenset(unused - used)
+
+
+def read_unused_calls(reports: Iterable[bytes]) -> frozenset[_CallKey]:
+    """The recorded calls of MCP that some report calls unused and none calls used.
+
+    A report has them in the lists ``unused_calls``, of objects with ``key`` and perhaps ``scope``, and
+    ``used_exchanges``, of keys. One of an earlier version has neither.
+
+    Raises:
+        ValueError: One of them is not such a report.
+    """
+    used: set[str] = set()
+    unused: set[_CallKey] = set()
+    for data in reports:
+        try:
+            report = loads(data)
+        except JsonError as error:
+            raise ValueError(str(error)) from None
+        if isinstance(report, dict):
+            used.update(str(key) for key in _listed(report, "used_exchanges"))
+            unused.update(map(_call_key, _listed(report, "unused_calls")))
+    return frozenset(call for call in unused if call[0] not in used)
+
+
+def _listed(report: Mapping[str, JsonValue], name: str) -> list[JsonValue]:
+    match report.get(name, []):
+        case [*items]:
+            return items
+    raise ValueError(f"expected a list in `{name}`")
+
+
+def _call_key(call: JsonValue) -> _CallKey:
+    match call:
+        case {"key": str(key), **rest}:
+            return key, str(rest.get("scope") or "")
+    raise ValueError("expected objects with key in `unused_calls`")
 
 
 def _recorded_at(store: Store, item: StoredFixture) -> datetime | None:

@@ -241,3 +241,30 @@ def test_the_summary_of_a_job_has_a_row_for_each_server(
 
     assert "| MCP server files | 2 hits |" in written
     assert "| unused calls of MCP servers | 0 |" in written
+
+
+def test_a_report_lets_prune_remove_calls_that_nobody_makes(tmp_path: Path) -> None:
+    """With several reports, those that none has used."""
+    asyncio.run(scenario.record(tmp_path / "llm"))
+    store = tmp_path / "llm"
+    nothing = replayed(store, plays=False)
+    everything = replayed(store)
+    files = [tmp_path / "nothing.json", tmp_path / "everything.json"]
+    for file, used in zip(files, (nothing, everything), strict=True):
+        file.write_text(json.dumps(used.ledger.to_dict(used.store)))
+
+    kept = run("prune", "--store", store, "--unused-from", files[0], "--unused-from", files[1])
+    assert (kept.exit_code, "0 fixtures (0 bytes) removed, 5 stay" in kept.stderr) == (0, True)
+    some = run("prune", "--store", store, "--unused-from", files[0], "--tool", "read_*")
+    assert "1 call (" in some.stderr
+    gone = run("prune", "--store", store, "--unused-from", files[0])
+    assert "3 fixtures and 1 call of MCP servers (" in gone.stderr
+    assert lines_of("list", "--store", store) == []
+
+
+@pytest.mark.parametrize("calls", [7, [{"scope": "x"}], ["k"]])
+def test_a_report_whose_calls_are_none_is_refused(tmp_path: Path, calls: Any) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"unused": [], "unused_calls": calls}))
+
+    assert run("prune", "--store", tmp_path, "--unused-from", report).exit_code == 2
