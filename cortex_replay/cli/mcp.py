@@ -15,6 +15,7 @@ import click
 
 from cortex_replay import shim
 from cortex_replay.cli import options, output
+from cortex_replay.cli.mcp_check import McpCommand
 from cortex_replay.cli.runs import open_run, warn_of_dropped
 from cortex_replay.modes import Mode
 from cortex_replay.run.mcp.desk import Desk
@@ -31,10 +32,11 @@ _SIGNALLED: Final = 128
 
   cortex-replay mcp files -- npx -y @modelcontextprotocol/server-filesystem .
   cortex-replay mcp files --mode once -- npx -y @modelcontextprotocol/server-filesystem .
+  cortex-replay mcp check files -- npx -y @modelcontextprotocol/server-filesystem .
   cortex-replay record -- claude -p "..."      its servers, which stand behind this command, are recorded, too
 
 It stands where a client's configuration names the server. Within `record -- COMMAND`, `replay -- COMMAND`,
-`serve` or a test, mode and store are those of that run.
+`serve` or a test, mode and store are those of that run. `mcp check --help` tells of the check.
 
 Exit status:
   0  the client has left
@@ -42,7 +44,7 @@ Exit status:
   2  wrong usage
   5  the store is not what its index says
 """,
-    runs_command=True,
+    cls=McpCommand,
 )
 @click.argument("name")
 @options.store_option

@@ -18,6 +18,7 @@ __all__ = [
     "DRIFT",
     "ExampleCommand",
     "InputFile",
+    "RunnerCommand",
     "adapter_options",
     "check_proxy_options",
     "command",
@@ -98,10 +99,10 @@ def _where_dashes_go(ctx: click.Context, given: list[str], name: str) -> str:
 
 
 def command(
-    name: str, *, epilog: str, runs_command: bool = False
+    name: str, *, epilog: str, runs_command: bool = False, cls: type[ExampleCommand] | None = None
 ) -> Callable[[Callable[..., None]], ExampleCommand]:
     """A command with examples and exit statuses below its help."""
-    return click.command(name, cls=RunnerCommand if runs_command else ExampleCommand, epilog=epilog)
+    return click.command(name, cls=cls or (RunnerCommand if runs_command else ExampleCommand), epilog=epilog)
 
 
 class InputFile(click.File):

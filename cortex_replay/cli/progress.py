@@ -13,7 +13,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.store.check import Progress
 
-__all__ = ["call_progress", "progress_bar", "step_bar"]
+__all__ = ["call_progress", "progress_bar", "step_bar", "wait_line"]
 
 _WORTH_A_BAR: Final = 2000
 _REDRAW_S: Final = 0.1
@@ -51,6 +51,26 @@ def step_bar(items: Sequence[_T], label: str) -> Iterator[Iterable[_T]]:
     is_hidden = not output.is_terminal(sys.stderr)
     with click.progressbar(items, label=label, file=sys.stderr, hidden=is_hidden) as bar:
         yield bar
+
+
+@contextmanager
+def wait_line() -> Iterator[Callable[[str], None]]:
+    """A line that says what is waited for."""
+    is_shown = output.is_terminal(sys.stderr)
+    width = 0
+
+    def show(text: str) -> None:
+        nonlocal width
+        if is_shown:
+            line = f"{output.escape(text)} …"
+            click.echo("\r" + line.ljust(width), nl=False, err=True)
+            width = len(line)
+
+    try:
+        yield show
+    finally:
+        if width:
+            click.echo("\r" + " " * width + "\r", nl=False, err=True)
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class _Comparison:
     def _enum_change(self, old: set[str] | None, new: set[str] | None, path: str) -> SchemaChange:
         if old is None or new is None:
             given = _listed(new if old is None else old)
-            text = f"only {given} is allowed now" if old is None else f"no longer only {given}"
+            text = f"allows only {given} now" if old is None else f"allows more than {given} now"
             return self._change(path, text, narrows=old is None, widens=new is None)
         gone, come = old - new, new - old
         told = [f"no longer allows {_listed(gone)}"] if gone else []

@@ -12,7 +12,7 @@ from cortex_replay.mcp.messages import TOOLS_LIST
 from cortex_replay.mcp.schemas import compare_schemas
 from cortex_replay.mcp.wording import describe_rewording, quote_short
 
-__all__ = ["LISTS", "Change", "Kind", "ListOf", "Offer", "compare_offers"]
+__all__ = ["LISTS", "Change", "Definition", "Kind", "ListOf", "Offer", "compare_offers"]
 
 Kind = Literal["tool", "prompt", "resource template"]
 Definition = dict[str, JsonValue]
@@ -130,7 +130,7 @@ def _compare_lists(
             new_name = renamed[name]
             text = f"is not there any more; {new_name} is like it"
             yield Change(kind, name, "renamed", text, is_breaking=True, new_name=new_name)
-            yield from _compare_entries(kind, new_name, entry, after[new_name])
+            yield from _compare_entries(kind, name, entry, after[new_name])
         else:
             yield Change(kind, name, "removed", "is not there any more", is_breaking=True)
     for name in come:
@@ -139,14 +139,14 @@ def _compare_lists(
 
 
 def _renamed(gone: Mapping[str, Definition], come: Mapping[str, Definition]) -> dict[str, str]:
-    """Which of those that are gone is probably one of those that came: it takes the same, and says nearly the
-    same of itself."""
+    """Which of those that are gone is probably one of those that came: its name is only spelled otherwise, or
+    it takes the same and says nearly the same of itself."""
     renamed: dict[str, str] = {}
     for old, entry in list(gone.items())[:_MOST_COMPARED]:
         alike = [
-            (_likeness(entry, come[new]), new)
+            (1.0 if _plain(old) == _plain(new) else _likeness(entry, come[new]), new)
             for new in list(come)[:_MOST_COMPARED]
-            if new not in renamed.values() and _shape(entry) == _shape(come[new])
+            if new not in renamed.values()
         ]
         likeness, new = max(alike, default=(0.0, ""))
         if likeness >= _ALIKE:
@@ -163,7 +163,13 @@ def _shape(entry: Definition) -> list[str]:
     return sorted(properties) if isinstance(properties, dict) else []
 
 
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 def _likeness(one: Definition, other: Definition) -> float:
+    if _shape(one) != _shape(other):
+        return 0.0
     first, second = (
         str(entry.get("description") or "")[:_LONGEST_COMPARED].split() for entry in (one, other)
     )

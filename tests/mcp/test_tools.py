@@ -85,7 +85,7 @@ def test_a_tool_under_another_name() -> None:
         "read_file",
         True,
     )
-    assert (described.what, described.name) == ("description", "read_file")
+    assert (described.what, described.name) == ("description", "read")
 
 
 def test_prompts_and_templates() -> None:
@@ -124,3 +124,11 @@ def test_what_models_see() -> None:
 @pytest.mark.parametrize("rubbish", [None, [], {"tools": 3}, {"tools": [3, {"name": 3}, {}]}])
 def test_rubbish_offers_nothing(rubbish: Any) -> None:
     assert not Offer.of_pages([("tools/list", rubbish)]).tools
+
+
+def test_a_name_that_is_only_spelled_otherwise() -> None:
+    [renamed, *_] = compare_offers(
+        offer({"name": "getTinyImage"}), offer({"name": "get-tiny-image", "title": "x"})
+    )
+
+    assert (renamed.what, renamed.new_name) == ("renamed", "get-tiny-image")
