@@ -144,6 +144,11 @@ class ExchangeTurn:
         """What is recorded, with the values of today: what the caller gets."""
         return None if self.stored is None else self.look.fill(self.stored).wire
 
+    @property
+    def kept(self) -> Exchange | None:
+        """What was kept of this call, as it is stored."""
+        return self._kept
+
     def serve(self) -> None:
         """The caller gets what is recorded: let the scope have it before the caller may end that."""
         if self.state is None or self.stored is None:

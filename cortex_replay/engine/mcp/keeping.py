@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from cortex_replay.engine.mcp.calls import Call
+from cortex_replay.engine.mcp.list_watch import ListWatch
 from cortex_replay.engine.scope import Scope
 from cortex_replay.mcp.messages import LISTEN
 
@@ -32,6 +33,7 @@ class Keeper:
         self._changed: dict[Call, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._last = 0.0
+        self._lists = ListWatch(scope, server)
 
     def keep(self, call: Call) -> None:
         """A call has ended, or goes on without an end."""
@@ -48,6 +50,7 @@ class Keeper:
             self.link_cause(call)  # a client may call a tool before it has all of the model's answer
             if call.turn.keep(call.script.wire(), what, ""):
                 self._scope.run.ledger.count_call(self._server, "recorded")
+                self._lists.take(call.method, call.turn)
         call.is_kept, call.kept_bytes = True, call.script.size
 
     def link_cause(self, call: Call) -> None:
