@@ -21,6 +21,7 @@ from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.history.story import ToolOutcome, tool_uses
+from cortex_replay.history.tool_costs import ToolEdit, tool_edits
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.prompt.cache.calls import Provider
 from cortex_replay.prompt.cache.costs import Cost, Tariff
@@ -75,6 +76,9 @@ def explain_command(
     four bytes a token. The cost of an edit is in money if you set prices for the model, else in input
     tokens.
 
+    Where it offers tools of MCP servers that describe them otherwise by now, you see what the new words
+    cost the cache.
+
     Where its answers call tools, you see which calls of MCP servers that caused, and which later prompt has
     the results.
     """
@@ -88,7 +92,11 @@ def explain_command(
     compared = _compare(prompts, tariff) if prompts[1:] else None
     if not as_json:
         lines = (
-            chain(_explanation_lines(prompts[0], tariff), outcome_lines(_tool_outcomes(opened, found[0])))
+            chain(
+                _explanation_lines(prompts[0], tariff),
+                _tool_edit_lines(_tool_edits(opened, prompts[0], tariff)),
+                outcome_lines(_tool_outcomes(opened, found[0])),
+            )
             if compared is None
             else _comparison_lines(compared, prompts, tariff)
         )
@@ -98,6 +106,7 @@ def explain_command(
     values = [
         {
             **prompt.to_dict(tariff),
+            "tool_edits": [edit.to_dict() for edit in _tool_edits(opened, prompt, tariff)],
             "tool_calls": [outcome.to_dict() for outcome in _tool_outcomes(opened, prompt.stored)],
         }
         for prompt in prompts
@@ -151,6 +160,27 @@ def _prompt(store: Store, stored: StoredFixture) -> _Prompt:
     if provider is None and any(part.cache.is_cached for part in parts_of(request).parts):
         provider = "anthropic"  # nobody else reads markers
     return _Prompt(stored, request, fixture.answers[0].usage, provider)
+
+
+def _tool_edits(store: Store, prompt: _Prompt, tariff: Tariff) -> list[ToolEdit]:
+    """The tools of MCP that the prompt describes otherwise than their servers were last recorded to."""
+    if not prompt.request.tools:
+        return []
+    calls = read_mcp_calls(store)
+    return list(tool_edits(store, prompt.request, prompt.provider, prompt.usage, tariff, calls))
+
+
+def _tool_edit_lines(edits: Sequence[ToolEdit]) -> Iterator[str]:
+    if not edits:
+        return
+    yield ""
+    yield click.style("Tools that their servers describe otherwise, as they were recorded last", bold=True)
+    for edit in edits:
+        yield output.escape(f"  {edit.tool} of {edit.server}: {edit.text}")
+        if edit.cost is not None:
+            yield output.escape(f"    {edit.cost}")
+    if any(edit.cost is not None for edit in edits):
+        yield "Tools stand in front of a prompt: nothing behind one that changed is found in the cache."
 
 
 def _explanation_lines(prompt: _Prompt, tariff: Tariff) -> Iterator[str]:

@@ -94,17 +94,22 @@ def tool_edits(
         tariff: What tokens cost.
         calls: The recorded calls of all servers.
     """
-    for name in servers_in(calls) if request.tools else ():
-        tools = read_server(store, name, calls).latest.tools
-        for i, offered in enumerate(request.tools):
-            tool = offered_tool(name, tools, offered)
-            said = offered.get("description") if isinstance(offered, dict) else None
-            if tool is None or not isinstance(says := tools[tool].get("description"), str) or said == says:
-                continue
-            others = request.tools[:i], request.tools[i + 1 :]
-            edited = replace(request, tools=(*others[0], _edited(offered, {"description": says}), *others[1]))
-            cost = _cost(request, edited, provider, usage, tariff)
-            yield ToolEdit(name, tool, describe_rewording(said, says), cost)
+    servers = {name: read_server(store, name, calls).latest.tools for name in servers_in(calls)}
+    for i, offered in enumerate(request.tools):
+        named = [(name, offered_tool(name, tools, offered)) for name, tools in servers.items()]
+        said = offered.get("description") if isinstance(offered, dict) else None
+        known = {
+            (name, tool): says
+            for name, tool in named
+            if tool is not None and isinstance(says := servers[name][tool].get("description"), str)
+        }
+        if not known or said in known.values():
+            continue
+        (name, tool), says = next(iter(known.items()))
+        edited = _edited(offered, {"description": says})
+        whole = replace(request, tools=(*request.tools[:i], edited, *request.tools[i + 1 :]))
+        cost = _cost(request, whole, provider, usage, tariff)
+        yield ToolEdit(name, tool, describe_rewording(said, says), cost)
 
 
 def with_tools_of(request: LlmRequest, server: str, before: Offer, now: Offer) -> LlmRequest | None:

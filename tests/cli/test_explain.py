@@ -18,6 +18,7 @@ from cortex_replay.prompt import PromptBlock, to_request
 from cortex_replay.store.fixture import Answer
 from cortex_replay.testing import EchoAdapter
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.history.recordings import Recording, record, record_list
 
 
 def run(*arguments: str | Path) -> Result:
@@ -182,3 +183,24 @@ def test_what_cannot_be_explained(tmp_path: Path) -> None:
     assert run("00ff", "--store", tmp_path).exit_code == 3
     assert run("a", "b", "c", "--store", tmp_path).exit_code == 2
     assert run("--store", tmp_path).exit_code == 2
+
+
+def test_a_tool_of_mcp_that_its_server_describes_otherwise_by_now(tmp_path: Path) -> None:
+    read = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
+    offered = {"name": "mcp__files__read", "description": "Read a file.", "input_schema": {"type": "object"}}
+    rules = {"rules": "Be brief, whatever you are asked. " * 400}
+    store = record(tmp_path / "s", Recording(0, rules, fields={"tools": [offered]}, markers=[("system", 1)]))
+    [stored] = store.list()
+
+    record_list(tmp_path / "s", read)
+    same = run("--store", tmp_path / "s", stored.prompt_hash[:12]).stdout
+    record_list(tmp_path / "s", read | {"description": "Read a page."})
+    changed = run("--store", tmp_path / "s", stored.prompt_hash[:12]).stdout
+    told = run("--store", tmp_path / "s", stored.prompt_hash[:12], "--json").stdout
+
+    assert "describe otherwise" not in same
+    assert '  read of files: "Read a file." became "Read a page."' in changed
+    assert "After this edit of tool 'mcp__files__read', about 3," in changed
+    [edit] = json.loads(told)["tool_edits"]
+    assert (edit["server"], edit["tool"]) == ("files", "read")
+    assert edit["cost"]["tokens"] > 3000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.modes import Mode
 from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.types import LlmRequest, TokenUsage
+from tests.engine.mcp.harness import Client, FakeServer, run_at
 
 MODEL = "claude-haiku-5-5"
 RUN = "20261116T063024Z-3f2a"
@@ -68,3 +71,17 @@ def record(root: Path, *recordings: Recording) -> Store:
         store.add(recording.fixture(number))
     store.commit()
     return Store.open(root, verify="on-read")
+
+
+def record_list(root: Path, *tools: dict[str, Any], server: str = "files") -> None:
+    """Record what a server of MCP lists."""
+
+    async def whole() -> None:
+        run = run_at(root, Mode.RECORD)
+        answer = {"tools": [*tools]}
+        client = Client(run, FakeServer(lambda said: [{"id": said["id"], "result": answer}]), server)
+        await client.ask("tools/list", {}, id=1)
+        await client.session.close()
+        run.commit()
+
+    asyncio.run(whole())
