@@ -42,6 +42,8 @@ __all__ = ["McpCommand", "check_command"]
 _MOST_SHOWN: Final = 5
 _MOST_SAID: Final = 2000
 _SECONDS: Final = 60.0
+_GRACE_S: Final = 0.5
+"""For a server to end by itself: it has told all that we want to know."""
 
 
 class McpCommand(options.RunnerCommand):
@@ -198,7 +200,7 @@ async def _ask(recorded: RecordedServer, connect: _Connect, seconds: float) -> S
 
 async def _start(command: Sequence[str]) -> ServerLink:
     with _LastWords() as words:
-        link = await ProcessLink.start(command, errors=words.descriptor)
+        link = await ProcessLink.start(command, errors=words.descriptor, grace_s=_GRACE_S)
     return _Spoken(link, words)
 
 
@@ -239,17 +241,19 @@ class _Spoken:
     async def send(self, frame: bytes) -> None:
         try:
             await self._link.send(frame)
-        except Transport:
-            raise self._end() from None
+        except Transport as error:
+            raise self._with_words(error) from None
 
     async def frames(self) -> AsyncIterator[Said]:
-        async for said in self._link.frames():
-            yield said
-        raise self._end()
+        try:
+            async for said in self._link.frames():
+                yield said
+        except Transport as error:
+            raise self._with_words(error) from None
 
-    def _end(self) -> Transport:
+    def _with_words(self, error: Transport) -> Transport:
         printed = self._words.text()
-        problem = "the server has ended before it answered"
+        problem = str(error).removeprefix("transport: ")
         return Transport(f"{problem}; it printed: {printed}" if printed else problem)
 
 

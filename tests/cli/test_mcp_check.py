@@ -215,7 +215,7 @@ def test_a_server_that_ends_says_why_in_plain_letters(store: Path) -> None:
     done = run("mcp", "check", "files", "--", sys.executable, "-S", "-c", program)
 
     assert done.exit_code == 1
-    assert "the server has ended before it answered; it printed: no \\x1b[31mconfiguration" in done.stderr
+    assert "the server has ended (exit status 3); it printed: no \\x1b[31mconfiguration" in done.stderr
 
 
 def test_a_server_that_never_answers(store: Path) -> None:
