@@ -7,8 +7,9 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,9 +29,25 @@ __all__ = ["sweep_command"]
 
 _DEFAULT = ("429:0.05", "500", "529", "reset", "cut", "malformed-json", "malformed-tool", "error-event")
 """Those that a client finds out at once. Of a timeout and a stall it has to grow tired first."""
+_DEFAULT_OF_TOOLS = ("tool-error", "tool-fail", "tool-shape", "tool-death")
+"""The same of calls of tools over MCP."""
+_ALL = (*_DEFAULT, *_DEFAULT_OF_TOOLS)
 _FAILED_BEFORE = 1
 
 Verdict = Literal["survived", "failed", "missed", "hung", "not applicable"]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One call, and how it is to fail."""
+
+    turn: int
+    """Which call of a model, or of a tool."""
+    kind: Fault
+    """Without a time."""
+    fault: Fault
+    tool: str = ""
+    """The server and the name of the tool, if it is the call of one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,39 @@ class _Run:
     verdict: Verdict
     status: int | None
     calls: int
+    tool: str
+    """The server and the name of the tool that fails; empty if it is a model."""
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What the command asks for without a fault."""
+
+    models: int
+    tools: Sequence[tuple[str, str]]
+    """The server and the name of each tool that is called."""
+
+    def cells(self, kinds: Sequence[Fault], turns: Sequence[int]) -> list[_Cell]:
+        """Every call with every fault that fits it, models first."""
+        cells = [
+            _Cell(turn, kind, replace(kind, turn=turn))
+            for turn in range(1, self.models + 1)
+            for kind in kinds
+            if not kind.is_of_tools
+        ]
+        counted: Counter[str] = Counter()
+        for turn, (server, tool) in enumerate(self.tools, start=1):
+            fitting = [kind for kind in kinds if kind.is_of_tools and kind.fits(server, tool)]
+            counted.update({kind.detail for kind in fitting})  # each that names tools counts its own
+            cells += [
+                _Cell(turn, kind, replace(kind, turn=counted[kind.detail]), f"{server}/{tool}")
+                for kind in fitting
+            ]
+        return [cell for cell in cells if not turns or cell.turn in turns]
+
+    def __str__(self) -> str:
+        told = [output.count(self.models, "call")] if self.models or not self.tools else []
+        return " and ".join([*told, *([output.count(self.tools, "tool call")] if self.tools else [])])
 
 
 @options.command(
@@ -68,7 +118,7 @@ Exit status:
     "faults",
     multiple=True,
     metavar="KIND",
-    help=f"Only these.  [default: {', '.join(kind.partition(':')[0] for kind in _DEFAULT)}]",
+    help=f"Only these.  [default: {', '.join(kind.partition(':')[0] for kind in _ALL)}]",
 )
 @click.option("--turn", "turns", multiple=True, type=click.IntRange(1), help="Only these calls. Repeatable.")
 @click.option("--allow", multiple=True, metavar="KIND", help="A fault that it need not survive. Repeatable.")
@@ -93,47 +143,47 @@ def sweep_command(
 ) -> None:
     """Run a recorded command once for every call and fault, and tell which it survives.
 
-    First it runs without a fault, to see that it is recorded and how many calls it makes. Then each of
-    these fails once in each way, and the recording goes on. It survives if the command ends with 0.
-    Variables that hold secrets are withheld from it, as in replay.
+    First it runs without a fault, to see that it is recorded and how many calls it makes, to models and of
+    tools over MCP. Then each of these fails once in each way, and the recording goes on. It survives if the
+    command ends with 0. Variables that hold secrets are withheld from it, as in replay.
     """
     command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay sweep -- python agent.py")
-    kinds = [_kind(kind) for kind in faults or _DEFAULT]
+    kinds = [_kind(kind) for kind in faults or _ALL]
     allowed = {_kind(kind).kind for kind in allow}
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
     root = options.store_root(ctx, store)
     sweeper = _Sweeper(command, root, seconds, handover, servers, show_output=show_output)
     calls = sweeper.without_faults()
-    if not calls:
+    if calls is None:
         ctx.exit(sweeper.status)
-    runs: list[_Run] = []
-    wanted = [turn for turn in range(1, calls + 1) if not turns or turn in turns]
-    if not wanted:
-        raise click.UsageError(f"the command makes {output.count(calls, 'call')}; --turn names none of them")
-    with step_bar([(turn, kind) for turn in wanted for kind in kinds], "sweeping") as bar:
-        for turn, kind in bar:
-            runs.append(sweeper.with_fault(kind, turn))
+    cells = calls.cells(kinds, turns)
+    if not cells:
+        raise click.UsageError(f"the command makes {calls}; --turn and --fault leave none of them")
+    with step_bar(cells, "sweeping") as bar:
+        runs = [sweeper.with_fault(cell) for cell in bar]
+    pairs = list(zip(cells, runs, strict=True))
     unexpected = [
-        run
-        for run in runs
-        if run.verdict in ("failed", "missed", "hung") and _kind(run.fault).kind not in allowed
+        cell
+        for cell, run in pairs
+        if run.verdict in ("failed", "missed", "hung") and cell.kind.kind not in allowed
     ]
     status = options.DRIFT if unexpected else 0
     options.settle(ctx, status)
     if as_json:
-        told = [vars(run) | {"again": _again(run, root, pass_env, command)} for run in runs]
-        output.print_json({"calls": calls, "runs": told, "survived": not unexpected})
+        told = [vars(run) | {"again": _again(cell, root, pass_env, command)} for cell, run in pairs]
+        document = {"calls": calls.models, "tool_calls": len(calls.tools)}
+        output.print_json({**document, "runs": told, "survived": not unexpected})
     else:
-        _print(runs, kinds, wanted, allowed)
+        _print(pairs, allowed)
         if unexpected:
             failed = output.count(unexpected, "run")
             again = _again(unexpected[0], root, pass_env, command)
             output.talk(f"error: {failed} did not survive; to see the first one:\n  {again}")
         else:
-            output.talk(f"survived: {output.count(calls, 'call')}, {output.count(runs, 'run')}")
+            output.talk(f"survived: {calls}, {output.count(runs, 'run')}")
     ctx.exit(status)
 
 
@@ -167,10 +217,9 @@ class _Sweeper:
         self._has_run = False
         self.status = 0
 
-    def without_faults(self) -> int:
-        """How many calls the command makes; 0 if it does not get that far, with the status to end with."""
-        faults = Faults()
-        status, ledger = self._run(faults)
+    def without_faults(self) -> _Calls | None:
+        """What the command asks for; ``None`` if it does not get that far, with the status to end with."""
+        status, ledger, tools = self._run(Faults())
         if ledger["broken"]:
             self.status = 5
             output.talk("error: the store is not what its index says")
@@ -185,20 +234,21 @@ class _Sweeper:
         elif not ledger["hits"]:
             self.status = _FAILED_BEFORE
             output.talk("error: no call came to the gateway")
-        return 0 if self.status else int(ledger["hits"])
+        return None if self.status else _Calls(ledger["hits"] - _hits_of_servers(ledger), tools)
 
-    def with_fault(self, kind: Fault, turn: int) -> _Run:
-        fault = Fault(kind.kind, kind.detail, turn)
-        faults = Faults([fault], per_scope=False)
-        status, ledger = self._run(faults)
+    def with_fault(self, cell: _Cell) -> _Run:
+        faults = Faults([cell.fault], per_scope=False)
+        status, ledger, _ = self._run(faults)
         verdict: Verdict = "survived" if status == 0 else "hung" if status is None else "failed"
         if verdict == "failed" and ledger["misses"]:
             verdict = "missed"
         if not faults.struck:
             verdict = "not applicable"
-        return _Run(turn, str(kind).partition("@")[0], verdict, status, int(ledger["hits"]))
+        calls = ledger["hits"] - _hits_of_servers(ledger)
+        return _Run(cell.turn, _name_of(cell.kind), verdict, status, calls, cell.tool)
 
-    def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any]]:
+    def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any], Sequence[tuple[str, str]]]:
+        """How the command ended, what it asked for, and the tools that it called."""
         how = record_command_for(self._root, self._command)
         run = open_run(self._root, {"mode": "replay"}, default="replay", how_to_record=how)
         guard = ProxyRules(refuse=run.ledger.bypass)
@@ -215,7 +265,7 @@ class _Sweeper:
         if status and not faults.struck and not self._has_told:
             self._has_told = True
             self._handover.tell(environment)
-        return status, run.ledger.to_dict(run.store)
+        return status, run.ledger.to_dict(run.store), run.call_rules.called
 
 
 def _run_command(
@@ -247,26 +297,53 @@ _CELLS: Mapping[Verdict, str] = {
 }
 
 
-def _print(runs: Sequence[_Run], kinds: Sequence[Fault], turns: Sequence[int], allowed: set[str]) -> None:
-    """The matrix: a row for each call, a column for each fault."""
-    names = [str(kind).partition("@")[0] for kind in kinds]
-    found = {(run.turn, run.fault): run.verdict for run in runs}
+def _print(pairs: Sequence[tuple[_Cell, _Run]], allowed: set[str]) -> None:
+    """The matrices, of models and of tools: a row for each call, a column for each fault."""
+    of_models = [pair for pair in pairs if not pair[0].tool]
+    of_tools = [pair for pair in pairs if pair[0].tool]
+    if of_models:
+        _print_matrix("call", of_models, lambda cell: str(cell.turn), allowed)
+    if of_models and of_tools:
+        output.echo()
+    if of_tools:
+        _print_matrix("tool call", of_tools, lambda cell: f"{cell.turn} {cell.tool}", allowed)
+
+
+def _print_matrix(
+    title: str,
+    pairs: Sequence[tuple[_Cell, _Run]],
+    row_of: Callable[[_Cell], str],
+    allowed: set[str],
+) -> None:
+    names = list(dict.fromkeys(_name_of(cell.kind) for cell, _ in pairs))
+    rows: dict[str, dict[str, str]] = {}
+    for cell, run in pairs:
+        shown = _CELLS[run.verdict]
+        shown = shown.lower() if cell.kind.kind in allowed else shown
+        rows.setdefault(output.escape(row_of(cell)), {})[_name_of(cell.kind)] = shown
+    first = max(map(len, [title, *rows]))
     widths = [max(len(name), 7) for name in names]
-    output.echo(
-        "call  " + "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
-    )
-    for turn in turns:
-        cells = [_CELLS[found[turn, name]] for name in names]
-        shown = [
-            cell.lower() if _kind(name).kind in allowed else cell
-            for cell, name in zip(cells, names, strict=True)
-        ]
-        line = "  ".join(cell.ljust(width) for cell, width in zip(shown, widths, strict=True))
-        output.echo(f"{turn:<4}  {line}".rstrip())
+
+    def line(head: str, cells: Iterable[str]) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        return f"{head:<{first}}  {'  '.join(padded)}".rstrip()
+
+    output.echo(line(title, names))
+    for row, found in rows.items():
+        output.echo(line(row, (found.get(name, "") for name in names)))
 
 
-def _again(run: _Run, root: Path, pass_env: Sequence[str], command: Sequence[str]) -> str:
+def _name_of(kind: Fault) -> str:
+    return str(kind).partition("@")[0]
+
+
+def _hits_of_servers(ledger: Mapping[str, Any]) -> int:
+    """How many of the hits are calls of servers of MCP."""
+    return sum(int(counted.get("hits", 0)) for counted in ledger.get("servers", {}).values())
+
+
+def _again(cell: _Cell, root: Path, pass_env: Sequence[str], command: Sequence[str]) -> str:
     """What makes the same run once more, with its output, as it can be pasted into a shell."""
     passed = [word for name in pass_env for word in ("--pass-env", name)]
-    fault = ["--fault", f"{run.fault}@{run.turn}"]
+    fault = ["--fault", str(cell.fault)]
     return shlex.join(["cortex-replay", "replay", "--store", str(root), *fault, *passed, "--", *command])

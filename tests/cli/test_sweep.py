@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cortex_replay.cli import sweep as sweep_module
+from cortex_replay.faults import Faults
+from cortex_replay.faults.tools import strike_by
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli import commands
 from tests.cli.programs import Result, Shell
@@ -78,3 +85,56 @@ def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(shell: Shell, pr
         "error: without any fault, the command ends with status 7; --show-output lets it say why\n"
     )
     assert commands.run("sweep", "--fault", "nonsense", "--", "true").exit_code == 2
+
+
+def call_of(tool: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}}
+
+
+def test_calls_of_tools_are_swept_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that asks a model once and calls three tools; it falls over where a call fails altogether."""
+    tools = [("files", "read_a"), ("files", "list"), ("files", "read_b")]
+    seen: list[str] = []
+
+    def run_once(_: object, faults: Faults) -> tuple[int, dict[str, Any], list[tuple[str, str]]]:
+        strike = strike_by(faults)
+        struck = [strike("", server, call_of(tool)) for server, tool in tools]
+        model = faults.next()
+        if model is not None:
+            faults.note(model)
+        seen.extend(faults.spellings()[""])
+        failed = any(one is not None and b'"error"' in (one.frame or b"") for one in struck)
+        ledger = {"broken": [], "misses": [], "hits": 6, "servers": {"files": {"hits": 5}}}
+        return int(failed), ledger, tools
+
+    monkeypatch.setattr(sweep_module._Sweeper, "_run", run_once)
+    store = ("--store", str(tmp_path))
+    some = ["--fault", "500", "--fault", "tool-error", "--fault", "tool-fail:files/read_*"]
+
+    done = commands.run("sweep", *store, *some, "--", "agent")
+    told = json.loads(commands.run("sweep", *store, *some, "--json", "--", "agent").stdout)
+
+    assert done.exit_code == 4
+    assert done.stdout.splitlines() == [
+        "call  500",
+        "1     ok",
+        "",
+        "tool call       tool-error  tool-fail:files/read_*",
+        "1 files/read_a  ok          FAILED",
+        "2 files/list    ok",
+        "3 files/read_b  ok          FAILED",
+    ]
+    assert "--fault 'tool-fail:files/read_*@1' -- agent" in done.stderr
+    assert seen[:6] == [
+        *("500@1", "tool-error@1", "tool-fail:files/read_*@1", "tool-error@2", "tool-error@3"),
+        "tool-fail:files/read_*@2",
+    ]
+    assert (told["calls"], told["tool_calls"]) == (1, 3)
+    assert [run["tool"] for run in told["runs"]][-1] == "files/read_b"
+    assert "tool-fail:files/read_*@2" in told["runs"][-1]["again"]
+    kept = commands.run("sweep", *store, *some, "--turn", "3", "--allow", "tool-fail", "--", "agent")
+    assert (kept.exit_code, kept.stdout.splitlines()[1]) == (0, "3 files/read_b  ok          failed")
+    assert "survived: 1 call and 3 tool calls, 2 runs" in kept.stderr
+    nothing = commands.run("sweep", *store, "--turn", "9", "--", "agent")
+    assert nothing.exit_code == 2
+    assert "the command makes 1 call and 3 tool calls" in nothing.stderr

@@ -167,3 +167,49 @@ def test_a_marker_leaves_servers_alone(project: pytest.Pytester, mark: str, ini:
         result.stdout.fnmatch_lines(["*llm_replay: *mcp*patterns and names*"])
     if "other" in mark:
         result.stdout.fnmatch_lines(["*nothing is recorded*other*"])
+
+
+FAULTY = """
+    async def echo(tries):
+        async with stdio_client(PARAMETERS) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            for left in reversed(range(tries)):
+                try:
+                    result = await session.call_tool("echo", {"n": 1})
+                except MCPError:
+                    if not left:
+                        raise
+                    continue
+                if not result.is_error:
+                    break
+            return result.content[0].text
+
+    @pytest.mark.llm_faults
+    @pytest.mark.anyio
+    async def test_steady():
+        assert await echo(2) == '{"n": 1}'
+
+    @pytest.mark.llm_faults("tool-fail:*/echo")
+    @pytest.mark.anyio
+    async def test_fragile():
+        assert await echo(1) == '{"n": 1}'
+"""
+
+
+def test_a_tool_fails_in_every_way_and_the_recording_goes_on(project: pytest.Pytester) -> None:
+    """Of a test that asks no model, only the calls of tools fail."""
+    write(project, "test_faulty", FAULTY)
+
+    run_in_process(project, "--llm-mode", "once").assert_outcomes(passed=2)
+    result = run_in_process(project, "-v")
+
+    result.assert_outcomes(passed=3 + 1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*test_steady?recorded? PASSED*",
+            "*test_steady?tool-error@1? PASSED*",
+            "*test_steady?tool-fail@1? PASSED*",
+            "*test_fragile?recorded? PASSED*",
+            "*test_fragile?tool-fail:*/echo@1? FAILED*",
+        ]
+    )

@@ -12,7 +12,6 @@ from cortex_replay.mcp.messages import (
     TOOLS_CALL,
     Message,
     error_message,
-    is_request,
     parameters_of,
     render_message,
     request_id,
@@ -20,6 +19,8 @@ from cortex_replay.mcp.messages import (
 
 __all__ = ["REFUSED", "CallRules", "Interruption", "Strike", "tool_in"]
 
+_MOST_LISTED: Final = 1000
+_LONGEST_NAME: Final = 200
 REFUSED: Final = -32011
 """The code of an error that says that a policy refuses the call."""
 
@@ -57,10 +58,8 @@ class CallRules:
         self._strikes: list[Strike] = []
         self._by_scope: dict[str, Strike] = {}
         self._lock = threading.Lock()
-        self.requests = 0
-        """How many came, whatever became of them."""
-        self.tool_calls = 0
-        """How many of them call a tool."""
+        self.called: list[tuple[str, str]] = []
+        """The server and the name of each tool that was called, in order, whatever became of it."""
 
     def add_faults(self, strike: Strike) -> None:
         """Let calls of all scopes go wrong."""
@@ -79,7 +78,7 @@ class CallRules:
         return settings is not None and "live" in (settings.policy, *settings.tools.values())
 
     def decide(self, scope: str, server: str, message: Message) -> Literal["replay", "live"] | Interruption:
-        """What becomes of a message of a client. Each that is a request counts as a call.
+        """What becomes of a message of a client.
 
         Args:
             scope: Whose it is.
@@ -87,9 +86,10 @@ class CallRules:
             message: A request or a notification.
         """
         tool = tool_in(message)
-        with self._lock:
-            self.requests += is_request(message)
-            self.tool_calls += tool is not None
+        if tool is not None:
+            with self._lock:
+                if len(self.called) < _MOST_LISTED:
+                    self.called.append((server, tool[:_LONGEST_NAME]))
         settings = self._servers.get(server)
         policy = "replay" if settings is None else settings.policy_of(tool)
         if policy == "refuse":
