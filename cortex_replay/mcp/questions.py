@@ -14,6 +14,7 @@ __all__ = [
     "MCP",
     "PROMPTS_GET",
     "RESOURCES_READ",
+    "STANDS_ALONE",
     "UPSTREAM_PREFIX",
     "name_call",
     "question_of",
@@ -33,6 +34,8 @@ _SUBJECTS: Final = {
     RESOURCES_READ: ("resource", "uri"),
 }
 """What some methods are about: what it is, and which parameter names it."""
+STANDS_ALONE: Final[list[JsonValue]] = [["session", "none"]]
+"""The query of a call that belongs to no session."""
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -64,7 +67,7 @@ def _era(parameters: dict[str, JsonValue]) -> JsonValue:
     """Says that a request stands alone, as in 2026-07-28 and later: it names its version, and a client that
     does so cannot read the answers of a session."""
     meta = parameters.get("_meta")
-    return [["session", "none"]] if isinstance(meta, dict) and _VERSION in meta else []
+    return [*STANDS_ALONE] if isinstance(meta, dict) and _VERSION in meta else []
 
 
 def server_in(request: Mapping[str, JsonValue] | None) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from cortex_replay.canonical import JsonValue, exchange_bytes
 from cortex_replay.errors import ResponseParse
 from cortex_replay.hashing import blake3_hex, is_digest
-from cortex_replay.mcp.questions import MCP, server_in
+from cortex_replay.mcp.questions import MCP, STANDS_ALONE, server_in
 from cortex_replay.mcp.script_form import problem_of_script
 from cortex_replay.mcp.scripts import is_script
 from cortex_replay.store.fixture import FixtureKey
@@ -107,9 +107,11 @@ def _is_call(request: JsonValue) -> bool:
 
 def _check_script(wire: dict[str, JsonValue], where: str, request: JsonValue) -> None:
     asked = request if isinstance(request, dict) else {}
-    path, is_plain = asked.get("path"), isinstance(asked.get("body"), dict) and not asked.get("query")
-    if server_in(asked) is None or not isinstance(path, str) or not is_plain:
-        raise FixtureError(f"request: expected the method {MCP}, a server, no query, and an object as body")
+    path, is_known = asked.get("path"), asked.get("query", []) in ([], STANDS_ALONE)
+    if server_in(asked) is None or not isinstance(path, str) or not isinstance(asked.get("body"), dict):
+        raise FixtureError(f"request: expected the method {MCP}, a server, and an object as body")
+    if not is_known:
+        raise FixtureError("request.query: expected none, or that the call belongs to no session")
     if problem := problem_of_script(wire, path):
         raise FixtureError(f"{where}.{problem}")
 
