@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.modes import Mode
-from tests.engine.mcp.harness import Act, Client, FakeServer, play, record, replay, result, text_of
+from tests.engine.mcp.harness import Act, Client, FakeServer, log, play, record, replay, result, text_of
 
 Message = dict[str, Any]
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -87,6 +87,22 @@ def test_a_subscription_that_was_open_at_the_end_stays_open(tmp_path: Path) -> N
 
     assert replayed.got == recorded.got
     assert len(replayed.got) == 1
+
+
+def test_what_is_no_news_of_a_subscription_belongs_where_it_came(tmp_path: Path) -> None:
+    reply = notifier()
+
+    async def act(client: Client) -> None:
+        await client.say("subscriptions/listen", {"notifications": {}}, 1)
+        await client.message("notifications/subscriptions/acknowledged")
+        await client.call("change", 2)
+        await client.message("notifications/message")
+
+    recorded = record(tmp_path, act, lambda m: [*reply(m), *([log("behind")] if m["id"] == 2 else [])])
+    replayed = replay(tmp_path, act)
+
+    assert [m.get("method") for m in replayed.got] == [m.get("method") for m in recorded.got]
+    assert replayed.got[-1]["params"]["data"] == "behind"
 
 
 def test_a_late_server_serves_the_subscription_from_then_on(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.engine.mcp import past, uplink
+from cortex_replay.errors import Transport
 from cortex_replay.modes import Mode
 from tests.engine.mcp.harness import (
     Act,
@@ -253,6 +254,39 @@ def test_a_failed_call_leaves_its_number_to_the_next(tmp_path: Path) -> None:
 
     assert texts(client) == ["1", "2"]
     assert texts(replay(tmp_path, act))[:2] == ["1", "2"]
+
+
+def test_a_notification_starts_no_server(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        await client.say("notifications/roots/list_changed")
+
+    assert once(tmp_path, act).connections == 0
+
+
+def test_a_call_that_failed_takes_no_recorded_answer_with_it(tmp_path: Path) -> None:
+    async def three(client: Client) -> None:
+        for id in (1, 2, 3):  # noqa: A001
+            await client.call("one", id)
+
+    async def one(client: Client) -> None:
+        for id in (1, 2):  # noqa: A001
+            await client.call("one", id)
+
+    tries = 0
+
+    class Late(FakeServer):
+        async def send(self, frame: bytes) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise Transport("not yet")
+            await super().send(frame)
+
+    play(tmp_path, Mode.RECORD, three, counter)
+    again = play(tmp_path, Mode.RECORD, one, lambda: Late(lambda message: [result(message, "new")]))
+
+    assert "not yet" in again.got[0]["error"]["message"]
+    assert texts(replay(tmp_path, three)) == ["new", "2", "3"]
 
 
 def test_a_session_in_record_starts_with_the_first_frame(tmp_path: Path) -> None:

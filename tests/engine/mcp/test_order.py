@@ -139,7 +139,7 @@ def test_what_follows_a_notification_of_the_client_follows_it_again(tmp_path: Pa
     assert without_ids(replayed.got) == without_ids(recorded.got)
 
 
-@pytest.mark.parametrize("silent", [(0,), (1,), (0, 2)])
+@pytest.mark.parametrize("silent", [(0,), (1,), (0, 2), (1, 2)])
 def test_a_notification_that_nothing_followed_is_followed_by_nothing(
     tmp_path: Path, silent: tuple[int, ...]
 ) -> None:
