@@ -23,6 +23,7 @@ from tests.engine.mcp.harness import (
     run_at,
     text_of,
 )
+from tests.waiting import let_others_run
 
 Message = dict[str, Any]
 INIT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -259,6 +260,7 @@ def test_a_failed_call_leaves_its_number_to_the_next(tmp_path: Path) -> None:
 def test_a_notification_starts_no_server(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("notifications/roots/list_changed")
+        await let_others_run()
 
     assert once(tmp_path, act).connections == 0
 

@@ -155,6 +155,8 @@ def test_a_notification_that_nothing_followed_is_followed_by_nothing(
     async def act(client: Client) -> None:
         for number in range(3):
             await client.say("notifications/roots/list_changed")
+            if number not in silent:
+                await client.message("notifications/message", number + 1 - sum(n < number for n in silent))
             await client.call("t", number, n=number)
 
     recorded, replayed = record(tmp_path, act, reply), replay(tmp_path, act)
