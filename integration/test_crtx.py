@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import FixtureIntegrityFailed, LlmRequest, ReplayAdapter, Store
+from cortex_replay.mcp.questions import question_of
 from cortex_replay.store.exchange import parse_exchange
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.fixture_json import render_fixture
@@ -137,6 +138,28 @@ def test_exchanges_between_the_rows_do_not_matter_there(
     assert tables != sorted(tables, reverse=True)
 
     assert_same_answers(crtx, root, fixtures[:50])
+
+
+@pytest.mark.parametrize("layout", ["nested", "flat"])
+def test_calls_of_tools_between_the_rows_do_not_matter_there(
+    crtx: Crtx, sign_fixtures: str, tmp_path: Path, fixtures: list[Fixture], layout: str
+) -> None:
+    """Their files stand two folders deeper than those of other exchanges."""
+    few = fixtures[:50]
+    if layout == "nested":
+        root = written_here(tmp_path / "store", few)
+    else:
+        root = signed_there(sign_fixtures, unsigned_folder(tmp_path / "flat", few), len(few))
+    store = Store.open(root)
+    for number in range(50):
+        question = question_of("files", "tools/call", {"name": f"Tool {number}", "arguments": {"n": number}})
+        document = {"request": question, "wire": {"messages": [{"at_ms": 0, "result": {"n": number}}]}}
+        store.add_exchange(parse_exchange(json.dumps(document).encode()))
+    store.commit()
+
+    assert Store.open(root).layout == layout
+    assert len(list(root.glob("**/exchanges/mcp/files/tools-call-tool-*.json"))) == 50
+    assert_same_answers(crtx, root, few)
 
 
 def test_an_exported_store_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
