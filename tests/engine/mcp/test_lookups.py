@@ -212,3 +212,81 @@ def test_a_question_about_versions_is_a_miss_where_nothing_is_recorded(tmp_path:
 
     assert message["error"]["code"] == NO_FIXTURE
     assert len(run.ledger.misses) == 1
+
+
+class Curious:
+    """A server that asks the client something before it answers."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._about: Any = None
+
+    def reply(self, message: Message) -> list[Message]:
+        if "method" in message and "id" in message:
+            self._about = message["id"]
+            return [{"id": "curious", "method": self._method}]
+        return [{"id": self._about, "result": {"said": message["result"]}}] if "result" in message else []
+
+
+def ask_back(
+    root: Path,
+    mode: Mode,
+    answer: dict[str, Any],
+    surroundings: Surroundings | None = None,
+    known: Sequence[str] = (),
+) -> Message:
+    """What comes of a call in which the client is asked for its roots."""
+    run = RunCore(
+        lambda: Store.open_or_create(root), mode, lambda: Redactor(known), surroundings=surroundings
+    )
+
+    async def main() -> Message:
+        client = Client(run, FakeServer(Curious("roots/list").reply))
+        asked = asyncio.ensure_future(client.ask("tools/call", {"name": "where"}, id=1))
+        while not (found := [one for one in client.got if one.get("method") == "roots/list"]):
+            await asyncio.sleep(0)
+        said = {"jsonrpc": "2.0", "id": found[0]["id"], "result": answer}
+        await client.session.take(json.dumps(said).encode())
+        got = await asked
+        await client.session.close()
+        return got
+
+    got = asyncio.run(main())
+    if mode.writes:
+        run.commit()
+    return got
+
+
+def roots(folder: str, name: str) -> dict[str, Any]:
+    return {"roots": [{"uri": f"file://{folder}", "name": name}]}
+
+
+def test_the_roots_of_another_folder_are_the_recorded_ones(tmp_path: Path) -> None:
+    """And others are a miss that says so."""
+    here = Surroundings.of(HERE, "/home/wilhelmina/shop")
+    there = Surroundings.of(THERE, "/users/ottokar/x")
+
+    ask_back(tmp_path, Mode.RECORD, roots("/home/wilhelmina/shop", "wilhelmina"), here)
+    same = ask_back(tmp_path, Mode.REPLAY, roots("/users/ottokar/x", "ottokar"), there)
+    other = ask_back(tmp_path, Mode.REPLAY, roots("/users/ottokar/y", "ottokar"), there)
+
+    assert same["result"] == {"said": roots("/users/ottokar/x", "ottokar")}
+    assert other["error"]["code"] == NO_FIXTURE
+    assert "roots/list" in other["error"]["message"]
+    assert "wilhelmina" not in json.dumps(exchanges(tmp_path))
+
+
+def test_an_answer_with_a_secret_is_the_recorded_one_with_it_and_without_it(tmp_path: Path) -> None:
+    secret = "the-one-that-nobody-guesses-42"
+
+    def answer(text: str) -> dict[str, Any]:
+        return {"action": "accept", "content": {"password": text, text: 1}}
+
+    ask_back(tmp_path, Mode.RECORD, answer(secret), known=[secret])
+    with_it = ask_back(tmp_path, Mode.REPLAY, answer(secret), known=[secret])
+    without = ask_back(tmp_path, Mode.REPLAY, answer("[REDACTED:known-value]"))
+    other = ask_back(tmp_path, Mode.REPLAY, answer("another"), known=[secret])
+
+    assert secret not in json.dumps(exchanges(tmp_path))
+    assert with_it["result"] == without["result"] == {"said": answer("[REDACTED:known-value]")}
+    assert other["error"]["code"] == NO_FIXTURE
