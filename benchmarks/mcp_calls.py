@@ -1,4 +1,4 @@
-"""[mcp]: what a call of MCP costs behind ``cortex-replay mcp``, beside a client that has its server by itself;
+"""[mcp]: what a call of MCP costs behind ``cortex-replay mcp``, beside a client with the server by itself;
 and what the shim costs to start within a run, beside a bare Python."""
 
 from __future__ import annotations

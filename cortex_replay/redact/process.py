@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 from cortex_replay.redact.redactor import MOST_LEARNED, Redactor
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain, secrets_in
@@ -23,15 +24,16 @@ class _Process:
         self.lock = threading.Lock()
         self.learned: dict[str, None] = {}
         self.count = 0
-        self.environment: dict[str, str] | None = None
+        self.environment: dict[Any, Any] | None = None
         self.known: frozenset[str] = frozenset()
         self.redactor: Redactor | None = None
 
     def refresh(self) -> None:
         """Read the environment again, if it is another by now."""
-        environment = dict(os.environ)
+        # Undecoded where that can be had: each answer that is recorded looks here several times.
+        environment = dict(getattr(os.environ, "_data", os.environ))
         if self.environment != environment:
-            found = (secret.strip() for pair in environment.items() for secret in secrets_in(*pair))
+            found = (secret.strip() for pair in os.environ.items() for secret in secrets_in(*pair))
             self.known = frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
             self.environment, self.redactor = environment, None
 
