@@ -60,6 +60,7 @@ class TransportLink:
                 self._streams = tuple(streams)
                 is_open.set_result(None)
                 await self._stop.wait()
+                await self._streams[1].aclose()  # as a session does: old versions wait for it
 
     @property
     def is_over(self) -> bool:
@@ -115,6 +116,7 @@ class TransportLink:
         self._stop.set()
         if self._task is not None:
             await asyncio.wait({self._task})
+            self._reason()  # or asyncio complains that nobody asked
 
     def _reason(self) -> str:
         """Why the transport is gone."""
