@@ -81,14 +81,24 @@ def configured_name(name: str, configured: Collection[str]) -> str:
 
 def server_behind_shim(command: Sequence[str]) -> tuple[str, list[str]] | None:
     """The name and the command of a server that already runs behind ``cortex-replay mcp``, if it does."""
-    words = list(command)
-    if words and _is_python(_program(words[0])) and words[1:3] == ["-m", "cortex_replay"]:
-        words = words[2:]
-    if len(words) < 3 or _program(words[0]) not in _SHIM or words[1] != "mcp" or "--" not in words:
+    words = _behind_own_program(list(command))
+    if words[:1] != ["mcp"] or "--" not in words:
         return None
     end = words.index("--")
-    name = next(_positionals(words[2:end], _takes_value("shim")), None)
-    return None if name is None else (name[0], words[end + 1 :])
+    name = next(_positionals(words[1:end], _takes_value("shim")), None)
+    return None if name is None or not words[end + 1 :] else (name[0], words[end + 1 :])
+
+
+def _behind_own_program(words: list[str]) -> list[str]:
+    """What our own program is given, however it is started."""
+    if not words or _program(words[0]) in _SHIM:
+        return words[1:]
+    for i, word in enumerate(words[:4] if _is_python(_program(words[0])) else []):
+        if word == "-m" and words[i + 1 : i + 2] == ["cortex_replay"]:
+            return words[i + 2 :]
+        if re.split(r"[/\\]", word)[-2:] == ["cortex_replay", "__main__.py"]:
+            return words[i + 1 :]
+    return []
 
 
 def _name_of(words: list[str]) -> str:

@@ -99,6 +99,7 @@ def test_a_configured_name_is_preferred(name: str, configured: list[str], expect
         "cortex-replay mcp --mode record files -- npx x -- y",
         "/venv/bin/python -m cortex_replay mcp --store=. files -- npx x -- y",
         "cortex-replay mcp files --mode once -- npx x -- y",
+        "/venv/bin/python -I /venv/lib/cortex_replay/__main__.py mcp --scope a files -- npx x -- y",
     ],
 )
 def test_a_server_behind_the_shim_is_found(command: str) -> None:
@@ -106,6 +107,8 @@ def test_a_server_behind_the_shim_is_found(command: str) -> None:
     assert server_behind_shim(command.split()) == ("files", ["npx", "x", "--", "y"])
 
 
-@pytest.mark.parametrize("command", ["npx x", "cortex-replay serve", "cortex-replay mcp check", ""])
+@pytest.mark.parametrize(
+    "command", ["npx x", "cortex-replay serve", "cortex-replay mcp check", "cortex-replay mcp x --", ""]
+)
 def test_other_commands_are_no_shim(command: str) -> None:
     assert server_behind_shim(command.split()) is None
