@@ -1,8 +1,8 @@
 """Coding agents with three MCP servers: recorded once, then replayed where none of the servers is installed.
 
 The agents are Claude Code and opencode, the servers those of the registry, the model a script that has the
-agent use its own tools and one of each server. Each server is started by a script that leaves a mark, so that no
-start goes unnoticed.
+agent use its own tools and one of each server. Each server is started by a script that leaves a mark, so that
+no start goes unnoticed.
 """
 
 from __future__ import annotations
