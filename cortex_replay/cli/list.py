@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.history.mcp_calls import McpCall, answers_to, read_mcp_calls
 from cortex_replay.history.runs import UnknownRun, choose_calls
+from cortex_replay.history.story import calls_made
 from cortex_replay.store import Store, StoredFixture
 from cortex_replay.store.reader import StoredExchange
 
@@ -96,6 +97,8 @@ class _Filter:
     tool: str | None
     cause: str | None
     runs: tuple[str, ...]
+    caused: frozenset[str] | None = None
+    """The keys of calls that the answers to the prompt made."""
 
     @property
     def is_of_mcp(self) -> bool:
@@ -106,11 +109,10 @@ class _Filter:
         return self.scope is None or (bool(scope) and fnmatchcase(scope, self.scope))
 
     def takes_call(self, call: McpCall) -> bool:
-        cause = call.cause.prompt_hash if call.cause is not None else ""
         return (
             (self.server is None or fnmatchcase(call.server, self.server))
             and (self.tool is None or (call.tool is not None and fnmatchcase(call.tool, self.tool)))
-            and (self.cause is None or (bool(cause) and cause.startswith(self.cause.lower())))
+            and (self.caused is None or call.key in self.caused)
         )
 
 
@@ -177,6 +179,8 @@ def _read(ctx: click.Context, root: Path, wanted: _Filter, *, with_mcp: bool) ->
     with progress_bar("reading") as progress:
         opened = Store.open(root, verify="on-read")
         of_runs = _paths_of(ctx, opened, wanted.runs) if wanted.runs else None
+        if wanted.cause is not None:
+            wanted = replace(wanted, caused=_caused_by(opened, wanted.cause.lower()))
         stored_fixtures = [
             stored
             for stored in opened.list(scoped=True)
@@ -202,6 +206,14 @@ def _paths_of(ctx: click.Context, store: Store, runs: Sequence[str]) -> set[str]
         return {call.path for call in choose_calls(calls, runs)}
     except UnknownRun as error:
         end_without_fixture(ctx, output.escape(str(error)))
+
+
+def _caused_by(store: Store, start: str) -> frozenset[str]:
+    """The keys of calls that the answers to a prompt made, by the start of its hash."""
+    every = read_mcp_calls(store)
+    calls = [call for call in read_calls(store).calls if call.prompt_hash.startswith(start)]
+    named = [call for call in every if call.cause is not None and call.cause.prompt_hash.startswith(start)]
+    return frozenset(call.key for call in (*calls_made(calls, every), *named))
 
 
 def _mcp_rows(store: Store, wanted: _Filter, of_runs: set[str] | None) -> list[_McpRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Final
 
@@ -42,10 +42,11 @@ def story_lines(story: Story, columns: int | None) -> Iterator[str]:
     names = [f"model {step.number}" for step in models]
     names += [_short(step.call.server, _WHO_SHOWN) for step in servers]
     room = max(map(len, names), default=0)
+    told = {id(step.call) for step in servers}
     for step in story.steps:
         is_model = isinstance(step, ModelStep)
         who = f"model {step.number}" if isinstance(step, ModelStep) else _short(step.call.server, _WHO_SHOWN)
-        lines = _model_lines(step) if isinstance(step, ModelStep) else _mcp_lines(step)
+        lines = _model_lines(step, told) if isinstance(step, ModelStep) else _mcp_lines(step)
         for number, text in enumerate(lines):
             head = (
                 f"{_time(step.call.at, start):>10}  {who.ljust(room)}" if number == 0 else " " * (12 + room)
@@ -67,8 +68,10 @@ def outcome_lines(outcomes: Sequence[ToolOutcome]) -> Iterator[str]:
             yield f"    its result is in the prompt {outcome.came_back.prompt_hash[:_HASH_SHOWN]}"
 
 
-def _use_lines(use: ToolUse) -> Iterator[str]:
+def _use_lines(use: ToolUse, told: AbstractSet[int]) -> Iterator[str]:
     yield f"calls {_call_text(use)}"
+    if use.made is not None and id(use.made) not in told:  # it is of another run
+        yield f"  {_result_text(use.made)}"
     if use.result_in is not None:
         yield f"  its result is in the prompt of model {use.result_in}"
 
@@ -82,7 +85,7 @@ def _call_text(use: ToolUse) -> str:
     return f"{called} → {use.made.server} {use.made.key[:_HASH_SHOWN]}{how}"
 
 
-def _model_lines(step: ModelStep) -> Iterator[str]:
+def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[str]:
     call = step.call
     yield f"{call.model} {call.prompt_hash[:_HASH_SHOWN]}  {question_of(call.request) or ''}".rstrip()
     if step.sampled_by is not None:
@@ -91,7 +94,7 @@ def _model_lines(step: ModelStep) -> Iterator[str]:
     if call.said is not None and call.said.text.strip():
         yield f"says {_first_line(call.said.text)}"
     for use in step.uses:
-        yield from _use_lines(use)
+        yield from _use_lines(use, told)
 
 
 def _mcp_lines(step: McpStep) -> Iterator[str]:

@@ -16,7 +16,17 @@ from cortex_replay.history.mcp_calls import McpCall
 from cortex_replay.mcp.tool_names import arguments_text, names_tool
 from cortex_replay.types import LlmMessage, LlmRole, ToolCall
 
-__all__ = ["McpStep", "ModelStep", "Sampling", "Story", "ToolOutcome", "ToolUse", "tell_story", "tool_uses"]
+__all__ = [
+    "McpStep",
+    "ModelStep",
+    "Sampling",
+    "Story",
+    "ToolOutcome",
+    "ToolUse",
+    "calls_made",
+    "tell_story",
+    "tool_uses",
+]
 
 _SAMPLING: Final = "sampling/createMessage"
 
@@ -164,6 +174,17 @@ def tell_story(
     return Story(tuple(sorted(steps, key=lambda step: _place_in_time(step, depths[id(step)]))))
 
 
+def calls_made(calls: Sequence[HistoryCall], every: Sequence[McpCall]) -> list[McpCall]:
+    """The calls of servers that tool calls of these answers made, as far as that is known.
+
+    Args:
+        calls: To models.
+        every: To servers.
+    """
+    uses = (use for step in tell_story(calls, (), every).model_steps for use in step.uses)
+    return [use.made for use in uses if use.made is not None]
+
+
 def tool_uses(calls: Sequence[HistoryCall], every: Sequence[McpCall], path: str) -> list[ToolOutcome]:
     """What the tool calls of one recording caused, and where their results came back, in the same run.
 
@@ -228,7 +249,7 @@ class _Makers:
 
     def __init__(self, calls: Iterable[McpCall]) -> None:
         self._by_cause: dict[tuple[str, str, int, int], McpCall] = {}
-        self._by_id: dict[tuple[str, str], McpCall] = {}
+        self._by_id: dict[tuple[str, str, str], McpCall] = {}
         self._by_arguments: dict[str, list[McpCall]] = {}
         for call in calls:
             if call.tool is None:
@@ -237,20 +258,27 @@ class _Makers:
             if (cause := call.cause) is not None:
                 self._by_cause.setdefault(cause[:4], call)
                 if cause.id is not None:  # which stays when keys are made anew
-                    self._by_id.setdefault((cause.model, cause.id), call)
+                    self._by_id.setdefault((call.run, cause.model, cause.id), call)
 
     def caused(self, call: HistoryCall, number: int, tool_call: ToolCall) -> McpCall | None:
-        """What says that this very tool call caused it."""
+        """What says that this very tool call caused it, and still equals it: a committed file stays when an
+        equal call is recorded anew, whatever caused that."""
         place = (call.model, call.prompt_hash, call.answer, number)
-        if (found := self._by_cause.get(place)) is not None:
-            return found
-        return None if tool_call.id is None else self._by_id.get((call.model, tool_call.id))
+        found = [self._by_cause.get(place)]
+        if tool_call.id is not None:
+            found.append(self._by_id.get((call.run, call.model, tool_call.id)))
+        return next((made for made in found if made is not None and _is_equal(tool_call, made)), None)
 
     def equal(self, tool_call: ToolCall) -> McpCall | None:
         """The call that equals a tool call, if all that do have one key."""
         candidates = self._by_arguments.get(arguments_text(tool_call.arguments), [])
-        found = [call for call in candidates if names_tool(tool_call.name, call.server, call.tool or "")]
+        found = [call for call in candidates if _is_equal(tool_call, call)]
         return found[0] if len({call.key for call in found}) == 1 else None
+
+
+def _is_equal(wish: ToolCall, made: McpCall) -> bool:
+    is_same_tool = made.tool is not None and names_tool(wish.name, made.server, made.tool)
+    return is_same_tool and arguments_text(wish.arguments) == arguments_text(made.arguments)
 
 
 class _Prompts:

@@ -66,6 +66,22 @@ def test_the_story_of_the_latest_run(root: Path) -> None:
     ]
 
 
+def test_a_run_whose_tools_said_what_they_had_said_before(tmp_path: Path) -> None:
+    """Their recordings stay as they are, and are of the earlier run; what they say is told all the same."""
+    first = asyncio.run(scenario.record(tmp_path)).name
+    again = asyncio.run(scenario.record(tmp_path, "And now?")).name
+    lines = [line.strip() for line in lines_of("show", again, "--store", tmp_path)]
+    at = next(n for n, line in enumerate(lines) if line.startswith("calls mcp__files__read_short"))
+
+    assert {call.run for call in read_mcp_calls(Store.open(tmp_path))} == {first}
+    assert lines[0].endswith("2 model calls, 0 calls of MCP servers")
+    assert lines[at].endswith("(recorded once for equal calls)")
+    assert lines[at + 1 : at + 3] == ["result: a greeting", "its result is in the prompt of model 2"]
+    asked = next(call for call in read_calls(Store.open(tmp_path)).calls if call.run == again)
+    rows = json_of("list", "--store", tmp_path, "--cause", asked.prompt_hash)
+    assert [row["tool"] for row in rows] == ["read_short"]
+
+
 def test_a_run_is_named_as_elsewhere(root: Path) -> None:
     name = read_calls(Store.open(root)).calls[0].run
     told = json_of("show", "latest", "--store", root)

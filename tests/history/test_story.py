@@ -174,6 +174,15 @@ def test_a_cause_is_found_by_its_id_when_keys_were_made_anew() -> None:
     assert uses_of(tell_story([model_call(1, wish)], [made])) == [(made, True)]
 
 
+def test_a_cause_that_is_another_s_by_now_is_none() -> None:
+    """A call that is recorded anew with an equal answer keeps its file, and the cause that this names."""
+    wish = ToolCall(id="call_7", name="write", arguments={"path": "a"})
+    asked = model_call(1, wish)
+    calls = [tool_call(1.5, Cause("m", asked.prompt_hash, 1, 1, "call_7"))]
+
+    assert uses_of(tell_story([asked], calls)) == [(None, False)]
+
+
 def test_a_result_is_found_without_an_id() -> None:
     again = (LlmMessage("assistant", "", tool_calls=[READ]), LlmMessage("tool", "text"))
     story = tell_story(

@@ -33,8 +33,8 @@ class Model(LlmAdapter):
         return LlmResponse("", None, request.model, None, "", "tool_calls", (READ, LOCAL))
 
 
-def ask(*messages: LlmMessage) -> LlmRequest:
-    return LlmRequest(MODEL, "", [LlmMessage("user", QUESTION), *messages], max_tokens=100)
+def ask(*messages: LlmMessage, question: str) -> LlmRequest:
+    return LlmRequest(MODEL, "", [LlmMessage("user", question), *messages], max_tokens=100)
 
 
 def server() -> FakeServer:
@@ -63,31 +63,32 @@ def server() -> FakeServer:
     return FakeServer(reply)
 
 
-async def play(run: RunCore, real: FakeServer) -> str:
+async def play(run: RunCore, real: FakeServer, question: str = QUESTION) -> str:
     """What the agent says in the end."""
     model = ScopeAdapter(run.scope(), Model() if run.mode.asks else None)
     client = Client(run, real, "files")
     await client.ask("initialize", {"protocolVersion": "2025-11-25"}, id=1)
     await client.say("notifications/initialized")
-    wanted = (await model.complete(ask())).tool_calls[0]
+    wanted = (await model.complete(ask(question=question))).tool_calls[0]
     parameters = {"name": "read_short", "arguments": wanted.arguments, "_meta": {"progressToken": 7}}
     await client.say("tools/call", parameters, id=2)
-    question = (await client.message("sampling/createMessage"))["params"]["messages"][0]["content"]["text"]
-    summed = await model.complete(LlmRequest(MODEL, "", question, max_tokens=9))
-    sampling = (await client.message("sampling/createMessage"))["id"]
+    sampling = await client.message("sampling/createMessage")
+    to_sum = sampling["params"]["messages"][0]["content"]["text"]
+    summed = await model.complete(LlmRequest(MODEL, "", to_sum, max_tokens=9))
     content = {"role": "assistant", "content": {"type": "text", "text": summed.text}, "model": MODEL}
-    await client.answer(sampling, content)
+    await client.answer(sampling["id"], content)
     read = await client.answer_to(2)
     text = read["result"]["content"][0]["text"]
     said = LlmMessage("assistant", "", tool_calls=[wanted])
-    final = await model.complete(ask(said, LlmMessage("tool", text, tool_call_id=wanted.id)))
+    told = LlmMessage("tool", text, tool_call_id=wanted.id)
+    final = await model.complete(ask(said, told, question=question))
     await client.session.close()
     return final.text
 
 
-async def record(root: Path, mode: Mode = Mode.RECORD) -> RunCore:
+async def record(root: Path, question: str = QUESTION) -> RunCore:
     """A run that has recorded it, and committed."""
-    run = run_at(root, mode)
-    await play(run, server())
+    run = run_at(root, Mode.RECORD)
+    await play(run, server(), question)
     run.commit()
     return run
