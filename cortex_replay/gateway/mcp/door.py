@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from cortex_replay.errors import Transport
 from cortex_replay.gateway.mcp.requests import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -120,6 +121,8 @@ class Door:
             await self._answer_with(stream, visitor, request, send, is_single=len(messages) == 1)
         finally:
             stream.leave()
+            if stream.is_broken:
+                await self._leave(visitor)
             if is_first and stream.is_over and "error" in _message_in(stream.latest):
                 await self._leave(visitor)  # it did not begin
 
@@ -169,7 +172,7 @@ class Door:
                 answer = await _last_of(stream)
             if answer is not None:
                 status = 200 if visitor.id else status_of(_message_in(answer))
-                await _send_json(status, answer, visitor, send)
+                await _send_json(status, answer, visitor, send, is_cut=stream.is_broken)
                 visitor.drop(stream)
                 return
         can_resume = bool(visitor.id)
@@ -188,6 +191,8 @@ class Door:
                     await _send_piece(b": ping\n\n", send)
                 else:
                     await _send_piece(event_bytes(event if has_ids else event._replace(id="")), send)
+        if stream.is_broken:
+            raise Transport("the server has ended (on demand)")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _get(self, request: Request, send: Send) -> None:
@@ -338,14 +343,18 @@ async def _send_piece(data: bytes, send: Send) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def _send_json(status: int, body: bytes, visitor: Visitor | None, send: Send) -> None:
+async def _send_json(
+    status: int, body: bytes, visitor: Visitor | None, send: Send, *, is_cut: bool = False
+) -> None:
     headers = [
         (b"content-type", JSON.encode()),
-        (b"content-length", b"%d" % len(body)),
+        (b"content-length", b"%d" % (2 * len(body) if is_cut else len(body))),
         *_session_header(visitor),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": is_cut})
+    if is_cut:
+        raise Transport("the server has ended (on demand)")
 
 
 async def _send_empty(status: int, visitor: Visitor | None, send: Send) -> None:

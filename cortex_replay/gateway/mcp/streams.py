@@ -89,6 +89,8 @@ class Stream:
         """How many connections have had it; the latest has it."""
         self._is_read = bool(self._expected)  # whoever asked is there
         self.is_over = False
+        self.is_broken = False
+        """Whether its connection is to break behind what was said last."""
         order.add(self)
 
     @property
@@ -150,6 +152,11 @@ class Stream:
         """Nothing more comes."""
         self.is_over = True
         self._order.tell()
+
+    def break_off(self) -> None:
+        """Nothing more comes, not even an end."""
+        self.is_broken = True
+        self.end()
 
     async def until_told(self, seconds: float | None) -> None:
         """Wait until there is something to send, or it is over, but no longer than this."""

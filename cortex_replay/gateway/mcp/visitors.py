@@ -139,6 +139,9 @@ class Visitor:
             if stream is self.apart and not self._is_older:
                 return  # it was given up
         await stream.put(out.frame, out.about if out.is_end and stream is not self.apart else None)
+        if out.closes:
+            for one in (stream, self.apart):
+                one.break_off()
 
     async def close(self) -> None:
         """The client has left: keep what was recorded, and end the server's side. A request that stands

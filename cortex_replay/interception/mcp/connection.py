@@ -102,6 +102,8 @@ class Connection:
 
     async def _tell(self, out: Outgoing) -> None:
         await self._give(self._sdk.message(out.frame))
+        if out.closes:
+            self._to_client.close()
 
     async def _give(self, item: object) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # it has left
