@@ -232,3 +232,14 @@ def test_a_server_may_be_called_check() -> None:
 
     assert mcp_command.make_context("mcp", ["check"], parent).command is mcp_command
     assert mcp_command.make_context("mcp", ["check", "files"], parent).command is check_command
+
+
+def test_what_a_server_says_steers_no_terminal_and_names_no_secret(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILES_API_KEY", "hunter2-hunter2-hunter2")
+    done = check([READ | {"description": "Read \x1b[2J with hunter2-hunter2-hunter2."}, LIST])
+
+    assert done.exit_code == 4
+    assert "\x1b" not in done.output
+    assert "hunter2" not in done.output

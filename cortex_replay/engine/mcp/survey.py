@@ -35,6 +35,7 @@ _META: Final = "io.modelcontextprotocol/"
 _METHOD_NOT_FOUND: Final = -32601
 _REPLIES: Final[Mapping[str, JsonValue]] = {PING: {}, "roots/list": {"roots": []}}
 _MOST_PAGES: Final = 1000
+_MOST_BYTES: Final = 32 * 2**20
 _MOST_TIMES: Final = 3
 """How often a list is asked for again because the server says that it changed meanwhile."""
 
@@ -93,7 +94,9 @@ class _Client:
         self._count = 0
         self._waiting: tuple[int, asyncio.Future[Message]] | None = None
         self._problem = ""
+        self._awaited = {f"notifications/{about.capability}/list_changed" for about in LISTS.values()}
         self._changed: set[str] = set()
+        self._size = 0
         self._meta: dict[str, JsonValue] = {}
         self._reader = asyncio.ensure_future(self._read())
 
@@ -191,6 +194,9 @@ class _Client:
             self._waiting[1].set_exception(Transport(problem))
 
     async def _take(self, frame: bytes) -> None:
+        self._size += len(frame)
+        if self._size > _MOST_BYTES:
+            raise Transport(f"the server says more than {_MOST_BYTES // 2**20} MB")
         try:
             messages = messages_in(frame)
         except NotAMessage:
@@ -202,8 +208,8 @@ class _Client:
                     self._waiting = None
             elif is_request(message):
                 await self._link.send(render_message(_reply(message)))
-            else:
-                self._changed.add(str(message.get("method")))
+            elif message.get("method") in self._awaited:
+                self._changed.add(str(message["method"]))
 
     async def close(self) -> None:
         self._reader.cancel()
