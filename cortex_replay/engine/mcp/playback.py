@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple, cast
@@ -24,6 +25,7 @@ from cortex_replay.mcp.scripts import SUBSCRIPTION, subscription_of
 __all__ = ["Answered", "Playback"]
 
 _MOST_SHOWN: Final = 8
+_MANY: Final = 100
 
 
 class Answered(NamedTuple):
@@ -124,6 +126,8 @@ class Playback:
                 self._at += 1
                 assert isinstance(entry, dict)  # noqa: S101 - the store has checked it
                 await self._play_entry(entry)
+                if self._at % _MANY == 0:
+                    await asyncio.sleep(0)  # other sessions have their turn, too
         finally:
             self._is_playing = False
 

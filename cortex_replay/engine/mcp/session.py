@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,6 +16,7 @@ from cortex_replay.engine.mcp.keeping import Keeper
 from cortex_replay.engine.mcp.link import Connect, Outgoing, Said, SendToClient
 from cortex_replay.engine.mcp.lookups import look_up_tool
 from cortex_replay.engine.mcp.misses import refuse_call
+from cortex_replay.engine.mcp.open_calls import OpenCalls
 from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered, Playback
 from cortex_replay.engine.mcp.rules import Interruption
@@ -43,12 +43,10 @@ from cortex_replay.mcp.messages import (
     messages_in,
     outcome_of,
     parameters_of,
-    progress_token,
     render_message,
     request_id,
 )
 from cortex_replay.mcp.questions import question_of
-from cortex_replay.mcp.scripts import subscription_of
 from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.store.exchange import Exchange
@@ -88,10 +86,7 @@ class Session:
             connect, self._take_from_server, self._fail, self._lose_server, self._is_busy, self._past
         )
         self._keeper = Keeper(scope, server)
-        self._calls: dict[RequestId, Call] = {}
-        """Requests that wait for their answer, in the order in which they came."""
-        self._tokens: dict[str | int, Call] = {}
-        """The same by the token of their progress."""
+        self._calls = OpenCalls()
         self._anchor: Call | None = None
         """What the client said last: to it belongs what the server says while no call is open."""
         self._playbacks: dict[str, Call] = {}
@@ -99,8 +94,6 @@ class Session:
         self._questions: dict[RequestId, tuple[Call, Message]] = {}
         """What the server has asked the client, and which call it belongs to."""
         self._strange = 0
-        self._idle: asyncio.Event | None = None
-        """Is set when no call is open any more, if anybody waits for that."""
 
     async def take(self, frame: bytes) -> None:
         """A frame of the client. Returns when the next one may come."""
@@ -124,10 +117,7 @@ class Session:
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for the end of open calls; the client says nothing more."""
-        if self._calls:
-            self._idle = asyncio.Event()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), timeout_s)
+        await self._calls.wait_for_none(timeout_s)
 
     async def close(self, *, keep: bool = True) -> None:
         """The client has left: keep what came, and end the server.
@@ -135,7 +125,7 @@ class Session:
         Args:
             keep: Whether what came behind the last call is kept; not if nobody may record any more.
         """
-        for call in list(self._calls.values()):
+        for call in self._calls:
             if call.playback is None and not call.is_kept and call.method != LISTEN:
                 self._withdraw(call, "")
         if keep:
@@ -178,11 +168,7 @@ class Session:
         if call.method == PING and not self._uplink.is_open:
             await self._tell({"jsonrpc": "2.0", "id": call.id, "result": {}}, call.id, is_end=True)
             return
-        if call.id is not None:
-            self._calls[call.id] = call
-            token = progress_token(call.message)
-            if isinstance(token, str | int):
-                self._tokens[token] = call
+        self._calls.add(call)
         try:
             if call.method == PING:  # how often a client pings is a matter of time: it is not recorded
                 await self._uplink.send(call.frame, call)
@@ -262,23 +248,22 @@ class Session:
 
     async def _cancel(self, frame: bytes, message: Message) -> None:
         parameters = parameters_of(message)
-        found = parameters.get("requestId")
-        call = self._calls.get(found) if isinstance(found, str | int) else None
+        call = self._calls.get(parameters.get("requestId"))
         if call is None:
             if self._past is None:
                 await self._pass_on(frame)
             return
-        self._forget(call)
+        self._calls.remove(call)
         if call.deed is not None:
             call.deed.state = "cancelled"
         if call.playback is not None:
             await call.playback.cancel()
-            self._settle(call)
+            await self._settle(call)
             return
         call.script.cancel(parameters.get("reason"))
         if call.turn is not None:
             self._keeper.keep(call)
-        await self._pass_on(frame)
+        await self._pass_on(frame, is_due=True)
 
     async def _pass_on_notification(self, call: Call, turn: CallTurn) -> None:
         """Let the server know; in ``once`` nothing is started for it."""
@@ -286,8 +271,9 @@ class Session:
             call.turn = turn
             await self._uplink.send(call.frame, call)
 
-    async def _pass_on(self, frame: bytes) -> None:
-        if self._uplink.is_open:
+    async def _pass_on(self, frame: bytes, *, is_due: bool = False) -> None:
+        """Give the server a frame, if it is there; or once it is, if it is due behind another one."""
+        if self._uplink.is_open or is_due:
             try:
                 await self._uplink.send(frame)
             except LlmError as error:
@@ -307,10 +293,14 @@ class Session:
             call.deed.state = "failed"  # a server that is there for tools that are live runs no other one
         self._played += 1
         name = f"{OWN_IDS}{self._played}"
-        call.playback = Playback(wire, call.message, self._deliver, name, self._clean, self._subscription)
+        call.playback = Playback(
+            wire, call.message, self._deliver, name, self._clean, self._calls.subscription
+        )
         self._playbacks[name] = call
+        if len(self._playbacks) > _MOST_OPEN:  # of those that wait for the client, the oldest waits in vain
+            self._playbacks.pop(next(iter(self._playbacks)))
         await call.playback.play()
-        self._settle(call)
+        await self._settle(call)
 
     async def _go_on(self, call: Call, answer: Message) -> None:
         """The client has answered what a playback asked."""
@@ -330,19 +320,17 @@ class Session:
             else:
                 self._scope.run.ledger.remark(explained)
         await playback.play()
-        self._settle(call)
+        await self._settle(call)
 
-    def _settle(self, call: Call) -> None:
+    async def _settle(self, call: Call) -> None:
         if call.playback is not None and call.playback.is_over:
             self._playbacks.pop(call.playback.name, None)
+            if self._calls.get(call.id) is call and call.method != LISTEN:
+                text = f"cortex-replay: the recording of {self._server} {call.method} has no end"
+                await self._refuse(call, _INTERNAL, text)
 
     def _clean(self, value: JsonValue) -> JsonValue:
         return self._scope.run.redactor.document(value)[0]
-
-    def _subscription(self, number: int) -> RequestId | None:
-        """The id of a subscription that is open, by its number from 1."""
-        found = [call.id for call in self._calls.values() if call.method == LISTEN]
-        return found[number - 1] if 1 <= number <= len(found) else None
 
     async def _miss(self, call: Call, look: ExchangeLookUp, *, is_exhausted: bool) -> None:
         refusal = await asyncio.to_thread(refuse_call, self._scope, look, is_exhausted=is_exhausted)
@@ -382,27 +370,18 @@ class Session:
 
     async def _deliver(self, out: Outgoing) -> None:
         """Send a frame. A request is forgotten before its answer is sent: the client may use its id anew."""
-        call = self._calls.get(out.about) if out.is_end and out.about is not None else None
+        call = self._calls.get(out.about) if out.is_end else None
         if call is not None:
-            self._forget(call)
+            self._calls.remove(call)
             if call.deed is not None and call.deed.state == "open":
                 call.deed.state = "answered"
         await self._send(out)
-
-    def _forget(self, call: Call) -> None:
-        if call.id is not None:
-            self._calls.pop(call.id, None)
-        if self._idle is not None and not self._calls:
-            self._idle.set()
-        token = progress_token(call.message)
-        if isinstance(token, str | int) and self._tokens.get(token) is call:
-            del self._tokens[token]
 
     # What the server says
 
     async def _take_from_server(self, said: Said) -> None:
         if said.problem:
-            failed = self._calls.get(said.about) if said.about is not None else None
+            failed = self._calls.get(said.about)
             if failed is not None and failed.playback is None:
                 await self._fail(failed, said.problem)
             return
@@ -436,8 +415,8 @@ class Session:
 
     async def _take_other(self, said: Said, message: Message) -> None:
         """A notification, or a request to the client."""
-        call = self._owner_of(message, said.about)
-        number, subscribed = self._subscribed_by(message)
+        call = self._calls.owner_of(message, said.about) or self._anchor
+        number, subscribed = self._calls.subscription_of(message)
         if call is not None and call.turn is not None and message.get("method") != PING:
             if is_request(message):
                 call.script.ask(message, len(said.frame))
@@ -445,7 +424,7 @@ class Session:
             else:
                 call.script.notify(message, len(said.frame), number)
             self._keeper.note(call)
-        is_open = call is not None and call.id is not None and self._calls.get(call.id) is call
+        is_open = call is not None and self._calls.get(call.id) is call
         about = call.id if call is not None and is_open else None
         await self._send(Outgoing(said.frame, about if subscribed is None else subscribed))
 
@@ -456,34 +435,6 @@ class Session:
             if len(self._questions) > _MOST_OPEN:
                 self._questions.pop(next(iter(self._questions)))
 
-    def _subscribed_by(self, message: Message) -> tuple[int | None, RequestId | None]:
-        """Which of the open subscriptions a notification is for: its number, and its id."""
-        found = subscription_of(message)
-        if found is None:
-            return None, None
-        ids = [call.id for call in self._calls.values() if call.method == LISTEN]
-        for number, about in enumerate(ids, start=1):
-            if about == found:
-                return number, about
-        return None, None
-
-    def _owner_of(self, message: Message, about: RequestId | None) -> Call | None:
-        """The call that a message belongs to: what the transport or its token tells, else the latest that is
-        open, else what the client said last.
-
-        A subscription stays open while others come and go: what is said to it belongs where it came.
-        """
-        token = parameters_of(message).get("progressToken")
-        told = self._calls.get(about) if about is not None else None
-        if told is None and isinstance(token, str | int):
-            told = self._tokens.get(token)
-        if told is not None and told.playback is None and told.method != LISTEN:
-            return told
-        for call in reversed(self._calls.values()):
-            if call.playback is None and call.method not in (LISTEN, PING):
-                return call
-        return self._anchor
-
     async def _take_strange(self, said: Said, reason: str) -> None:
         """A frame that is no message, or cannot be stored: the client gets it, as it would without us."""
         self._strange += 1
@@ -493,8 +444,7 @@ class Session:
             message = None
         call = None
         if isinstance(message, dict) and ("result" in message or "error" in message):
-            found = request_id(message)
-            call = self._calls.get(found) if found is not None else None
+            call = self._calls.get(request_id(message))
         if call is None or call.playback is not None:
             await self._send(Outgoing(said.frame, said.about))
             return
@@ -504,12 +454,12 @@ class Session:
 
     async def _lose_server(self, problem: str) -> None:
         self._keeper.flush()
-        for call in list(self._calls.values()):
+        for call in self._calls:
             if call.playback is None and call.is_sent:
                 await self._fail(call, problem)
 
     def _is_busy(self) -> bool:
-        return any(call.is_sent for call in self._calls.values())
+        return any(call.is_sent for call in self._calls)
 
 
 def _now() -> str:

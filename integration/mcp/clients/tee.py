@@ -11,7 +11,7 @@ from pathlib import Path
 def main(file: str, *command: str) -> int:
     with Path(file).open("wb") as log, subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
-        while said := server.stdout.read1():
+        while said := os.read(server.stdout.fileno(), 65536):
             log.write(said)
             log.flush()
             os.write(1, said)
