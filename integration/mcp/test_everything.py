@@ -34,8 +34,9 @@ SAID: Final = {
 
 
 def client_of(kind: str) -> list[str]:
-    if kind == "python":
-        return [sys.executable, "-W", "ignore", os.fspath(CLIENTS / "everything.py")]
+    if kind in ("python", "modern"):
+        script = "everything.py" if kind == "python" else "modern.py"
+        return [sys.executable, "-W", "ignore", os.fspath(CLIENTS / script)]
     return [install.needed("node", "run the client"), os.fspath(CLIENTS / "everything.cjs")]
 
 
@@ -111,6 +112,22 @@ def test_a_tool_that_runs_as_a_task_is_polled_again(tmp_path: Path) -> None:
     assert kinds.count("taskStatus") > 4
     assert [line.get("task", line.get("asks")) for line in replayed if "got" not in line] == kinds
     assert essence(replayed) == essence(recorded)
+
+
+def test_requests_that_stand_alone_are_replayed(tmp_path: Path) -> None:
+    """With input that a tool asks for, and with what a subscription is told between other calls."""
+    server = tmp_path / "server.py"
+    shutil.copy(Path(__file__).parent / "servers" / "modern.py", server)
+    road = Road("modern", tmp_path, [sys.executable, os.fspath(server)])
+    recorded, frames = road.take("record"), road.frames
+    server.unlink()
+
+    replayed = road.take("replay")
+
+    assert recorded[-1] == {"done": True}
+    assert recorded[1] == {"version": "2026-07-28"}
+    assert replayed == recorded
+    assert road.frames.count(b"listen-1") == frames.count(b"listen-1") > 4
 
 
 ONCE: Final = """

@@ -1,49 +1,41 @@
-"""A client of the Python SDK that uses all of modern_server.py, and prints what it got: ``modern.py URL``."""
+"""A client of the Python SDK whose requests stand alone: ``modern.py stdio COMMAND ...``, or ``http URL``.
+
+It prints the lines of everything.py.
+"""
 
 from __future__ import annotations
 
 import sys
 
 import anyio
-from mcp import Client, MCPError
+import mcp_types as types
+from everything import printed, progress, say, transport_of
+from mcp import Client
+from mcp.client import ClientRequestContext
 
 
-def say(*what: object) -> None:
-    sys.stdout.write(" ".join(map(str, what)) + "\n")
+async def elicit(
+    context: ClientRequestContext,
+    params: types.ElicitRequestParams,
+) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"word": "tea"})
 
 
-async def progress(done: float, total: float | None, message: str | None) -> None:
-    say("progress", done, total, message)
-
-
-async def main(url: str) -> None:
-    async with Client(url) as client:
-        say(client.protocol_version, client.server_info.name if client.server_info else "")
-        say([tool.name for tool in (await client.list_tools()).tools])
-        for number in range(3):
-            say(await client.call_tool("add", {"a": number, "b": 2}))
-        say(await client.call_tool("count", {"to": 4}, progress_callback=progress))
-        say(await client.read_resource("note://tea time ä"))
-        say(await client.get_prompt("greet", {"name": "Ada"}))
-        say(await client.call_tool("no-such-tool", {}))
-        try:
-            say(await client.read_resource("nothing://here"))
-        except MCPError as error:
-            say("error", error.error.code, error.error.message)
-        async with client.listen(tools_list_changed=True) as subscription:
-            say(await client.call_tool("change", {}))
-            async for event in subscription:
-                say("event", event)
-                break
-        with anyio.CancelScope() as scope:
-
-            async def give_up(done: float, total: float | None, message: str | None) -> None:
-                say("waiting", done, total, message)
-                scope.cancel()
-
-            await client.call_tool("wait", {}, progress_callback=give_up)
-        say(await client.call_tool("add", {"a": 40, "b": 2}))
+async def main(kind: str, target: list[str]) -> None:
+    async with Client(printed(transport_of(kind, target)), elicitation_callback=elicit) as client:
+        say(version=client.protocol_version)
+        await client.list_tools()
+        answer = await client.call_tool("ask", {})
+        say(answer=[part.model_dump(mode="json") for part in answer.content])
+        async with client.listen(tools_list_changed=True, resource_subscriptions=["text://a"]) as events:
+            for text in ("two", "three"):
+                await client.call_tool("write", {"text": text}, progress_callback=progress)
+                say(event=type(await anext(events)).__name__)
+                read = await client.read_resource("text://a")
+                say(read=[part.model_dump(mode="json", exclude={"meta"}) for part in read.contents])
+        await client.call_tool("write", {"text": "four"})
+    say(done=True)
 
 
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1])
+    anyio.run(main, sys.argv[1], sys.argv[2:])
