@@ -9,7 +9,7 @@ import sys
 
 import anyio
 import mcp_types as types
-from everything import printed, progress, say, transport_of
+from everything import printed, progress, say, transport_of  # type: ignore[import-not-found]
 from mcp import Client
 from mcp.client import ClientRequestContext
 
