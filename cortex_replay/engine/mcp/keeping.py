@@ -8,6 +8,7 @@ from typing import Final
 from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.engine.mcp.list_watch import ListWatch
 from cortex_replay.engine.scope import Scope
+from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import LISTEN
 
 __all__ = ["Keeper"]
@@ -36,7 +37,12 @@ class Keeper:
         self._lists = ListWatch(scope, server)
 
     def keep(self, call: Call) -> None:
-        """A call has ended, or goes on without an end."""
+        """A call has ended, or goes on without an end.
+
+        Raises:
+            LlmError: The store cannot take it.
+            OSError: The disk cannot.
+        """
         if call.turn is None:
             return
         self._changed.pop(call, None)
@@ -58,6 +64,13 @@ class Keeper:
         if self._scope.mode.writes:
             self._scope.causes.link(call.script.meta, self._server, call.message)
 
+    def try_to_keep(self, call: Call) -> None:
+        """The same for what the client has got already: if it cannot be kept, the summary says so."""
+        try:
+            self.keep(call)
+        except (LlmError, OSError) as error:
+            self._scope.run.ledger.refuse(f"{self._server} {call.method}: {error}")
+
     def note(self, call: Call) -> None:
         """Something was added to a script."""
         is_late = call.is_kept or call.id is None or call.method == LISTEN
@@ -69,7 +82,7 @@ class Keeper:
             self._scope.run.ledger.refuse(f"{what}: the server said too much behind it; the end of that")
         self._changed[call] = None
         if call.script.size > 2 * call.kept_bytes + _MUCH:
-            self.keep(call)
+            self.try_to_keep(call)
             return
         loop = asyncio.get_running_loop()
         self._last = loop.time()
@@ -81,12 +94,12 @@ class Keeper:
         self.flush()
         is_silent = call is not None and call.id is None and not call.is_kept
         if call is not None and is_silent and call.turn is not None and call.turn.has_kept_others:
-            self.keep(call)  # that nothing came this time is what comes in replay
+            self.try_to_keep(call)  # that nothing came this time is what comes in replay
 
     def flush(self) -> None:
         """Stage all that is not."""
         for call in list(self._changed):
-            self.keep(call)
+            self.try_to_keep(call)
         self.drop()
 
     def drop(self) -> None:

@@ -262,7 +262,7 @@ class Session:
             return
         call.script.cancel(parameters.get("reason"))
         if call.turn is not None:
-            self._keeper.keep(call)
+            self._keeper.try_to_keep(call)
         await self._pass_on(frame, is_due=True)
 
     async def _pass_on_notification(self, call: Call, turn: CallTurn) -> None:

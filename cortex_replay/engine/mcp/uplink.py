@@ -115,6 +115,8 @@ class Uplink:
         while self._waiting > _MOST_WAITING:
             self._room.clear()
             await self._room.wait()
+            if self._end:
+                raise Transport(self._end)
         self._errands.append(_Errand(frame, call))
         self._waiting += len(frame)
         if self._worker is None:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from cortex_replay.engine.exchanges import ExchangeTurn
 from cortex_replay.engine.mcp import session as sessions, uplink
 from cortex_replay.engine.mcp.link import Said
+from cortex_replay.errors import StoreIo
 from cortex_replay.mcp import scripts
 from cortex_replay.modes import Mode
+from cortex_replay.store import Store
 from tests.engine.mcp.harness import Client, FakeServer, log, play, record, replay, result, run_at, text_of
 from tests.waiting import let_others_run
 
@@ -217,3 +220,45 @@ def test_a_request_that_fails_alone_leaves_the_others(tmp_path: Path) -> None:
     client = play(tmp_path, Mode.RECORD, act, lambda: Server(lambda m: [result(m)]))
 
     assert client.run.ledger.failures == ["tools: status 502"]
+
+
+def test_a_full_disk_is_an_error_of_the_call_and_of_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_full = False
+
+    def stage(*args: Any, **options: Any) -> Any:
+        if is_full:
+            raise StoreIo("no space left on the device")
+        return add_exchange(*args, **options)
+
+    add_exchange = Store.add_exchange
+    monkeypatch.setattr(Store, "add_exchange", stage)
+
+    async def act(client: Client) -> None:
+        nonlocal is_full
+        await client.call("t", 1)
+        is_full = True
+        client.servers[0].say(log("behind"))
+        await client.message("notifications/message")
+        assert "no space left" in (await client.call("u", 2))["error"]["message"]
+        is_full = False
+        await client.call("v", 3)
+
+    client = record(tmp_path, act, lambda m: [result(m)])
+
+    assert [note for note in client.run.ledger.refused if "no space left" in note]
+    assert [message.get("id") for message in client.got if "result" in message] == [1, 3]
+
+
+def test_a_recording_without_an_end_is_an_error_of_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store trusts none; if one came through, nobody should wait for its end."""
+    monkeypatch.setattr(ExchangeTurn, "wire", property(lambda _: {"messages": []}))
+
+    async def act(client: Client) -> None:
+        answer = await client.call("t", 1)
+        assert "has no end" in answer["error"]["message"]
+
+    replay(tmp_path, act)
