@@ -19,6 +19,7 @@ __all__ = [
     "name_call",
     "question_of",
     "server_in",
+    "stands_alone",
     "subject_of",
     "without_bytes",
 ]
@@ -68,6 +69,11 @@ def _era(parameters: dict[str, JsonValue]) -> JsonValue:
     does so cannot read the answers of a session."""
     meta = parameters.get("_meta")
     return [*STANDS_ALONE] if isinstance(meta, dict) and _VERSION in meta else []
+
+
+def stands_alone(request: Mapping[str, JsonValue]) -> bool:
+    """Whether a call was made without a session, as in 2026-07-28 and later."""
+    return request.get("query") == STANDS_ALONE
 
 
 def server_in(request: Mapping[str, JsonValue] | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.messages import INITIALIZE
-from cortex_replay.mcp.questions import name_call, server_in, subject_of
+from cortex_replay.mcp.questions import name_call, server_in, stands_alone, subject_of
 from cortex_replay.misses.differences import escape_text
 from cortex_replay.misses.explanation import difference_lines, redact_plain
 from cortex_replay.misses.nearest import nearest_exchange, recorded_requests
@@ -75,7 +75,7 @@ def _lines(store: Store, asked: Request, redactor: Redactor, scope: str) -> Iter
 def _form(request: Request) -> Request:
     """A call as it is compared: by the names of its arguments."""
     body = request.get("body")
-    form: Request = {"server": server_in(request)}
+    form: Request = {"server": server_in(request), "session": not stands_alone(request)}
     for name, value in body.items() if isinstance(body, dict) else ():
         if name == "arguments" and isinstance(value, dict):
             form |= {f"argument {argument}": given for argument, given in value.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.mcp.questions import name_call, question_of, server_in, subject_of
+from cortex_replay.mcp.questions import name_call, question_of, server_in, stands_alone, subject_of
 
 PICTURE = b"\x89PNG\r\n\x1a\n"
 ENCODED = base64.b64encode(PICTURE).decode()
@@ -82,6 +82,24 @@ def test_a_call_is_about_a_tool_a_prompt_or_a_resource() -> None:
     assert subject_of(question_of("every", "tools/call", {"name": "get-sum"})) == "get-sum"
     assert subject_of(question_of("every", "resources/read", {"uri": "a://b"})) == "a://b"
     assert subject_of(question_of("every", "tools/list", {"name": "get-sum"})) is None
+
+
+def test_a_request_that_stands_alone_is_another_question_than_one_of_a_session() -> None:
+    """The answers of a session lack what a newer client must have."""
+    alone = question_of(
+        "every", "tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+    )
+    later = question_of(
+        "every", "tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2027-01-01"}}
+    )
+    in_session = question_of("every", "tools/list", {"_meta": {"progressToken": 1}})
+
+    assert alone == later
+    assert alone["body"] == in_session["body"]
+    assert alone["query"] != in_session["query"]
+    assert [alone["query"], in_session["query"]] == [[["session", "none"]], []]
+    assert stands_alone(alone)
+    assert not stands_alone(in_session)
 
 
 def test_another_exchange_has_no_server() -> None:

@@ -56,6 +56,20 @@ def test_the_nearest_call_of_the_tool_and_the_arguments_that_differ(tmp_path: Pa
     assert rest == ["  argument b: 2 → 3", '  argument deep: nothing → {"x":[1]}']
 
 
+def test_a_call_of_a_client_of_another_protocol(tmp_path: Path) -> None:
+    store = recorded(tmp_path, ("every", *tool("echo", text="x")))
+    method, parameters = tool("echo", text="x")
+
+    *_, last = miss(
+        store,
+        "every",
+        method,
+        {**parameters, "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}},
+    )
+
+    assert last == "  session: true → false"
+
+
 def test_a_tool_that_was_never_called(tmp_path: Path) -> None:
     store = recorded(tmp_path, ("every", *tool("echo", text="x")), ("every", *tool("get-sum", a=1)))
 

@@ -59,6 +59,14 @@ def test_its_place_tells_what_was_called(
     assert (tmp_path / path).is_file()
 
 
+def test_a_call_that_stands_alone_stands_beside_that_of_a_session(tmp_path: Path) -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+
+    paths = added(tmp_path, exchange("a", "tools/list", {}), exchange("a", "tools/list", {"_meta": meta}))
+
+    assert len(paths) == 2
+
+
 def test_names_that_differ_in_letter_case_alone_are_two_files_on_every_disk(tmp_path: Path) -> None:
     paths = added(
         tmp_path, *(exchange(server, "tools/call", {"name": name}) for server in "aA" for name in ("b", "B"))
@@ -94,7 +102,8 @@ WEB: dict[str, Any] = {"status": 200, "headers": {}, "body": "{}"}
         (REQUEST, {"messages": []}, "wire.messages: expected a result"),
         ({**REQUEST, "method": "POST"}, WIRE, "request: expected the method MCP"),
         ({**REQUEST, "upstream": "openai"}, WIRE, "request: expected the method MCP"),
-        ({**REQUEST, "query": [["a", "b"]]}, WIRE, "request: expected the method MCP"),
+        ({**REQUEST, "query": [["a", "b"]]}, WIRE, "request.query: expected none"),
+        ({**REQUEST, "query": None}, WIRE, "request.query: expected none"),
         ({**REQUEST, "body": []}, WIRE, "request: expected the method MCP"),
         ({**REQUEST, "path": 7}, WIRE, "request: expected the method MCP"),
         (None, WIRE, "request: expected the method MCP"),
