@@ -21,9 +21,9 @@ def slow(message: Message) -> list[Message]:
 
 async def give_up(client: Client) -> None:
     await client.say("tools/call", {"name": "slow", "arguments": {}}, id=1)
-    await client.wait_for_method("notifications/message")
+    await client.message("notifications/message")
     await client.cancel(1)
-    await client.wait_for_method("notifications/message", 2)
+    await client.message("notifications/message", 2)
     await client.call("quick", 2)
 
 
@@ -52,10 +52,10 @@ def test_a_call_that_was_not_cancelled_then_may_be_now(tmp_path: Path) -> None:
 def test_a_closed_stream_is_a_cancellation(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "slow", "arguments": {}}, id=1)
-        await client.wait_for_method("notifications/message")
+        await client.message("notifications/message")
         await client.session.cancel(1)
         await client.session.cancel(1)  # it is over already
-        await client.wait_for_method("notifications/message", 2)
+        await client.message("notifications/message", 2)
 
     server = FakeServer(slow)
     recorded = play(tmp_path, Mode.RECORD, act, lambda: server)
@@ -73,9 +73,9 @@ def test_a_call_that_waits_for_the_client_may_be_cancelled(tmp_path: Path) -> No
 
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "t", "arguments": {}}, id=4)
-        request = await client.wait_for_method("elicitation/create")
+        request = await client.message("elicitation/create")
         await client.cancel(4)
-        await client.answer(request, {"too": "late"})
+        await client.reply(request, {"too": "late"})
 
     record(tmp_path, act, reply)
     replayed = replay(tmp_path, act)
@@ -88,7 +88,7 @@ def test_a_call_that_nobody_ended_is_not_recorded(tmp_path: Path) -> None:
 
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "slow", "arguments": {}}, id=1)
-        await client.wait_for_method("notifications/message")
+        await client.message("notifications/message")
 
     record(tmp_path, act, slow)
 

@@ -76,7 +76,7 @@ def test_an_answer_that_cannot_be_stored_is_given_and_named(tmp_path: Path) -> N
 
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "t", "arguments": {}}, id=1)
-        await client.wait_for_answer(1)
+        await client.answer_to(1)
         assert client.frames[0].is_end
 
     recorded = play(tmp_path, Mode.RECORD, act, lambda: Server(lambda _: []))
@@ -122,7 +122,7 @@ def test_what_is_too_much_behind_a_call_is_cut_off(tmp_path: Path, monkeypatch: 
 
     async def listen(client: Client) -> None:
         await act(client)
-        await client.wait_for_method("notifications/message", 20)
+        await client.message("notifications/message", 20)
 
     recorded = record(tmp_path, listen, lambda m: [result(m), *flood])
     replayed = replay(tmp_path, act)

@@ -44,7 +44,7 @@ def listener(*ids: int) -> Act:
     async def act(client: Client) -> None:
         for number, id in enumerate(ids, start=1):  # noqa: A001
             await client.say("subscriptions/listen", {"notifications": {"n": number}}, id)
-            await client.wait_for_method("notifications/subscriptions/acknowledged", number)
+            await client.message("notifications/subscriptions/acknowledged", number)
         await client.call("change", 50)
         await client.cancel(ids[0])
         await client.call("change", 51)
@@ -81,7 +81,7 @@ def test_a_subscription_is_told_of_a_change_when_it_happens(tmp_path: Path) -> N
 def test_a_subscription_that_was_open_at_the_end_stays_open(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("subscriptions/listen", {"notifications": {}}, 1)
-        await client.wait_for_method("notifications/subscriptions/acknowledged")
+        await client.message("notifications/subscriptions/acknowledged")
 
     recorded, replayed = record(tmp_path, act, notifier()), replay(tmp_path, act)
 
@@ -108,7 +108,7 @@ def test_what_is_no_news_of_a_subscription_belongs_where_it_came(tmp_path: Path)
 def test_a_late_server_serves_the_subscription_from_then_on(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("subscriptions/listen", {"notifications": {}}, 1)
-        await client.wait_for_method("notifications/subscriptions/acknowledged")
+        await client.message("notifications/subscriptions/acknowledged")
         if client.run.mode is Mode.ONCE:
             await client.call("change", 2)
 

@@ -60,13 +60,13 @@ def start(*names: str) -> Act:
     async def act(client: Client) -> None:
         await client.ask("initialize", INIT, id=0)
         await client.say("notifications/initialized")
-        await client.wait_for_method("notifications/message")
+        await client.message("notifications/message")
         for number, name in enumerate(names, start=1):
             if name == "add":
                 asked = names[:number].count("add")
                 await client.say("tools/call", {"name": "add", "arguments": {}}, id=number)
-                await client.answer(await client.wait_for_method("elicitation/create", asked), {"by": 10})
-                await client.wait_for_answer(number)
+                await client.reply(await client.message("elicitation/create", asked), {"by": 10})
+                await client.answer_to(number)
             else:
                 await client.call(name, number)
 
@@ -127,7 +127,7 @@ def test_calls_wait_until_the_server_is_told(tmp_path: Path) -> None:
         await start("one")(client)
         for id in (5, 6, 7):  # noqa: A001
             await client.say("tools/call", {"name": f"t{id}", "arguments": {}}, id)
-        await client.wait_for_answer(7)
+        await client.answer_to(7)
 
     assert texts(once(tmp_path, act)) == ["1", "2", "3", "4"]
 
@@ -186,7 +186,7 @@ def test_a_server_that_has_ended_is_started_again(tmp_path: Path) -> None:
         await start("one")(client)
         client.servers[0].die("it crashed")
         await client.say("tools/call", {"name": "lost", "arguments": {}}, id=8)
-        lost = await client.wait_for_answer(8)
+        lost = await client.answer_to(8)
         assert "error" in lost or text_of(lost) == "2"
         await client.call("two", 9)
 
@@ -200,7 +200,7 @@ def test_in_record_a_server_that_has_ended_stays_ended(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.call("one", 1)
         await client.say("tools/call", {"name": "die", "arguments": {}}, id=2)
-        await client.wait_for_answer(2)
+        await client.answer_to(2)
         await client.call("two", 3)
 
     def reply(message: Message) -> list[Message]:
@@ -294,6 +294,6 @@ def test_a_call_that_failed_takes_no_recorded_answer_with_it(tmp_path: Path) -> 
 def test_a_session_in_record_starts_with_the_first_frame(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("notifications/initialized")
-        await client.wait_for_method("notifications/message")
+        await client.message("notifications/message")
 
     assert record(tmp_path, act, counter()._reply).connections == 1

@@ -41,7 +41,7 @@ def test_equal_calls_may_be_open_at_once(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "meet", "arguments": {}}, id=1)
         await client.say("tools/call", {"name": "meet", "arguments": {}}, id=2)
-        await client.wait_for_answer(1)
+        await client.answer_to(1)
 
     recorded = record(tmp_path, act, reply)
     replayed = replay(tmp_path, act)
@@ -67,7 +67,7 @@ def test_progress_belongs_to_the_call_of_its_token(tmp_path: Path) -> None:
             for id, token in ((1, first), (2, second)):  # noqa: A001
                 params = {"name": "t", "arguments": {"n": id}, "_meta": {"progressToken": token}}
                 await client.say("tools/call", params, id)
-            await client.wait_for_answer(2)
+            await client.answer_to(2)
 
         return act
 
@@ -92,7 +92,7 @@ def test_what_the_transport_tells_comes_before_the_latest_call(tmp_path: Path) -
     async def act(client: Client) -> None:
         for id in (1, 2):  # noqa: A001
             await client.say("tools/call", {"name": "t", "arguments": {"n": id}}, id)
-        await client.wait_for_answer(2)
+        await client.answer_to(2)
 
     record(tmp_path, act, reply)
     replayed = replay(tmp_path, act)
@@ -111,9 +111,9 @@ def test_what_comes_behind_a_result_comes_behind_it_again(tmp_path: Path) -> Non
 
     async def act(client: Client) -> None:
         await client.call("t", 1)
-        await client.wait_for_method("notifications/tools/list_changed")
+        await client.message("notifications/tools/list_changed")
         await client.call("u", 2)
-        await client.wait_for_method("notifications/tools/list_changed", 2)
+        await client.message("notifications/tools/list_changed", 2)
 
     recorded, replayed = record(tmp_path, act, reply), replay(tmp_path, act)
 
@@ -130,8 +130,8 @@ def test_what_follows_a_notification_of_the_client_follows_it_again(tmp_path: Pa
 
     async def act(client: Client) -> None:
         await client.say("notifications/initialized")
-        await client.answer(await client.wait_for_method("roots/list"), {"roots": []})
-        await client.wait_for_method("notifications/message")
+        await client.reply(await client.message("roots/list"), {"roots": []})
+        await client.message("notifications/message")
         await client.call("t", 1)
 
     recorded, replayed = record(tmp_path, act, reply), replay(tmp_path, act)
@@ -173,8 +173,8 @@ def test_pings_are_answered_and_not_recorded(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.call("t", 1)
         if client.run.mode is Mode.RECORD:
-            await client.answer(await client.wait_for_method("ping"), {})
-            await client.wait_for_method("notifications/message")
+            await client.reply(await client.message("ping"), {})
+            await client.message("notifications/message")
         await client.ask("ping", id=2)
         await client.call("u", 3)
 
@@ -199,7 +199,7 @@ def test_a_crash_behind_a_result_loses_nothing(tmp_path: Path) -> None:
         client = Client(run_at(tmp_path, Mode.RECORD), FakeServer(lambda m: [result(m, "it"), log("behind")]))
         await client.call("t", 1)
         assert '"it"' in staged()
-        await client.wait_for_method("notifications/message")
+        await client.message("notifications/message")
         await until(lambda: "behind" in staged())
 
     asyncio.run(crash())
@@ -220,7 +220,7 @@ def test_a_flood_is_staged_in_steps_that_double(tmp_path: Path, monkeypatch: pyt
 
     async def act(client: Client) -> None:
         await client.call("t", 1)
-        await client.wait_for_method("notifications/message", 100)
+        await client.message("notifications/message", 100)
 
     recorded = record(tmp_path, act, lambda m: [result(m), *flood])
     replayed = replay(tmp_path, act)
@@ -235,7 +235,7 @@ def test_a_batch_is_answered_one_by_one(tmp_path: Path) -> None:
             {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": f"t{n}"}} for n in (1, 2)
         ]
         await client.session.take(json.dumps(batch).encode())
-        await client.wait_for_answer(2)
+        await client.answer_to(2)
 
     recorded = record(tmp_path, act, lambda m: [result(m, m["params"]["name"])])
 
@@ -256,7 +256,7 @@ def test_a_frame_passes_as_it_is(tmp_path: Path) -> None:
 
     async def act(client: Client) -> None:
         await client.session.take(asked)
-        await client.wait_for_answer(1)
+        await client.answer_to(1)
 
     recorded = play(tmp_path, Mode.RECORD, act, lambda: Server(lambda _: []))
 

@@ -43,8 +43,8 @@ def sampler() -> Any:
 def answering(result_given: Any) -> Act:
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "sample", "arguments": {}}, id=1)
-        await client.answer(await client.wait_for_method("sampling/createMessage"), result_given)
-        await client.wait_for_answer(1)
+        await client.reply(await client.message("sampling/createMessage"), result_given)
+        await client.answer_to(1)
 
     return act
 
@@ -64,7 +64,7 @@ def test_the_answer_waits_for_the_client(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.say("tools/call", {"name": "sample", "arguments": {}}, id=1)
         assert [message["method"] for message in client.got] == ["sampling/createMessage"]
-        await client.answer(client.got[0], {"text": "tea"})
+        await client.reply(client.got[0], {"text": "tea"})
         assert len(client.got) == 3
 
     replay(tmp_path, act)
@@ -109,11 +109,11 @@ def test_answers_may_come_in_another_order(tmp_path: Path) -> None:
     def act_in(order: tuple[int, int]) -> Act:
         async def act(client: Client) -> None:
             await client.say("tools/call", {"name": "two", "arguments": {}}, id=9)
-            await client.wait_for_method("elicitation/create", 2)
+            await client.message("elicitation/create", 2)
             asked = list(client.got)
             for number in order:
-                await client.answer(asked[number], {"n": number})
-            await client.wait_for_answer(9)
+                await client.reply(asked[number], {"n": number})
+            await client.answer_to(9)
 
         return act
 
@@ -135,8 +135,8 @@ def test_another_answer_behind_the_end_is_only_noted(tmp_path: Path) -> None:
     def act_with(roots: list[str]) -> Act:
         async def act(client: Client) -> None:
             await client.call("t", 1)
-            await client.answer(await client.wait_for_method("roots/list"), {"roots": roots})
-            await client.wait_for_method("notifications/message")
+            await client.reply(await client.message("roots/list"), {"roots": roots})
+            await client.message("notifications/message")
 
         return act
 
@@ -157,7 +157,7 @@ def test_a_request_that_the_server_takes_back_is_taken_back_again(tmp_path: Path
 
     async def act(client: Client) -> None:
         await client.call("t", 1)
-        await client.answer(client.got[0], {"too": "late"})
+        await client.reply(client.got[0], {"too": "late"})
 
     record(tmp_path, act, reply)
     replayed = replay(tmp_path, act)
@@ -170,9 +170,9 @@ def test_ids_of_replay_are_never_used_twice(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         for number in range(1, 4):
             await client.say("tools/call", {"name": "sample", "arguments": {}}, id=number)
-            request = await client.wait_for_method("sampling/createMessage", number)
-            await client.answer(request, {"text": "tea"})
-            await client.wait_for_answer(number)
+            request = await client.message("sampling/createMessage", number)
+            await client.reply(request, {"text": "tea"})
+            await client.answer_to(number)
 
     record(tmp_path, act, sampler())
     replayed = replay(tmp_path, act)
@@ -184,8 +184,8 @@ def test_ids_of_replay_are_never_used_twice(tmp_path: Path) -> None:
 def test_an_answer_to_nothing_is_dropped_in_replay_and_passed_on_in_record(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.call("t", 1)
-        await client.answer({"id": 77}, {})
-        await client.answer({"id": "cortex-replay-9-9"}, {})
+        await client.reply({"id": 77}, {})
+        await client.reply({"id": "cortex-replay-9-9"}, {})
         await client.call("u", 2)
 
     client = play(
