@@ -87,7 +87,8 @@ class RedactingStager:
         self, exchange: Exchange, *, overwrite: bool, scope: str = "", is_exact: bool = False
     ) -> Exchange:
         """Stage an exchange that is made of nothing but what :meth:`clean_exchange` gave: once is enough."""
-        self._refuse({"scope": scope} if scope else None)
+        if scope:
+            self._refuse({"scope": scope})
         meta = {name: value for name, value in (exchange.meta or {}).items() if name == "bindings"}
         meta |= {"scope": scope} if scope else {}
         exchange = replace(exchange, meta=meta or None)
@@ -101,7 +102,8 @@ class RedactingStager:
         self.learn()
         if exchange.request is not None:
             self.refuse_request(exchange.request)
-        self._refuse({_KEY: list(exchange.match or ())})
+        if exchange.match is not None:
+            self._refuse({_KEY: [*exchange.match]})
         wires = [clean_wire(wire, self._redactor) for wire in exchange.wires]
         for wire in wires:
             self._refuse({"wire": _readable(wire)})
