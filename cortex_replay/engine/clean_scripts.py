@@ -21,7 +21,10 @@ Wire = dict[str, JsonValue]
 
 
 def clean_script(wire: Wire, redactor: Redactor) -> Wire:
-    """A script without secrets, but for those that stand in bytes that are no text."""
+    """A script without secrets, but for those that stand in bytes that are no text.
+
+    The very same one where there are no bytes, and the redactor has found nothing in all the rest.
+    """
     held: list[str | None] = []
 
     def set_apart(encoded: str) -> str:
@@ -30,7 +33,8 @@ def clean_script(wire: Wire, redactor: Redactor) -> Wire:
         return encoded if not data else ""
 
     apart = {**wire, "messages": change_blobs(wire["messages"], set_apart)}
-    clean, _ = redactor.document(apart)
+    document = apart if held else wire
+    clean, _ = redactor.document(document)
     if not held:
         return clean if isinstance(clean, dict) else {}
     back: Iterator[str | None] = iter(held)

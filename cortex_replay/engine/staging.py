@@ -105,8 +105,9 @@ class RedactingStager:
         if exchange.match is not None:
             self._refuse({_KEY: [*exchange.match]})
         wires = [clean_wire(wire, self._redactor) for wire in exchange.wires]
-        for wire in wires:
-            self._refuse({"wire": _readable(wire)})
+        for given, wire in zip(exchange.wires, wires, strict=True):
+            if wire is not given or not is_script(wire) or read_blobs(wire):
+                self._refuse({"wire": _readable(wire)})
             self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
         return replace(exchange, wire=wires[0], then=tuple(wires[1:]))
 
