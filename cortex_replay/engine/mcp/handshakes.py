@@ -8,6 +8,8 @@ proposed one will do, and the newest of these is best. A newer one would only en
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -19,6 +21,8 @@ from cortex_replay.store import Store
 from cortex_replay.store.exchange import Exchange
 
 __all__ = ["has_handshake", "recorded_handshake"]
+
+_FOUND: Final[WeakKeyDictionary[Store, dict[tuple[str, str], list[str]]]] = WeakKeyDictionary()
 
 
 def recorded_handshake(store: Store, owner: str, asked: dict[str, JsonValue]) -> Exchange | None:
@@ -42,9 +46,7 @@ def has_handshake(store: Store, owner: str, server: str) -> bool:
 
 
 def _handshakes(store: Store, owner: str, upstream: str) -> Iterator[Exchange]:
-    wanted = [orjson.dumps(upstream), orjson.dumps(INITIALIZE)]
-    keys = [key for (_, key), data in store.scan_exchanges(owner) if all(text in data for text in wanted)]
-    for key in keys:
+    for key in _keys(store, owner, upstream):
         try:
             found = store.exchange(key, owner)
         except LlmError:  # whoever asks for it hears what is wrong
@@ -54,6 +56,17 @@ def _handshakes(store: Store, owner: str, upstream: str) -> Iterator[Exchange]:
                 there == upstream and path == INITIALIZE
             ):
                 yield found
+
+
+def _keys(store: Store, owner: str, upstream: str) -> list[str]:
+    """The keys of what may be handshakes with a server: all files are read for them, so that is done once."""
+    found = _FOUND.setdefault(store, {})
+    keys = found.get((owner, upstream))
+    if not keys or any(store.exchange_row(key, owner) is None for key in keys):
+        wanted = [orjson.dumps(upstream), orjson.dumps(INITIALIZE)]
+        keys = [key for (_, key), data in store.scan_exchanges(owner) if all(text in data for text in wanted)]
+        found[owner, upstream] = keys
+    return keys
 
 
 def _version(body: JsonValue) -> str:

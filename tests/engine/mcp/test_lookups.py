@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import pytest
 
 from cortex_replay.bindings import Surroundings
 from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.mcp.handshakes import has_handshake, recorded_handshake
 from cortex_replay.mcp.messages import NO_FIXTURE
+from cortex_replay.mcp.questions import question_of
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
@@ -290,3 +292,25 @@ def test_an_answer_with_a_secret_is_the_recorded_one_with_it_and_without_it(tmp_
     assert secret not in json.dumps(exchanges(tmp_path))
     assert with_it["result"] == without["result"] == {"said": answer("[REDACTED:known-value]")}
     assert other["error"]["code"] == NO_FIXTURE
+
+
+def test_the_files_of_a_store_are_read_once_for_the_handshakes_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite opens a session for each test, and its client may be a newer one."""
+    talk(tmp_path, Mode.RECORD, [initialize("2025-06-18")], greeter("2025-06-18"))
+    store, scans = Store.open(tmp_path), list[str]()
+    scan = store.scan_exchanges
+
+    def count(scope: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
+        scans.append(scope)
+        return scan(scope)
+
+    monkeypatch.setattr(store, "scan_exchanges", count)
+    asked = question_of("tools", *initialize("2025-11-25"))
+
+    found = [recorded_handshake(store, "", asked) for _ in range(3)]
+
+    assert [one is not None for one in found] == [True, True, True]
+    assert scans == [""]
+    assert not has_handshake(store, "", "another")
