@@ -13,7 +13,7 @@ from cortex_replay.engine.claims import Claim
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp, look_again_for_exchange, look_up_exchange
 from cortex_replay.engine.fixtures import is_first_for_all
 from cortex_replay.engine.scope import Scope
-from cortex_replay.engine.staging import RedactingStager, clean_wire
+from cortex_replay.engine.staging import RedactingStager
 from cortex_replay.engine.state import RunState
 from cortex_replay.engine.turns import KeyState
 from cortex_replay.errors import (
@@ -173,7 +173,7 @@ class ExchangeTurn:
         try:
             self._stager().refuse_request(self.look.asked, query)
             problem = "a secret could not be cut out of the answer"
-            kept = self._stage(Exchange(wire, key=self.look.key), self.state)
+            kept = self._stage(Exchange(wire, key=self.look.key), self.state, checked=self.look.asked)
         except RecordingRefused as error:
             ledger.refuse(f"{what}: {error if error.clearance else problem}")
             return False
@@ -187,15 +187,26 @@ class ExchangeTurn:
         ledger.keep(self.look.key)
         return True
 
-    def _stage(self, exchange: Exchange, state: KeyState[Exchange], *, is_amended: bool = False) -> Exchange:
+    def _stage(
+        self,
+        exchange: Exchange,
+        state: KeyState[Exchange],
+        *,
+        is_amended: bool = False,
+        checked: Wire | None = None,
+    ) -> Exchange:
         """Stage an answer behind those before it; gives it alone, as it is stored.
 
         One that is amended takes the place of what was staged before, in every mode.
+
+        Args:
+            exchange: With one answer.
+            state: Of its key.
+            is_amended: Whether it was staged before, with less.
+            checked: A request in which no secret was found just now.
         """
         scope, stager = self.scope, self._stager()
-        stager.learn()
-        bound = self.look.bind(replace(exchange, wire=clean_wire(exchange.wire, scope.run.redactor)))
-        clean = stager.clean_exchange(bound)
+        clean = stager.clean_bound(exchange, self.look.bind, checked)
         whole = join_answers(self._in_order(clean, state), self.look)
         overwrite = is_amended or scope.mode is Mode.RECORD
         stager.stage_clean(whole, overwrite=overwrite, scope=scope.owner)

@@ -9,7 +9,7 @@ whether a secret stands in it, known or not, and stages it only if none does.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
@@ -102,14 +102,51 @@ class RedactingStager:
         self.learn()
         if exchange.request is not None:
             self.refuse_request(exchange.request)
+        return self._clean_answers(exchange, [self._clean_wire(wire) for wire in exchange.wires])
+
+    def clean_bound(
+        self,
+        exchange: Exchange,
+        bind: Callable[[Exchange], Exchange],
+        checked: dict[str, JsonValue] | None = None,
+    ) -> Exchange:
+        """What is bound of an exchange, as it would be stored. Secrets are cut out before values are bound; if
+        that changes anything, they are looked for again.
+
+        Args:
+            exchange: With one answer.
+            bind: Puts placeholders in.
+            checked: A request that :meth:`refuse_request` did not refuse just now.
+        """
+        self.learn()
+        is_clean = self._is_clean(exchange.wire)
+        if not is_clean:
+            exchange = replace(exchange, wire=clean_wire(exchange.wire, self._redactor))
+        bound = bind(exchange)
+        if bound.request is not None and bound.request != checked:
+            self.refuse_request(bound.request)
+        if is_clean and not bound.then and bound.wire == exchange.wire:
+            return self._clean_answers(bound, [bound.wire])
+        return self._clean_answers(bound, [self._clean_wire(wire) for wire in bound.wires])
+
+    def _clean_answers(self, exchange: Exchange, wires: list[dict[str, JsonValue]]) -> Exchange:
+        """The exchange with clean answers, if the rest of it may be stored."""
         if exchange.match is not None:
             self._refuse({_KEY: [*exchange.match]})
-        wires = [clean_wire(wire, self._redactor) for wire in exchange.wires]
-        for given, wire in zip(exchange.wires, wires, strict=True):
-            if wire is not given or not is_script(wire) or read_blobs(wire):
-                self._refuse({"wire": _readable(wire)})
+        for wire in wires:
             self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
         return replace(exchange, wire=wires[0], then=tuple(wires[1:]))
+
+    def _clean_wire(self, wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """What was answered, without secrets; refused if they cannot be cut out."""
+        if self._is_clean(wire):
+            return wire
+        clean = clean_wire(wire, self._redactor)
+        self._refuse({"wire": _readable(clean)})
+        return clean
+
+    def _is_clean(self, wire: dict[str, JsonValue]) -> bool:
+        return not self._redactor.found_in({"wire": _readable(wire)})
 
     def refuse_request(self, request: dict[str, JsonValue], query: str = "") -> None:
         """Refuse a request that holds a secret, if it is what an exchange is found by.

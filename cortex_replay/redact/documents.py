@@ -98,6 +98,8 @@ def _pairs(pieces: list[str]) -> Iterator[tuple[str, str]]:
 
 def turn_of(named: Mapping[str, object]) -> str:
     """Which text an event goes on with, as a part of its place; "" if it says nothing of that."""
+    if named.keys().isdisjoint(TURNS):  # most say nothing, and there are many
+        return ""
     said = [f"{name}={named[name]}" for name in TURNS if isinstance(named.get(name), int | str)]
     return f"#{','.join(said)}#" if said else ""
 

@@ -213,7 +213,7 @@ class Redactor:
             ]
         joined = sequences(document)
         texts = [text for sequence in joined if not sequence.is_conversation for text in sequence.readings]
-        if self._is_suspicious(_BETWEEN.join(texts)):
+        if texts and self._is_suspicious(_BETWEEN.join(texts)):
             for sequence in joined:
                 found += [] if sequence.is_conversation else self._find_across(sequence)
         if len(self._known):
