@@ -110,8 +110,8 @@ class RedactingStager:
         bind: Callable[[Exchange], Exchange],
         checked: dict[str, JsonValue] | None = None,
     ) -> Exchange:
-        """What is bound of an exchange, as it would be stored. Secrets are cut out before values are bound; if
-        that changes anything, they are looked for again.
+        """What is bound of an exchange, as it would be stored. Secrets are cut out before that, and
+        are looked for again if that changes anything.
 
         Args:
             exchange: With one answer.
