@@ -1,0 +1,83 @@
+"""Servers that send far too much: a clear error, nothing lost, and no more memory than a frame may have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+PROGRAM: Final = os.fspath(Path(sys.executable).with_name("cortex-replay"))
+_HEAD: Final = """\
+import json, sys
+out = sys.stdout.buffer
+def answer(message, result):
+    out.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\\n")
+    out.flush()
+lines = iter(sys.stdin)
+answer(json.loads(next(lines)), {"first": True})
+second = json.loads(next(lines))
+"""
+HUNDRED_MEGABYTES: Final = """\
+answer(second, {"x": "x" * 100 * 2**20})
+for line in lines: pass
+"""
+FLOOD: Final = """\
+said = {"level": "info", "data": "x" * 10_000}
+note = {"jsonrpc": "2.0", "method": "notifications/message", "params": said}
+for _ in range(30_000):
+    out.write(json.dumps(note).encode() + b"\\n")
+answer(second, {"second": True})
+for line in lines: pass
+"""
+
+
+def talk(folder: Path, program: str) -> tuple[list[Any], int, int]:
+    """Two calls: what came that is no notification, how many of these did, and the largest memory in MiB."""
+    watched = "import os, sys, resource, subprocess\ncode = subprocess.call(sys.argv[1:])\n"
+    watched += "sys.stderr.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024))\n"
+    shim = [PROGRAM, "mcp", "big", "--mode", "record", "--", sys.executable, "-c", _HEAD + program]
+    answers, notes = [], 0
+    with subprocess.Popen(
+        [sys.executable, "-c", watched, *shim],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for number in (1, 2):
+            asked = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": str(number)}}
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+            while "id" not in (said := json.loads(process.stdout.readline())):
+                notes += 1
+            answers.append(said)
+        process.stdin.close()
+        memory = int(process.stderr.read().split()[-1])
+    return answers, notes, memory
+
+
+def test_a_frame_of_a_hundred_megabytes_is_an_error_of_the_call(tmp_path: Path) -> None:
+    (first, second), _, memory = talk(tmp_path, HUNDRED_MEGABYTES)
+
+    assert first["result"] == {"first": True}
+    assert "a frame that cannot be taken: it is larger than 64 MiB" in second["error"]["message"]
+    assert memory < 400
+    shown = subprocess.run(
+        [PROGRAM, "verify", "--strict"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert len([*tmp_path.glob("fixtures/**/*.json")]) == 1
+
+
+def test_a_flood_reaches_the_client_and_not_the_memory(tmp_path: Path) -> None:
+    (_, second), notes, memory = talk(tmp_path, FLOOD)
+
+    assert second["result"] == {"second": True}
+    assert notes == 30_000
+    assert memory < 400
