@@ -1,4 +1,4 @@
-"""Servers in TypeScript and Go behind the shim, by clients of two SDKs: recorded, and replayed without them."""
+"""Servers in TypeScript and Go behind the shim, by clients of two SDKs: recorded, replayed without them."""
 
 from __future__ import annotations
 
