@@ -129,7 +129,8 @@ class App:
                 await self._while_there(self._answer_message(prepared, send), receive)
                 return
             elif isinstance(prepared, Request):
-                scope[HELD] = prepared.method == "GET"  # it can come back
+                if prepared.method == "GET":
+                    scope[HELD] = True  # it gives way to others, and can come back
                 await self._while_there(self._open_door().answer(prepared, send), receive)
                 return
             else:

@@ -288,7 +288,7 @@ def test_requests_that_stand_alone(tmp_path: Path) -> None:
     """A server and a client of the Python SDK that know no sessions: calls, progress, errors, a subscription
     and a call that is given up."""
     port = free_port()
-    client = [sys.executable, "-W", "ignore", os.fspath(CLIENTS / "modern.py")]
+    client = [sys.executable, "-W", "ignore", os.fspath(CLIENTS / "modern_http.py")]
 
     def talk(url: str) -> str:
         done = subprocess.run([*client, url], capture_output=True, text=True, timeout=60, check=False)
@@ -314,7 +314,7 @@ def test_many_clients_at_once(tmp_path: Path) -> None:
         parts = urlsplit(url)
         scopes = [parts._replace(path=f"/s-{number}{parts.path}").geturl() for number in range(6)]
         told: list[str] = []
-        threads = [threading.Thread(target=lambda one=one: told.append(count(one))) for one in scopes]  # type: ignore[misc]
+        threads = [threading.Thread(target=lambda one=one: told.append(count(one))) for one in scopes]
         for thread in threads:
             thread.start()
         for thread in threads:

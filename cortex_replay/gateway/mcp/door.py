@@ -140,6 +140,9 @@ class Door:
         if not named:
             return None
         visitor = self._visitors.get(named)
+        if visitor is not None and visitor.client.is_forgotten:  # so that the client, too, begins anew
+            self._close(self._visitors.pop(named))
+            visitor = None
         if visitor is None or (visitor.server, visitor.scope) != (request.server, request.scope):
             return Problem.of(404, "there is no such session; begin a new one")
         return visitor

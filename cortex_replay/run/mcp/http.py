@@ -55,7 +55,7 @@ __all__ = ["HttpLink"]
 logger = logger_of(__name__)
 
 _MOST_FRAME: Final = 64 * 2**20
-_MOST_AHEAD: Final = 16
+_MOST_AHEAD: Final = 4
 """How many frames wait until the session takes them."""
 _OPEN_S: Final = 2.0
 """How long the first notification waits for the stream of what belongs to no request."""
@@ -247,6 +247,10 @@ class HttpLink:
         if is_gone:
             problem = "the server has forgotten this session (status 404); begin a new one"
             self._session = ""
+            self._client.is_forgotten = True
+            await self._said.put(Said(b"", about, problem))
+            await self._said.put(Transport(problem))
+            return
         raise Refusal(problem, status)
 
     def _note_session(self, reply: RelayReply, message: Message) -> None:

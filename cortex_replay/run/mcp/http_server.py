@@ -32,6 +32,8 @@ class ClientHeaders:
 
     def __init__(self, headers: Iterable[tuple[str, str]] = ()) -> None:
         self.latest = list(headers)
+        self.is_forgotten = False
+        """Whether the server does not know the session any more."""
 
     def beside(self, *, routing: Mapping[str, str], has_routing: bool) -> dict[str, str]:
         """What goes along with a message, beside what its transport says.

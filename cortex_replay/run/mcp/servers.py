@@ -49,7 +49,6 @@ class HttpServers:
     ) -> None:
         self._environment = environment
         self._timeout_ms = timeout_ms
-        self._redactor_for = redactor_for
         self._relay = Relay(
             {}, _FOREVER_MS, redactor_for, rate_of, max_answer=_WITHOUT_LIMIT, most_at_once=_MOST_AT_ONCE
         )
@@ -79,9 +78,7 @@ class HttpServers:
         Raises:
             ConfigError: The URL is none.
         """
-        given = headers or {}
-        self._redactor_for().learn(*(value for value in given.values() if value))
-        self._add(name, url, given, transport)
+        self._add(name, url, headers, transport)
 
     def _add(
         self,

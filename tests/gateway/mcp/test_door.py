@@ -180,6 +180,16 @@ def test_a_session_that_is_not_there(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+def test_a_session_that_the_server_forgot_is_none_here_either(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with house_at(tmp_path, Mode.RECORD, answer) as house:
+            session = await house.begin()
+            house.brought[0].is_forgotten = True
+            assert (await house.call(session, "plain", 1)).status == 404
+
+    asyncio.run(check())
+
+
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:
     async def check() -> None:
         async with house_at(tmp_path, Mode.RECORD, answer) as house:

@@ -281,6 +281,8 @@ def test_a_session_that_the_server_forgot() -> None:
         async with linked(handle) as (side, web):
             await side.ask(INITIALIZE)
             assert "has forgotten this session" in (await side.ask(call())).problem
+            with pytest.raises(Transport, match="begin a new one"):
+                await side.next()
         assert [one.method for one in web.heard] == ["POST", "POST"]  # there is nothing to end
 
     asyncio.run(check())
