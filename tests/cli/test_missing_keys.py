@@ -127,3 +127,9 @@ def test_recordings_may_be_all_that_is_needed(monkeypatch: pytest.MonkeyPatch) -
     result = record()
     assert "warning: no key is set" in result.stderr
     assert Path("ran").exists()
+
+
+def test_a_server_of_mcp_may_be_all_that_is_asked() -> None:
+    record("--upstream", "mcp:docs=https://docs.example/mcp")
+
+    assert Path("ran").exists()

@@ -262,3 +262,12 @@ def test_google_answers_in_the_form_that_the_query_names(name: str, query: str, 
 
     assert found is not None
     assert found.is_lifted(query) is is_lifted
+
+
+def test_a_server_of_mcp_is_no_upstream() -> None:
+    """Its calls are messages, and its key goes out with nothing else."""
+    settings = Settings(providers={"docs": ProviderSettings(kind="mcp", base_url="https://docs.example/mcp")})
+    upstreams = Upstreams(settings, {}, {"docs": "http://a/mcp", "mcp:other": "http://b/mcp"})
+
+    assert not {"docs", "other", "mcp:other"} & set(upstreams.names)
+    assert route("POST", "/docs/anything", upstreams) is None

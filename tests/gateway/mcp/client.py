@@ -68,6 +68,8 @@ class House:
         self.run = run_at(root, mode)
         self.servers: list[FakeServer] = []
         self.brought: list[ClientHeaders] = []
+        self.written: list[tuple[str, bytes]] = []
+        """What connections got, in the order in which it was written, with the methods of their requests."""
         self._reply = reply
         self.door = Door(Desk(self.run, self))  # type: ignore[arg-type]
 
@@ -106,6 +108,7 @@ class House:
                 answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
             else:
                 answer.body += message.get("body", b"")
+                self.written.append((method, message.get("body", b"")))
                 answer.is_whole = not message.get("more_body")
 
         answer.task = asyncio.ensure_future(self.door.answer(request, send))

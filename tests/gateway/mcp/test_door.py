@@ -103,6 +103,24 @@ def test_what_belongs_to_no_request_waits_for_its_stream(tmp_path: Path) -> None
     asyncio.run(check(Mode.REPLAY))
 
 
+def test_connections_are_written_in_the_order_in_which_things_were_said(tmp_path: Path) -> None:
+    """What follows an answer comes behind it, and before the next one, though on another connection."""
+
+    async def check(mode: Mode) -> None:
+        async with house_at(tmp_path, mode, answer) as house:
+            session = await house.begin()
+            stream = house.open("GET", mcp_session_id=session)
+            await until(lambda: stream.status)
+            house.written.clear()
+            for number in range(1, 6):
+                await house.call(session, "trailing", number)
+                await until(lambda number=number: len(stream.events) == number)  # type: ignore[misc]
+            assert [method for method, _ in house.written] == ["POST", "GET"] * 5
+
+    asyncio.run(check(Mode.RECORD))
+    asyncio.run(check(Mode.REPLAY))
+
+
 def test_a_client_that_loses_a_stream_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,33 @@ def test_a_recording_from_a_server_over_http_replays_without_it(tmp_path: Path, 
     assert KEY.encode() not in kept
 
 
+def test_a_server_is_asked_only_for_what_is_missing(tmp_path: Path, client_of: Clients) -> None:
+    """In ``once``: nothing reaches it before, and then it is told first what the client has said."""
+    recorded_at(tmp_path / "first")
+    store = tmp_path / "second"
+    with gateway_over(tmp_path / "first") as server:
+        provider = ProviderSettings(kind="mcp", base_url=server.url("mcp/tools"))
+        for mode, names in (
+            ("record", ["plain"]),
+            ("once", ["plain", "progress"]),
+            ("replay", ["plain", "progress"]),
+        ):
+            run = Run(
+                Settings(providers={"mine": provider}), mode, Store.open_or_create(store), environment={}
+            )
+            before = server.run.ledger.hits
+            with Gateway(run).running() as gateway:
+                client = client_of(gateway.url("mcp/mine"))
+                client.begin()
+                assert client.call("plain", 1)[-1]["result"] == {"content": "plain"}
+                assert (server.run.ledger.hits - before) == (2 if mode == "record" else 0)
+                for number, name in enumerate(names[1:], 2):
+                    assert client.call(name, number)[-1]["result"] == {"content": "done"}
+            assert (server.run.ledger.hits - before) == {"record": 2, "once": 3, "replay": 0}[mode]
+            if run.mode.writes:
+                run.commit()
+
+
 def test_a_stream_breaks_while_it_is_recorded_and_while_it_is_replayed(
     tmp_path: Path, client_of: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
