@@ -7,9 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
 
-from cortex_replay.config.servers import server_of
 from cortex_replay.engine.mcp.link import Said
 from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport
 from cortex_replay.mcp.events import EventReader
@@ -46,6 +44,7 @@ from cortex_replay.run.mcp.http_answers import (
     wrong_type,
 )
 from cortex_replay.run.mcp.http_server import ClientHeaders, HttpServer
+from cortex_replay.run.mcp.older import listen
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply, ReplyBody
@@ -391,7 +390,8 @@ class HttpLink:
             LlmError: There is none; what is said instead, if something else was tried before.
         """
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._begin(self._listen_to_older(named))
+        stream = self._send("GET", self._headers(None))
+        self._begin(listen(stream, self._server.url, named, self._take_older, _MOST_FRAME))
         try:
             async with asyncio.timeout(self._server.timeout_ms / 1000):
                 self._endpoint = await named
@@ -400,36 +400,5 @@ class HttpLink:
         except LlmError as error:
             raise (otherwise or error) from None
 
-    async def _listen_to_older(self, named: asyncio.Future[str]) -> None:
-        problem: LlmError = Transport("the server has ended its stream, and with it the session")
-        try:
-            async with self._send("GET", self._headers(None)) as reply:
-                if not 200 <= reply.status < 300 or reply.body.content_type != EVENT_STREAM:
-                    raise Refusal(problem_of(reply, await read_start(reply.body)), reply.status)
-                reader = EventReader(_MOST_FRAME)
-                while data := await reply.body.read():
-                    for event in reader.feed(data):
-                        if event.name == "endpoint" and not named.done():
-                            named.set_result(self._target_of(event.data))
-                        elif event.name == "message" and event.data:
-                            await self._said.put(Said(event.data))
-        except LlmError as error:
-            problem = error
-        if named.done():
-            await self._said.put(problem)
-        else:
-            named.set_exception(problem)
-
-    def _target_of(self, given: bytes) -> str:
-        """Where messages go, which must be at the same server.
-
-        Raises:
-            Transport: It is elsewhere.
-        """
-        url = urljoin(self._server.url, given.decode("utf-8", "replace"))
-        if server_of(self._server.url) is None or server_of(url.partition("?")[0]) != server_of(
-            self._server.url
-        ):
-            raise Transport("the server names an endpoint on another server; nothing was sent there")
-        parts = urlsplit(url)
-        return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    async def _take_older(self, said: bytes | LlmError) -> None:
+        await self._said.put(said if isinstance(said, LlmError) else Said(said))

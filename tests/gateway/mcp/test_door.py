@@ -35,6 +35,8 @@ def answer(message: dict[str, Any]) -> list[dict[str, Any]]:
             return [{"id": "s1", "method": "roots/list"}]
         case {"id": "s1", "result": _}:
             return [{"id": 7, "result": {"content": "answered"}}]
+        case {"method": "tools/call", "params": {"name": "silent"}}:
+            return []
         case {"method": "tools/call", "params": {"name": "hangs"}}:
             return [{"method": "notifications/message", "params": {"data": "begun"}}]
         case {"method": "tools/call"}:
@@ -296,6 +298,27 @@ def test_a_flood_reaches_a_client_whole(tmp_path: Path, monkeypatch: pytest.Monk
 
     asyncio.run(check(Mode.RECORD))
     asyncio.run(check(Mode.REPLAY))
+
+
+def test_a_flood_for_a_client_that_has_left_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_MOST_EVENTS", 100)
+
+    async def check() -> None:
+        async with house_at(tmp_path, Mode.RECORD, answer) as house:
+            session = await house.begin()
+            call = house.open("POST", request("tools/call", 1, name="silent"), mcp_session_id=session)
+            await until(lambda: len(house.servers[0].heard) == 2)
+            await call.leave()
+            for number in range(300):
+                house.servers[0].say({"method": "notifications/message", "params": {"data": number}})
+            house.servers[0].say({"id": 1, "result": {"content": "late"}})
+            assert (await house.call(session, "plain", 2)).messages[-1]["result"] == {"content": "plain"}
+            rest = await house.ask("GET", mcp_session_id=session, last_event_id="2-201")
+            assert rest.messages[-1]["result"] == {"content": "late"}
+
+    asyncio.run(check())
 
 
 def test_what_nobody_reads_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
