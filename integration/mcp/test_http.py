@@ -29,6 +29,7 @@ PROGRAM: Final = (sys.executable, "-m", "cortex_replay")
 _PATHS: Final = {"streamableHttp": "/mcp", "sse": "/sse"}
 _REPLAYS: Final = 20
 _CANCELLED: Final = -32800
+_CLIENT_VERSION: Final = "2.4.0"
 
 
 def free_port() -> int:
@@ -284,14 +285,35 @@ def test_a_connection_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         assert (cutter.cuts, len(cutter.heads)) == (1, 1)
 
 
-def test_requests_that_stand_alone(tmp_path: Path) -> None:
-    """A server and a client of the Python SDK that know no sessions: calls, progress, errors, a subscription
-    and a call that is given up."""
-    port = free_port()
-    client = [sys.executable, "-W", "ignore", os.fspath(CLIENTS / "modern_http.py")]
+def modern_python() -> list[str]:
+    return [sys.executable, "-W", "ignore", os.fspath(CLIENTS / "modern_http.py")]
+
+
+def modern_typescript() -> list[str]:
+    node = install.needed("node", "run a client")
+    folder = install.once(install.BENCH / "mcp" / f"client@{_CLIENT_VERSION}", _install_client)
+    return ["env", f"MCP_MODULES={folder}", node, os.fspath(CLIENTS / "modern.cjs")]
+
+
+def _install_client(folder: Path) -> None:
+    (folder / "package.json").write_text("{}")  # else npm looks for one above
+    options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
+    package = f"@modelcontextprotocol/client@{_CLIENT_VERSION}"
+    install.completed(
+        [install.needed("npm", "install a client"), "install", "--prefix", folder, *options, package]
+    )
+
+
+@pytest.mark.parametrize(
+    "client", [modern_python, modern_typescript], ids=["the Python SDK", "the TypeScript SDK"]
+)
+def test_requests_that_stand_alone(tmp_path: Path, client: Callable[[], list[str]]) -> None:
+    """A server and clients that know no sessions: calls, progress, errors, a subscription of the Python SDK's
+    client, and a call that is given up."""
+    port, command = free_port(), client()
 
     def talk(url: str) -> str:
-        done = subprocess.run([*client, url], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*command, url], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
 
@@ -303,7 +325,7 @@ def test_requests_that_stand_alone(tmp_path: Path) -> None:
     for _ in range(3):
         with gateway("replay", tmp_path) as url:
             assert talk(url) == plain
-    assert plain.startswith("2026-07-28 ")
+    assert "2026-07-28" in plain.splitlines()[0]
 
 
 def test_many_clients_at_once(tmp_path: Path) -> None:
