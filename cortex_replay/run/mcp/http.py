@@ -59,6 +59,8 @@ _MOST_AHEAD: Final = 4
 _OPEN_S: Final = 2.0
 """How long the first notification waits for the stream of what belongs to no request."""
 _DELETE_S: Final = 3.0
+_QUICK_MS: Final = 30_000
+"""How long what needs no work may take: that a notification is taken, or an endpoint is named."""
 _PAUSE_MS: Final = 1000
 _LONGEST_PAUSE_MS: Final = 30_000
 _SHORTEST_PAUSE_MS: Final = 10
@@ -99,6 +101,7 @@ class HttpLink:
         self._endpoint: str | None = None
         """Where messages go in the older transport."""
         self._is_newer = server.transport == "http"
+        self._quick_ms = min(_QUICK_MS, server.timeout_ms)
 
     async def send(self, frame: bytes) -> None:
         """Give the server a frame; what comes of a request, :meth:`frames` tells.
@@ -109,9 +112,7 @@ class HttpLink:
         message = messages_in(frame)[0]
         if self._server.transport == "sse" and self._endpoint is None:
             await self._open_older()
-        if self._endpoint is not None:
-            await self._deliver(frame, message)
-        elif is_request(message):
+        if is_request(message):
             about = request_id(message)
             task = self._begin(self._ask(frame, message))
             if about is not None and version_in(message) is not None:
@@ -171,14 +172,19 @@ class HttpLink:
 
     @contextlib.asynccontextmanager
     async def _send(
-        self, method: str, headers: Mapping[str, str], body: bytes = b"", target: str | None = None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        target: str | None = None,
+        limit_ms: int | None = None,
     ) -> AsyncIterator[RelayReply]:
         """What the server answers, once its head is there.
 
         Raises:
             LlmError: It cannot be reached, or the user has not agreed that a key goes there.
         """
-        limit = self._server.timeout_ms
+        limit = limit_ms or self._server.timeout_ms
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(limit / 1000):
@@ -192,7 +198,10 @@ class HttpLink:
     async def _ask(self, frame: bytes, message: Message) -> None:
         about = request_id(message)
         try:
-            await self._exchange(frame, message, about)
+            if self._endpoint is None:
+                await self._exchange(frame, message, about)
+            else:  # what comes of it comes over the stream
+                await self._deliver(frame, message, self._server.timeout_ms)
         except LlmError as error:
             await self._said.put(Said(b"", about, words_of(error)))
         finally:
@@ -219,7 +228,7 @@ class HttpLink:
             if self._is_newer or error.status not in _OLDER:
                 raise
             await self._open_older(error)
-            await self._deliver(frame, message)
+            await self._deliver(frame, message, self._server.timeout_ms)
             return
         except Transport:
             if not place.event:
@@ -339,13 +348,14 @@ class HttpLink:
 
     # Notifications and answers
 
-    async def _deliver(self, frame: bytes, message: Message) -> None:
-        """Send what is answered elsewhere, if at all.
+    async def _deliver(self, frame: bytes, message: Message, limit_ms: int | None = None) -> None:
+        """Send what is answered elsewhere, if at all. Others wait for a notification to be taken.
 
         Raises:
             LlmError: The server did not take it.
         """
-        async with self._send("POST", self._headers(message), frame, self._endpoint) as reply:
+        headers, limit_ms = self._headers(message), limit_ms or self._quick_ms
+        async with self._send("POST", headers, frame, self._endpoint, limit_ms) as reply:
             body = await read_start(reply.body)
             if not 200 <= reply.status < 300:
                 raise Refusal(problem_of(reply, body), reply.status)
@@ -393,10 +403,10 @@ class HttpLink:
         stream = self._send("GET", self._headers(None))
         self._begin(listen(stream, self._server.url, named, self._take_older, _MOST_FRAME))
         try:
-            async with asyncio.timeout(self._server.timeout_ms / 1000):
+            async with asyncio.timeout(self._quick_ms / 1000):
                 self._endpoint = await named
         except TimeoutError:
-            raise Timeout(self._server.timeout_ms, self._server.shown) from None
+            raise (otherwise or Timeout(self._quick_ms, self._server.shown)) from None
         except LlmError as error:
             raise (otherwise or error) from None
 

@@ -270,6 +270,44 @@ def test_a_head_that_does_not_come() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_a_server_that_takes_nothing_holds_up_only_what_it_did_not_take(
+    transport: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_QUICK_MS", 50)
+
+    async def handle(heard: Heard) -> None:
+        if heard.method == "GET" and transport == "sse":
+            await heard.stream()
+            await heard.event(b"/messages", name="endpoint")
+        await heard.until_left()
+
+    async def check() -> None:
+        async with linked(handle, transport=transport) as (side, web):
+            await side.send(call(1))
+            await side.send(call(2))
+            await until(lambda: len([one for one in web.heard if one.method == "POST"]) == 2)
+            with pytest.raises(LlmError, match="50 ms"):
+                await side.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+
+    asyncio.run(check())
+
+
+def test_a_stream_that_names_no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_QUICK_MS", 50)
+
+    async def handle(heard: Heard) -> None:
+        await heard.stream()
+        await heard.until_left()
+
+    async def check() -> None:
+        async with linked(handle, transport="sse") as (side, _):
+            with pytest.raises(LlmError, match="50 ms"):
+                await side.send(call())
+
+    asyncio.run(check())
+
+
 def test_a_session_that_the_server_forgot() -> None:
     async def handle(heard: Heard) -> None:
         if heard.json.get("method") == "tools/call":
