@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,11 +56,11 @@ def run(tmp_path: Path, sdk: str, python: str) -> Run:
     results = tmp_path / "results"
     results.mkdir()
 
-    def go(*options: str, **variables: str) -> Outcome:
+    def go(*options: str, around: Sequence[str] = (), **variables: str) -> Outcome:
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         environment |= {"RESULTS": str(results), "STARTS": str(tmp_path / "starts"), **variables}
         done = subprocess.run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-store", "llm", *options],
+            [*around, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-store", "llm", *options],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -107,6 +107,22 @@ def test_two_workers_record_one_store(run: Run) -> None:
     replayed = run("-k", chosen)
 
     assert replayed.status == 0, replayed.output[-6000:]
+    assert replayed.results == recorded.results
+    assert replayed.starts == recorded.starts
+
+
+def test_a_command_around_the_tests_records_them(run: Run, sdk: str, python: str) -> None:
+    """As ``cortex-replay record -- pytest``: the command has the keys and the store, and the tests ask it."""
+    if sdk == "fastmcp":
+        pytest.skip("it has the sessions of 1.x")
+    chosen = "stdio or parametrised or shared or made"
+    command = str(Path(python).with_name("cortex-replay"))
+    recorded = run("-k", chosen, around=[command, "record", "--no-key", "--store", "llm", "--"])
+    assert recorded.status == 0, recorded.output[-6000:]
+    replayed = run("-k", chosen)
+
+    assert replayed.status == 0, replayed.output[-6000:]
+    assert " 0 misses, 0 recorded, 0 live" in replayed.output
     assert replayed.results == recorded.results
     assert replayed.starts == recorded.starts
 

@@ -219,7 +219,8 @@ class TestRun:
         self.recording.is_replay = not self.mode.asks
         self.store = self.scope.store
         self._misses_seen = len(session.run.ledger.misses)
-        self._servers = McpServers(session.run, self.scope, mcp)
+        is_relayed = session.is_relayed and self.mode is Mode.LIVE
+        self._servers = McpServers(session.run, self.scope, mcp, is_relayed=is_relayed)
         self.interception = Interception(
             session.run.engine(),
             self.scope,

@@ -71,6 +71,7 @@ class McpServers:
         run: Opens sessions, and knows what is configured.
         scope: Whose calls these are; a test's.
         choice: Which servers are ours, and what they are called.
+        is_relayed: Whether another process records, which shims find, and not we.
     """
 
     def __init__(
@@ -78,6 +79,8 @@ class McpServers:
         run: Run,
         scope: Scope,
         choice: McpChoice = True,
+        *,
+        is_relayed: bool = False,
     ) -> None:
         self._run = run
         self._scope = scope
@@ -86,6 +89,7 @@ class McpServers:
         self._urls = {str(one.base_url).rstrip("/"): name for name, one in providers if one.kind == "mcp"}
         self._configured = {*run.settings.mcp, *self._urls.values()}
         self._names: dict[Target, str] = {}
+        self.is_relayed = is_relayed
         self.sessions = 0
         """How many were opened."""
 

@@ -18,6 +18,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.interception.transports.active import ACTIVE
 from cortex_replay.interception.transports.seam import Replacement, Transport
 from cortex_replay.mcp.names import server_behind_shim
+from cortex_replay.run.mcp.shim import shim_command
 
 if TYPE_CHECKING:
     from cortex_replay.interception.mcp.servers import McpServers, Target
@@ -79,12 +80,17 @@ def _generator(
     name = active.mcp.name_of(target)
     if name is None:
         return None
-    _refuse_other_loops()
-    shim = server_behind_shim(target.command)
-    if shim is not None:  # what it would record is recorded here
-        given = given.model_copy(update={"command": shim[1][0], "args": shim[1][1:]})
+    if target.command:
+        shim = server_behind_shim(target.command)
+        command = list(target.command) if shim is None else shim[1]  # what it would record is recorded here
+        if active.mcp.is_relayed:
+            command = shim_command(name, command)
+        given = given.model_copy(update={"command": command[0], "args": command[1:]})
         arguments = (given, *arguments[1:])
-        options = {name: value for name, value in options.items() if name != "server"}
+        options = {option: value for option, value in options.items() if option != "server"}
+    if active.mcp.is_relayed:
+        return function(*arguments, **options)
+    _refuse_other_loops()
 
     def transport() -> Any:
         return asynccontextmanager(function)(*arguments, **options)

@@ -18,8 +18,11 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import MCPServer
 
-from cortex_replay import intercept
+from cortex_replay import Run, Store, intercept
 from cortex_replay.errors import InvalidRequest
+from cortex_replay.interception import Interception
+from cortex_replay.interception.mcp.servers import McpServers
+from cortex_replay.interception.transports import for_mcp, install
 from cortex_replay.mcp.messages import NO_FIXTURE
 from tests.adapters.fake_provider import FakeProvider
 from tests.interception.mcp.http_server import serve_tools
@@ -199,6 +202,27 @@ def test_a_server_behind_the_shim_is_recorded_once(tmp_path: Path, store: Path) 
 
     assert {server for server, _ in asked(store)} == {"mcp:files"}
     assert starts(tmp_path) == 1
+
+
+def test_where_another_process_records_the_shim_is_started(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leads to that process; here nothing is recorded."""
+    shims: list[tuple[str, list[str]]] = []
+
+    def shim_command(name: str, command: list[str]) -> list[str]:
+        shims.append((name, command))
+        return command
+
+    monkeypatch.setattr(for_mcp, "shim_command", shim_command)
+    run = Run.open(mode="live", store=Store.create(store))
+    scope = run.open_scope()
+    servers = McpServers(run, scope, is_relayed=True)
+    with install(Interception(run.engine(), scope, mcp=servers)):
+        assert asyncio.run(talk(stdio_client(tools(tmp_path)), count)) == ["1", "2", "3"]
+
+    assert shims == [("tools_server", [sys.executable, str(SERVER), str(tmp_path / "heard")])]
+    assert servers.sessions == 0
 
 
 def test_http_is_recorded_as_mcp_alone(store: Path) -> None:
