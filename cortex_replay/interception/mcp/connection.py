@@ -86,6 +86,8 @@ class Connection:
         return self._session
 
     def _remember(self, frame: bytes) -> None:
+        if b"initialize" not in frame:
+            return
         with contextlib.suppress(NotAMessage):
             if any(one.get("method") in (INITIALIZE, INITIALIZED) for one in messages_in(frame)):
                 self._greeting.append(frame)

@@ -41,6 +41,11 @@ class Target(NamedTuple):
         return self.url or " ".join(self.command)
 
     @property
+    def authority(self) -> str:
+        """The host and the port of a URL."""
+        return self.url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
+
+    @property
     def own_name(self) -> str:
         return server_name_of_url(self.url) if self.url else server_name(self.command)
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import _AsyncGeneratorContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.interception.transports.active import ACTIVE
 from cortex_replay.interception.transports.seam import Replacement, Transport
 from cortex_replay.mcp.names import server_behind_shim
+from cortex_replay.modes import Mode
+from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.run.mcp.shim import shim_command
 
 if TYPE_CHECKING:
@@ -75,22 +76,29 @@ def _generator(
     active = ACTIVE[-1]
     given: Any = arguments[0] if arguments else options.get("server", options.get("url"))
     target = _target(given)
-    if active.mcp is None or (target.url and active.is_allowed(urlsplit(target.url).netloc)):
+    if active.mcp is None or (target.url and active.is_allowed(target.authority)):
         return None
     name = active.mcp.name_of(target)
-    if name is None:
+    if name is None or (active.scope.mode is Mode.LIVE and not _is_asyncio()):
         return None
     if target.command:
         shim = server_behind_shim(target.command)
         command = list(target.command) if shim is None else shim[1]  # what it would record is recorded here
         if active.mcp.is_relayed:
             command = shim_command(name, command)
-        given = given.model_copy(update={"command": command[0], "args": command[1:]})
+        environment = {key: value for key, value in (given.env or {}).items() if value != DUMMY_KEY}
+        changes = {"command": command[0], "args": command[1:], "env": environment or None}
+        given = given.model_copy(update=changes)
         arguments = (given, *arguments[1:])
         options = {option: value for option, value in options.items() if option != "server"}
     if active.mcp.is_relayed:
         return function(*arguments, **options)
-    _refuse_other_loops()
+    if not _is_asyncio():
+        raise InvalidRequest(
+            "mcp",
+            "sessions are recorded and replayed on asyncio only, and this one runs on another loop (trio?). "
+            "Run the test on asyncio, or leave its sessions alone: @pytest.mark.llm_replay(mcp=False)",
+        )
 
     def transport() -> Any:
         return asynccontextmanager(function)(*arguments, **options)
@@ -115,12 +123,9 @@ def _current() -> McpServers | None:
     return ACTIVE[-1].mcp if ACTIVE else None
 
 
-def _refuse_other_loops() -> None:
+def _is_asyncio() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        raise InvalidRequest(
-            "mcp",
-            "sessions are recorded and replayed on asyncio only, and this one runs on another loop (trio?). "
-            "Run the test on asyncio, or leave its sessions alone: @pytest.mark.llm_replay(mcp=False)",
-        ) from None
+        return False
+    return True

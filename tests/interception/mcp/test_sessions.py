@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from cortex_replay.interception import Interception
 from cortex_replay.interception.mcp.servers import McpServers
 from cortex_replay.interception.transports import for_mcp, install
 from cortex_replay.mcp.messages import NO_FIXTURE
+from cortex_replay.providers import DUMMY_KEY
 from tests.adapters.fake_provider import FakeProvider
 from tests.interception.mcp.http_server import serve_tools
 
@@ -202,6 +204,24 @@ def test_a_server_behind_the_shim_is_recorded_once(tmp_path: Path, store: Path) 
 
     assert {server for server, _ in asked(store)} == {"mcp:files"}
     assert starts(tmp_path) == 1
+
+
+def test_a_server_gets_no_dummy_for_a_key(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started to be asked, and would be refused with one."""
+    monkeypatch.setenv("OPENAI_API_KEY", DUMMY_KEY)
+    monkeypatch.setenv("OWN_SETTING", "kept")
+    show = "import os, sys; print(*sorted(os.environ), file=open(sys.argv[1], 'w'))"
+    server = StdioServerParameters(
+        command=sys.executable, args=["-c", show, str(tmp_path / "names")], env=dict(os.environ)
+    )
+    with intercept(store, "once"), pytest.raises(MCPError):
+        asyncio.run(talk(stdio_client(server), count))
+
+    names = (tmp_path / "names").read_text().split()
+    assert "OWN_SETTING" in names
+    assert "OPENAI_API_KEY" not in names
 
 
 def test_where_another_process_records_the_shim_is_started(
