@@ -14,21 +14,24 @@ __all__ = ["HttpTools", "serve_tools"]
 
 
 class HttpTools:
-    """Where it is, and what it heard."""
+    """Where it is, what it heard, and the headers that came with it."""
 
-    def __init__(self, url: str, heard: list[str]) -> None:
+    def __init__(self, url: str, heard: list[str], headers: list[dict[str, str]]) -> None:
         self.url = url
         self.heard = heard
+        self.headers = headers
 
 
 @contextlib.contextmanager
 def serve_tools() -> Iterator[HttpTools]:
     heard: list[str] = []
+    headers: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             heard.append(message.get("method", "answer"))
+            headers.append({name.lower(): value for name, value in self.headers.items()})
             answer = reply_to(message)
             body = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(202 if answer is None else 200)
@@ -55,7 +58,7 @@ def serve_tools() -> Iterator[HttpTools]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield HttpTools(f"http://127.0.0.1:{server.server_address[1]}/mcp", heard)
+            yield HttpTools(f"http://127.0.0.1:{server.server_address[1]}/mcp", heard, headers)
         finally:
             server.shutdown()
             thread.join()

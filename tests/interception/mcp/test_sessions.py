@@ -267,6 +267,26 @@ def test_http_is_recorded_as_mcp_alone(store: Path) -> None:
     ]
 
 
+def test_requests_that_stand_alone_reach_a_server_with_their_headers(store: Path) -> None:
+    """The SDK gives its transport more than a frame."""
+
+    async def use(url: str) -> None:
+        async with Client(url, mode="2026-07-28") as client:
+            assert not (await client.call_tool("echo", {"a": 1})).is_error
+
+    with serve_tools() as server:
+        asyncio.run(use(server.url))
+        alone = server.headers[:]
+        with intercept(store, "once"):
+            asyncio.run(use(server.url))
+        recorded = server.headers[len(alone) :]
+    with intercept(store, "replay"):
+        asyncio.run(use(server.url))
+
+    assert [headers["mcp-method"] for headers in recorded if "mcp-method" in headers]
+    assert [sorted(headers) for headers in recorded] == [sorted(headers) for headers in alone]
+
+
 def test_replay_opens_no_connection(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve_tools() as server, intercept(store, "once"):
         asyncio.run(talk(streamable_http_client(server.url), count))

@@ -44,6 +44,8 @@ def reply_to(message: dict[str, Any], ask: Any = None) -> dict[str, Any] | None:
         case _:
             error = {"code": -32601, "message": "there is no such method"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+    if "io.modelcontextprotocol/protocolVersion" in (parameters.get("_meta") or {}):
+        result |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
