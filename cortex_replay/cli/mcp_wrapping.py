@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from cortex_replay.errors import ConfigError
 from cortex_replay.mcp.configurations import Server, Target
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.run import Run
+from cortex_replay.run.mcp.shim import shim_command
 from cortex_replay.run.mcp.wrapping import Wrapping, wrap
 
 __all__ = ["wrap_servers"]
@@ -53,7 +53,7 @@ def wrap_servers(
             learn_secret(secret)
         if server.kind != "stdio":
             return _gateway_target(run, filled, environment[GATEWAY_VARIABLE])
-        return Target((sys.executable, "-m", "cortex_replay", "mcp", server.label, "--", *server.command))
+        return Target(tuple(shim_command(server.label, server.command)))
 
     with scratch_folder() as folder:
         place = (cwd or Path.cwd()).resolve()

@@ -47,6 +47,7 @@ _SETTINGS = (
   cortex-replay record -- npm test             whatever a command asks, in any language
   cortex-replay record --upstream openai=http://127.0.0.1:8080/v1 --mode record -- pytest
   cortex-replay record --proxy -- ./agent      its client reads no base URL
+  cortex-replay record -- claude -p "fix it"   the MCP servers of its configuration, too
   cortex-replay record --again 3 -- ./agent    three runs: which calls are not the same?
 
 `cortex-replay batch` records many requests; `cortex-replay refresh` asks again what is recorded.

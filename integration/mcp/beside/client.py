@@ -23,7 +23,10 @@ from mcp.client.streamable_http import streamable_http_client
 _PATIENCE_S = 5
 
 
-async def sample(_: Any, __: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+async def sample(
+    context: Any,  # noqa: ARG001 - the SDK's
+    params: types.CreateMessageRequestParams,  # noqa: ARG001
+) -> types.CreateMessageResult:
     said = types.TextContent(type="text", text="oolong")
     return types.CreateMessageResult(role="assistant", content=said, model="a-model")
 
