@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
-from cortex_replay.cli.mcp_wrapping import wrap_servers
+from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
 from cortex_replay.config import load_settings
@@ -138,7 +138,7 @@ def run_once(
         root,
         flags,
         default=default,
-        how_to_record=record_command_for(root, command, _proxy_options(flags)),
+        how_to_record=record_command_for(root, command, [*_proxy_options(flags), *mcp_words(flags)]),
         # What needs no base URL often has a key of its own, too.
         needs_key=not flags.get("no_key") and not flags["proxy"],
     )

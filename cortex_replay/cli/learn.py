@@ -20,7 +20,7 @@ import click
 from cortex_replay.bindings import PlaceRule, Surroundings
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment, proxy_rules
-from cortex_replay.cli.mcp_wrapping import wrap_servers
+from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.rule_keeping import RuleKeeping, plan_keeping
 from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.config.rule_text import rule_lines
@@ -136,7 +136,7 @@ def _place(flags: Mapping[str, Any]) -> Iterator[Elsewhere | None]:
 def _run(
     command: Sequence[str], root: Path, flags: Mapping[str, Any], place: Elsewhere | None
 ) -> tuple[Learner, int]:
-    how = record_command_for(root, command)
+    how = record_command_for(root, command, mcp_words(flags))
     there = None if place is None else _surroundings(place, flags["day"])
     named = {"mode": "replay", "upstreams": flags["upstreams"]}
     run = open_run(root, named, default="replay", how_to_record=how, surroundings=there)

@@ -17,7 +17,13 @@ from cortex_replay.run import Run
 from cortex_replay.run.mcp.shim import shim_command
 from cortex_replay.run.mcp.wrapping import Wrapping, wrap
 
-__all__ = ["wrap_servers"]
+__all__ = ["mcp_words", "wrap_servers"]
+
+
+def mcp_words(flags: Mapping[str, Any]) -> list[str]:
+    """The options that say the same again, in a command to be pasted into a shell."""
+    named = ["--mcp-config", str(flags["mcp_config"])] if flags.get("mcp_config") else []
+    return [*named, *(["--no-mcp"] if flags.get("no_mcp") else [])]
 
 
 @contextmanager
@@ -66,8 +72,10 @@ def wrap_servers(
 def _gateway_target(run: Run, server: Server, gateway: str) -> Target | None:
     """The gateway's address for a server that is reached; its headers stay here."""
     transport: Literal["http", "sse"] = "sse" if server.kind == "sse" else "http"
+    # Clients trim what they send: a token that is not there leaves `Bearer ` behind.
+    headers = {name: value.strip() for name, value in server.headers.items()}
     try:
-        run.desk().add_server(server.label, server.url, server.headers, transport)
+        run.desk().add_server(server.label, server.url, headers, transport)
     except ConfigError:
         return None
     behind = "/sse" if transport == "sse" else ""

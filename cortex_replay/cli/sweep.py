@@ -17,7 +17,7 @@ import click
 
 from cortex_replay.cli import options, output
 from cortex_replay.cli.command_run import Handover, gateway_environment
-from cortex_replay.cli.mcp_wrapping import wrap_servers
+from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.cli.runs import open_run, record_command_for
 from cortex_replay.errors import InvalidRequest
@@ -170,17 +170,18 @@ def sweep_command(
         for cell, run in pairs
         if run.verdict in ("failed", "missed", "hung") and cell.kind.kind not in allowed
     ]
+    given = [*(word for name in pass_env for word in ("--pass-env", name)), *mcp_words(servers)]
     status = options.DRIFT if unexpected else 0
     options.settle(ctx, status)
     if as_json:
-        told = [vars(run) | {"again": _again(cell, root, pass_env, command)} for cell, run in pairs]
+        told = [vars(run) | {"again": _again(cell, root, given, command)} for cell, run in pairs]
         document = {"calls": calls.models, "tool_calls": len(calls.tools)}
         output.print_json({**document, "runs": told, "survived": not unexpected})
     else:
         _print(pairs, allowed)
         if unexpected:
             failed = output.count(unexpected, "run")
-            again = _again(unexpected[0], root, pass_env, command)
+            again = _again(unexpected[0], root, given, command)
             output.talk(f"error: {failed} did not survive; to see the first one:\n  {again}")
         else:
             output.talk(f"survived: {calls}, {output.count(runs, 'run')}")
@@ -249,7 +250,7 @@ class _Sweeper:
 
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any], Sequence[tuple[str, str]]]:
         """How the command ended, what it asked for, and the tools that it called."""
-        how = record_command_for(self._root, self._command)
+        how = record_command_for(self._root, self._command, mcp_words(self._servers))
         run = open_run(self._root, {"mode": "replay"}, default="replay", how_to_record=how)
         guard = ProxyRules(refuse=run.ledger.bypass)
         with gateway_environment(run, faults, self._handover, pace=Pace(), proxy=guard) as environment:
@@ -342,8 +343,7 @@ def _hits_of_servers(ledger: Mapping[str, Any]) -> int:
     return sum(int(counted.get("hits", 0)) for counted in ledger.get("servers", {}).values())
 
 
-def _again(cell: _Cell, root: Path, pass_env: Sequence[str], command: Sequence[str]) -> str:
+def _again(cell: _Cell, root: Path, given: Sequence[str], command: Sequence[str]) -> str:
     """What makes the same run once more, with its output, as it can be pasted into a shell."""
-    passed = [word for name in pass_env for word in ("--pass-env", name)]
     fault = ["--fault", str(cell.fault)]
-    return shlex.join(["cortex-replay", "replay", "--store", str(root), *fault, *passed, "--", *command])
+    return shlex.join(["cortex-replay", "replay", "--store", str(root), *fault, *given, "--", *command])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay.cli.mcp_wrapping import wrap_servers
+from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.engine.http.relay import GATEWAY_VARIABLE
 from cortex_replay.run import Run
 from cortex_replay.run.mcp.wrapping import COPY_VARIABLE
@@ -132,3 +132,23 @@ def test_options_for_servers_go_with_a_command() -> None:
 
     assert done.exit_code == 2
     assert "--mcp-config" in done.stderr
+
+
+def test_a_command_to_be_pasted_says_the_same_of_servers() -> None:
+    assert mcp_words({"mcp_config": Path("a.json"), "no_mcp": False}) == ["--mcp-config", "a.json"]
+    assert mcp_words({"mcp_config": None, "no_mcp": True}) == ["--no-mcp"]
+    assert mcp_words({}) == []
+
+
+def test_a_token_that_is_not_there_leaves_no_blank_behind(
+    tmp_path: Path, servers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = {"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer ${GONE:-}"}}
+    servers.write_text(json.dumps({"mcpServers": {"far": far}}))
+    run = Run.open(mode="once", store=tmp_path / "llm")
+    added: list[Any] = []
+    monkeypatch.setattr(run.desk(), "add_server", lambda *given: added.append(given))
+
+    wrapped(run, servers, capsys)
+
+    assert added == [("far", far["url"], {"Authorization": "Bearer"}, "http")]

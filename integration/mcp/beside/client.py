@@ -24,8 +24,8 @@ _PATIENCE_S = 5
 
 
 async def sample(
-    context: Any,  # noqa: ARG001 - the SDK's
-    params: types.CreateMessageRequestParams,  # noqa: ARG001
+    context: Any,
+    params: types.CreateMessageRequestParams,
 ) -> types.CreateMessageResult:
     said = types.TextContent(type="text", text="oolong")
     return types.CreateMessageResult(role="assistant", content=said, model="a-model")
