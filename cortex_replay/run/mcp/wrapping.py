@@ -117,7 +117,7 @@ class _Work:
         """Show a client its servers at other places."""
         found = client.find(visit, own)
         targets = self._targets(found)
-        if not targets:
+        if not targets and not found.has_stand_in:
             return _outcome(command, self._environment, found, {}, client.title)
         pointer = client.point(visit, found, targets)
         self._write(pointer.files, _PRIVATE)

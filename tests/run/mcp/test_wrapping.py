@@ -195,6 +195,7 @@ def test_what_the_user_wrapped_himself_is_left_alone(place: Place) -> None:
     made = place.wrap("claude", "-p", "hello")
 
     assert (made.command, made.left) == (["claude", "-p", "hello"], {})
+    assert made.environment["MCP_CONNECTION_NONBLOCKING"] == "0", "its tools are in the first prompt, too"
 
 
 def test_two_names_that_become_one_are_not_mixed_up(place: Place) -> None:
@@ -313,7 +314,12 @@ def test_a_client_that_cannot_be_shown_others_is_named(place: Place) -> None:
     made = place.wrap("gemini", "-p", "hello")
 
     assert made.command == ["gemini", "-p", "hello"]
-    assert made.left == {"files": "Gemini CLI cannot be shown other servers for one run"}
+    (why,) = made.left.values()
+    assert "put `cortex-replay mcp NAME --` before their commands" in why
+
+    by_hand = {"command": "cortex-replay", "args": ["mcp", "files", "--", "npx", "server-files"]}
+    place.write(".gemini/settings.json", {"mcpServers": {"files": by_hand}})
+    assert place.wrap("gemini", "-p", "hello").left == {}
 
 
 def test_any_command_gets_the_copy_of_a_file_that_is_named(place: Place) -> None:
@@ -358,6 +364,7 @@ def test_a_file_that_is_named_and_is_none_is_an_error(place: Place, text: str | 
         (["timeout", "60", "opencode", "run"], "opencode"),
         (["bash", "-lc", "cd x && claude -p hi"], "Claude Code"),
         (["grep", "claude", "file"], None),
+        (["npm", "run", "claude"], None),
         (["sh", "-c", "cat claude.md ./claude-x /x/codex"], None),
         (["sh", "claude"], None),
         ([], None),
@@ -367,3 +374,10 @@ def test_which_client_a_command_starts(command: list[str], title: str | None) ->
     found = find_client(command)
 
     assert (None if found is None else found[0].title) == title
+
+
+def test_a_package_is_no_program() -> None:
+    found = find_client(["npx", "-p", "@anthropic-ai/claude-code", "claude", "-p", "claude"])
+
+    assert found is not None
+    assert found[1] == 3

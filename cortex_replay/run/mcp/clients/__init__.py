@@ -24,23 +24,11 @@ __all__ = ["CLIENTS", "find_client", "real_program"]
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _LAUNCHERS: Final = frozenset(
-    {
-        "env",
-        "npx",
-        "bunx",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "nice",
-        "nohup",
-        "time",
-        "timeout",
-        "stdbuf",
-        "faketime",
-    }
+    {"env", "npx", "bunx", "nice", "nohup", "time", "timeout", "stdbuf", "faketime"}
 )
 """Programs that start another one, which stands in their own command line."""
+_OF_A_PACKAGE: Final = frozenset({"-p", "--package"})
+"""Behind these, npx has a package, and the program comes later."""
 
 CLIENTS: Final[tuple[Client, ...]] = (
     ClaudeCode(),
@@ -62,7 +50,7 @@ def find_client(command: Sequence[str]) -> tuple[Client, int | None] | None:
     start = Path(command[0]).name if command else ""
     for index, word in enumerate(command[: len(command) if start in _LAUNCHERS else 1]):
         client = _client_called(word)
-        if client is not None:
+        if client is not None and (index == 0 or command[index - 1] not in _OF_A_PACKAGE):
             return client, index
     if start in _SHELLS:
         for script in (word for before, word in pairwise(command) if _is_script_option(before)):

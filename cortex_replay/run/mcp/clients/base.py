@@ -62,6 +62,8 @@ class Found:
     """Servers, or whole files, that stay as they are, and why."""
     files: dict[str, None] = field(default_factory=dict)
     """Where the servers are named, as a person would say it."""
+    has_stand_in: bool = False
+    """Whether the user has put our stand-in before a server himself."""
 
     def add(self, shown: str, configuration: Configuration) -> None:
         """Take up a configuration that holds before those so far."""
@@ -70,7 +72,9 @@ class Found:
         for name, server in configuration.servers.items():
             self.left.pop(name, None)
             self.servers.pop(name, None)
-            if not server.is_stand_in:
+            if server.is_stand_in:
+                self.has_stand_in = True
+            else:
                 self.servers[name] = server
         for name, why in configuration.unusable.items():
             self.servers.pop(name, None)
@@ -150,4 +154,4 @@ class Client(Protocol):
         """
 
     def point(self, visit: Visit, found: Found, targets: Mapping[str, Target]) -> Pointer:
-        """How it is shown those servers at their targets."""
+        """How it is shown those servers at their targets; with none, what it needs for stand-ins alone."""

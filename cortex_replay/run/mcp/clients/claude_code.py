@@ -44,6 +44,9 @@ class ClaudeCode:
         return found
 
     def point(self, visit: Visit, found: Found, targets: Mapping[str, Target]) -> Pointer:
+        patience = {name: value for name, value in _PATIENCE.items() if name not in visit.environment}
+        if not targets:
+            return Pointer(variables=patience)
         table: dict[str, Any] = {}
         for _, configuration in self._given(visit, Found()):  # its file goes, so all of it is copied
             table |= configuration.document.get(Dialect.COMMON.value) or {}
@@ -52,7 +55,7 @@ class ClaudeCode:
         return Pointer(
             [f"--mcp-config={FOLDER}/{self._FILE}"],
             frozenset(index for index, _ in self._words(visit)),
-            {name: value for name, value in _PATIENCE.items() if name not in visit.environment},
+            patience,
             {self._FILE: data},
         )
 
@@ -107,6 +110,7 @@ class ClaudeCode:
             elif asks and not (is_trusted and (takes_all or name in allowed)):
                 of_project.leave(name, "Claude Code asks about it first")
         found.files |= of_project.files
+        found.has_stand_in |= of_project.has_stand_in
         for name, server in of_project.servers.items():
             found.left.pop(name, None)
             found.servers[name] = server

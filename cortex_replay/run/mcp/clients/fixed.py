@@ -29,7 +29,7 @@ class FixedClient:
         read = found.read_project(visit.cwd, self._project, Dialect.COMMON)
         if read is not None:
             found.add(shown_path(visit.cwd / self._project), read)
-        why = f"{self.title} cannot be shown other servers for one run"
+        why = f"{self.title} reads its own files alone: put `cortex-replay mcp NAME --` before their commands"
         for name in [*found.servers]:
             found.leave(name, why)
         return found

@@ -46,13 +46,16 @@ class OpenCode:
         except BadConfiguration as reason:
             found.left["mcp"] = str(reason)
         else:
-            found.servers |= configuration.servers
-            found.left |= configuration.unusable
+            files = dict(found.files)
+            found.add("", configuration)
+            found.files = files
         if named is not None:
             found.add("--mcp-config", named.translate(Dialect.OPENCODE, visit.environment))
         return found
 
     def point(self, visit: Visit, found: Found, targets: Mapping[str, Target]) -> Pointer:
+        if not targets:
+            return Pointer()
         table = {name: found.servers[name].point_at(target) for name, target in targets.items()}
         made = merge(self._inline(visit), {Dialect.OPENCODE.value: table})
         return Pointer(variables={self._VARIABLE: json.dumps(made)})
