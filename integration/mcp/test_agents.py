@@ -8,7 +8,13 @@ no start goes unnoticed.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +26,11 @@ from cortex_replay.history.mcp_calls import read_mcp_calls
 from integration.agents.agents import AGENTS, Agent
 from integration.agents.journey import Journey, set_out
 from integration.agents.machine import Machine, can_be_made
-from integration.mcp.reference_servers import copy_servers, entry_of
+from integration.mcp.reference_servers import copy_servers, entry_of, reference_servers
 
 _SERVE = 'echo "$1" >> "$TMPDIR/started"\nshift\nexec node "$@"\n'
 """Leaves a mark, and becomes the server."""
+_HEADER = "canary-of-a-header-of-a-server"
 _SUM = "The sum of 2 and 3 is 5."
 
 
@@ -107,3 +114,57 @@ def test_what_each_server_was_asked_is_recorded_with_the_call_that_caused_it(tou
 
 def test_the_store_does_not_tell_of_the_machine_that_recorded(tour: Tour) -> None:
     assert list(tour.journey.residue()) == []
+
+
+@pytest.mark.parametrize("program", ["claude", "opencode"])
+def test_a_server_with_a_url_replays_when_it_is_gone(program: str, tmp_path: Path) -> None:
+    """It is reached through the gateway; its header never gets to the agent, nor to the store."""
+    can_be_made()
+    (agent,) = (one for one in AGENTS if one.program == program)
+    servers = reference_servers()
+    with serving(entry_of(servers, "everything")) as url:
+        reached = {"url": url, "headers": {"X-Api-Key": _HEADER}}
+        if program == "claude":
+            project = {".mcp.json": {"mcpServers": {"everything": {"type": "http", **reached}}}}
+        else:
+            project = {"opencode.json": {"mcp": {"everything": {"type": "remote", **reached}}}}
+        files = {name: json.dumps(document) for name, document in project.items()}
+        made = set_out(replace(agent, project=files), tmp_path)
+    assert made.recording.status == 0, made.recording
+    assert _SUM in made.recording.said, made.recording
+
+    _, replayed = made.replay("another directory")
+
+    assert replayed.status == 0, replayed
+    ledger = replayed.ledger
+    assert (ledger["misses"], ledger["live"]) == ([], 0), replayed
+    assert _SUM in replayed.said, replayed
+    assert not any(_HEADER.encode() in path.read_bytes() for path in made.store.rglob("*") if path.is_file())
+
+
+@contextmanager
+def serving(entry: Path) -> Iterator[str]:
+    """The server over Streamable HTTP, as long as the block lasts."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["node", str(entry), "streamableHttp"]
+    with subprocess.Popen(
+        command, env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            await_port(port)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            server.kill()
+
+
+def await_port(port: int) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail("the server does not listen")
