@@ -20,6 +20,7 @@ __all__ = ["call_lines", "message_lines", "outcome_lines", "story_lines"]
 _WIDTH: Final = 200
 """Of a line that goes to a file or a program."""
 _LEAST_WIDTH: Final = 60
+_LEAST_LINE: Final = 24
 _HASH_SHOWN: Final = 12
 _WHO_SHOWN: Final = 20
 _MOST_READ: Final = 64 * 1024
@@ -81,7 +82,7 @@ def _call_text(use: ToolUse) -> str:
     called = f"{use.call.name}({_arguments(use.call.arguments)})"
     if use.made is None:
         return called
-    how = "" if use.is_certain else " (recorded once for equal calls)"
+    how = "" if use.is_certain else " (an equal call)"
     return f"{called} → {use.made.server} {use.made.key[:_HASH_SHOWN]}{how}"
 
 
@@ -219,7 +220,11 @@ def _arguments(arguments: JsonValue) -> str:
 
 
 def _first_line(text: str) -> str:
-    first, *rest = text.strip().splitlines() or [""]
+    """The first line, and how many follow; all in one where the first says nothing, as in JSON."""
+    text = text[:_MOST_READ].strip()
+    first, *rest = text.splitlines() or [""]
+    if rest and len(first) < _LEAST_LINE:
+        return " ".join(text.split())
     return f"{first} (+{output.count(rest, 'line')})" if rest else first
 
 

@@ -75,7 +75,7 @@ def test_a_run_whose_tools_said_what_they_had_said_before(tmp_path: Path) -> Non
 
     assert {call.run for call in read_mcp_calls(Store.open(tmp_path))} == {first}
     assert lines[0].endswith("2 model calls, 0 calls of MCP servers")
-    assert lines[at].endswith("(recorded once for equal calls)")
+    assert lines[at].endswith("(an equal call)")
     assert lines[at + 1 : at + 3] == ["result: a greeting", "its result is in the prompt of model 2"]
     asked = next(call for call in read_calls(Store.open(tmp_path)).calls if call.run == again)
     rows = json_of("list", "--store", tmp_path, "--cause", asked.prompt_hash)
