@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -63,8 +64,26 @@ def test_a_marked_test_needs_no_server_in_replay(project: pytest.Pytester) -> No
     recorded.assert_outcomes(passed=2)
     recorded.stdout.fnmatch_lines(["* 0 misses, * recorded, * live*"])
     replayed.assert_outcomes(passed=2)
-    replayed.stdout.fnmatch_lines(["10 hits, 0 misses, 0 recorded, 0 live*"])
+    replayed.stdout.fnmatch_lines(
+        ["10 hits, 0 misses, 0 recorded, 0 live*", "MCP server tools_server: 10 hits"]
+    )
     assert started == starts(project) == 2
+
+
+def test_calls_that_no_test_makes_are_unused(project: pytest.Pytester) -> None:
+    write(project, "test_alone", ALONE)
+    run_in_process(project, "--llm-mode", "once").assert_outcomes(passed=2)
+    write(project, "test_alone", ALONE.replace("[1, 2]", "[1]"))
+
+    result = run_in_process(project, "--llm-fail-unused", "--llm-report", "used.json")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["unused: *, tools_server echo(n=2)", "error: 1 call of MCP servers is unused: *"]
+    )
+    report = json.loads((project.path / "used.json").read_text())
+    assert [call["what"] for call in report["unused_calls"]] == ["echo(n=2)"]
+    assert report["servers"]["tools_server"]["hits"] == 5
 
 
 SHARED = """
