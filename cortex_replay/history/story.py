@@ -104,6 +104,7 @@ class ModelStep:
             "run": call.run,
             "asked_at": call.at,
             "scopes": list(call.scopes),
+            "usage": None if call.usage is None else call.usage.to_dict(),
             "text": call.said.text if call.said is not None else "",
             "tool_calls": [use.to_dict() for use in self.uses],
             "sampled_by": None if by is None else {**_place(by.made), "request": by.request},
