@@ -23,6 +23,8 @@ _LEAST_WIDTH: Final = 60
 _LEAST_LINE: Final = 24
 _HASH_SHOWN: Final = 12
 _WHO_SHOWN: Final = 20
+_Line = tuple[str, str]
+"""A text that may be cut, and what stands behind it in any case."""
 _MOST_READ: Final = 64 * 1024
 """Of a text that is shown in one line."""
 
@@ -48,11 +50,11 @@ def story_lines(story: Story, columns: int | None) -> Iterator[str]:
         is_model = isinstance(step, ModelStep)
         who = f"model {step.number}" if isinstance(step, ModelStep) else _short(step.call.server, _WHO_SHOWN)
         lines = _model_lines(step, told) if isinstance(step, ModelStep) else _mcp_lines(step)
-        for number, text in enumerate(lines):
+        for number, (text, tail) in enumerate(lines):
             head = (
                 f"{_time(step.call.at, start):>10}  {who.ljust(room)}" if number == 0 else " " * (12 + room)
             )
-            shown = _short(text, width - len(head) - 2)
+            shown = _short(text, width - len(head) - 2, tail)
             yield f"{head}  {click.style(shown, bold=True) if is_model and number == 0 else shown}"
 
 
@@ -64,46 +66,47 @@ def outcome_lines(outcomes: Sequence[ToolOutcome]) -> Iterator[str]:
     for outcome in outcomes:
         use = outcome.use
         result = "" if use.made is None else f": {_result_text(use.made)}"
-        yield f"  {_short(f'{_call_text(use)}{result}', _WIDTH)}"
+        yield f"  {_short(f'{_call_text(use)}{_maker(use)}{result}', _WIDTH)}"
         if outcome.came_back is not None:
             yield f"    its result is in the prompt {outcome.came_back.prompt_hash[:_HASH_SHOWN]}"
 
 
-def _use_lines(use: ToolUse, told: AbstractSet[int]) -> Iterator[str]:
-    yield f"calls {_call_text(use)}"
+def _use_lines(use: ToolUse, told: AbstractSet[int]) -> Iterator[_Line]:
+    yield f"calls {_call_text(use)}", _maker(use)
     if use.made is not None and id(use.made) not in told:  # it is of another run
-        yield f"  {_result_text(use.made)}"
+        yield f"  {_result_text(use.made)}", ""
     if use.result_in is not None:
-        yield f"  its result is in the prompt of model {use.result_in}"
+        yield f"  its result is in the prompt of model {use.result_in}", ""
 
 
 def _call_text(use: ToolUse) -> str:
-    """A tool call of a model, and who got it."""
-    called = f"{use.call.name}({_arguments(use.call.arguments)})"
+    return f"{use.call.name}({_arguments(use.call.arguments)})"
+
+
+def _maker(use: ToolUse) -> str:
+    """Who got a tool call of a model."""
     if use.made is None:
-        return called
+        return ""
     how = "" if use.is_certain else " (an equal call)"
-    return f"{called} → {use.made.server} {use.made.key[:_HASH_SHOWN]}{how}"
+    return f" → {use.made.server} {use.made.key[:_HASH_SHOWN]}{how}"
 
 
-def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[str]:
+def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[_Line]:
     call = step.call
-    yield f"{call.model} {call.prompt_hash[:_HASH_SHOWN]}  {question_of(call.request) or ''}".rstrip()
+    yield f"{call.model} {call.prompt_hash[:_HASH_SHOWN]}  {question_of(call.request) or ''}".rstrip(), ""
     if step.sampled_by is not None:
         made = step.sampled_by.made
-        yield f"asked for {made.server}, by request {step.sampled_by.request} of {made.what}"
+        yield f"asked for {made.server}, by request {step.sampled_by.request} of {made.what}", ""
     if call.said is not None and call.said.text.strip():
-        yield f"says {_first_line(call.said.text)}"
+        yield f"says {_first_line(call.said.text)}", ""
     for use in step.uses:
         yield from _use_lines(use, told)
 
 
-def _mcp_lines(step: McpStep) -> Iterator[str]:
-    call = step.call
-    why = "" if step.caused_by is None else f"  ← model {step.caused_by}"
-    yield f"{call.what}{why}"
-    for message in call.messages:
-        yield f"  {_message_text(message)}"
+def _mcp_lines(step: McpStep) -> Iterator[_Line]:
+    yield step.call.what, "" if step.caused_by is None else f"  ← model {step.caused_by}"
+    for message in step.call.messages:
+        yield f"  {_message_text(message)}", ""
 
 
 def call_lines(call: McpCall, of_several: str = "") -> Iterator[str]:
@@ -232,9 +235,11 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str, width: int) -> str:
-    """A text in so many columns. Secrets first: half of one would not be known for one."""
-    return shorten(output.escape(output.redact(text[:_MOST_READ])), max(width, 1))
+def _short(text: str, width: int, tail: str = "") -> str:
+    """A text in so many columns, a short tail always with it. Secrets first: half of one would not be known
+    for one."""
+    end = shorten(output.escape(output.redact(tail)), width // 2)
+    return shorten(output.escape(output.redact(text[:_MOST_READ])), max(width - len(end), 1)) + end
 
 
 def _time(at: float | None, start: float) -> str:

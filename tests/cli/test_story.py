@@ -7,13 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from cortex_replay.canonical import exchange_bytes
 from cortex_replay.cli import command_run
+from cortex_replay.cli.story import story_lines
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.history.calls import read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
+from cortex_replay.history.story import tell_story
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey, Store
 from tests.builder import StoreBuilder
@@ -284,3 +287,12 @@ def test_a_report_whose_calls_are_none_is_refused(tmp_path: Path, calls: Any) ->
     report.write_text(json.dumps({"unused": [], "unused_calls": calls}))
 
     assert run("prune", "--store", tmp_path, "--unused-from", report).exit_code == 2
+
+
+def test_a_narrow_terminal_still_shows_what_caused_what(root: Path) -> None:
+    store = Store.open(root)
+    story = tell_story(read_calls(store).calls, read_mcp_calls(store))
+    lines = [click.unstyle(line) for line in story_lines(story, 66)]
+
+    assert max(map(len, lines)) == 66
+    assert len([line for line in lines if "→ files" in line or line.endswith("← model 1")]) == 2
