@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence, Set as AbstractSet
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -115,7 +116,9 @@ def call_lines(call: McpCall, of_several: str = "") -> Iterator[str]:
     yield click.style(f"answer{of_several}", bold=True)
     facts = [("run", call.run)]
     if call.at is not None:
-        facts.append(("asked at", datetime.fromtimestamp(call.at, UTC).isoformat(timespec="milliseconds")))
+        with suppress(ValueError, OverflowError):  # a hostile recording names any time
+            moment = datetime.fromtimestamp(call.at, UTC)
+            facts.append(("asked at", moment.isoformat(timespec="milliseconds")))
     if call.answered_ms is not None:
         facts.append(("took", f"{call.answered_ms:,} ms"))
     if (cause := call.cause) is not None:

@@ -176,7 +176,7 @@ def test_a_hostile_recording_steers_no_terminal(tmp_path: Path) -> None:
             "result": {"content": ["\x1b]52;c;evil\x07", {"type": "text", "text": f"{secret}\n\n"}]},
         },
     ]
-    meta = {"run": "\x1b", "asked_at": 7, "call": "x", "cause": {"model": 1}}
+    meta = {"run": "\x1b", "asked_at": "0001-01-01T00:00:00+23:59", "call": "x", "cause": {"model": 1}}
     request = {"upstream": "mcp:s\x1b", "method": "MCP", "path": "tools/call", "query": [], "body": body}
     document = {"request": request, "wire": {"messages": messages, "meta": meta}}
     key = blake3_hex(exchange_bytes("mcp:s\x1b", "MCP", "tools/call", [], body))  # type: ignore[arg-type]
