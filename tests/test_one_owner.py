@@ -61,6 +61,7 @@ def test_modes_are_listed_once() -> None:
     assert {path: said for path, said in listed.items() if said} == {
         "cli/import_cassettes.py": [{"once", "record"}],
         "cli/options.py": [{"once", "record"}],
+        "config/mcp.py": [{"replay", "live", "refuse"}],  # policies, two of which are called as modes are
     }
 
 

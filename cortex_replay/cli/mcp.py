@@ -15,7 +15,7 @@ import click
 
 from cortex_replay import shim
 from cortex_replay.cli import options, output
-from cortex_replay.cli.mcp_check import McpCommand
+from cortex_replay.cli.mcp_command import McpCommand
 from cortex_replay.cli.runs import open_run, warn_of_dropped
 from cortex_replay.modes import Mode
 from cortex_replay.run.mcp.desk import Desk

@@ -37,25 +37,13 @@ from cortex_replay.run.mcp.http_server import ClientHeaders
 from cortex_replay.run.mcp.process import ProcessLink
 from cortex_replay.store.exchange import Exchange
 
-__all__ = ["McpCommand", "check_command"]
+__all__ = ["check_command"]
 
 _MOST_SHOWN: Final = 5
 _MOST_SAID: Final = 2000
 _SECONDS: Final = 60.0
 _GRACE_S: Final = 0.5
 """For a server to end by itself: it has told all that we want to know."""
-
-
-class McpCommand(options.RunnerCommand):
-    """``mcp NAME``, or ``mcp check NAME``."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        is_server = args == ["check"] and parent is not None and bool(options.command_after_dashes(parent))
-        if args[:1] != ["check"] or is_server:
-            return super().make_context(info_name, args, parent, **extra)
-        return check_command.make_context(f"{info_name} check", args[1:], parent, **extra)
 
 
 class _CheckCommand(options.RunnerCommand):

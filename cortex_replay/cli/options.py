@@ -186,7 +186,7 @@ fault_option = click.option(
     "faults",
     multiple=True,
     metavar="FAULT",
-    help="Let something go wrong: 429@2, cut:3@always, 500@0.2/7 (docs/faults.md). Repeatable.",
+    help="Let something go wrong: 429@2, cut:3@always, tool-error@1 (docs/faults.md). Repeatable.",
 )
 pace_option = click.option(
     "--pace",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from cortex_replay.adapters import LlmAdapter, WrapperAdapter, closing_stream
-from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport, Upstream
+from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
 from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCall, ToolCallDelta
@@ -28,7 +28,10 @@ class FaultAdapter(WrapperAdapter):
 
     def __init__(self, inner: LlmAdapter, *faults: Fault | str) -> None:
         super().__init__(inner)
-        parsed = (fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults)
+        parsed = [fault if isinstance(fault, Fault) else Fault.parse(fault) for fault in faults]
+        for fault in parsed:
+            if fault.is_of_tools:
+                raise InvalidRequest("fault", f"{fault} hits calls of tools, and this adapter asks a model")
         self.faults = Faults(parsed, per_scope=False)
 
     @classmethod

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
-import jsonschema_rs
-
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.mcp.wording import describe_rewording, quote_short
 
@@ -35,6 +33,8 @@ def problem_of_arguments(arguments: JsonValue, schema: JsonValue) -> str | None:
     """Why a schema refuses the arguments of a call, if it does; or why that cannot be told."""
     if not isinstance(schema, dict | bool):
         return None
+    import jsonschema_rs  # noqa: PLC0415 - whoever records a call needs none
+
     try:
         validator = jsonschema_rs.validator_for(schema, retriever=_stay_here, mask="a value")
         problem = next(validator.iter_errors({} if arguments is None else arguments), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
 from cortex_replay.canonical import JsonValue, compact
@@ -170,6 +169,8 @@ def _plain(name: str) -> str:
 def _likeness(one: Definition, other: Definition) -> float:
     if _shape(one) != _shape(other):
         return 0.0
+    from difflib import SequenceMatcher  # noqa: PLC0415 - most servers stay as they are
+
     first, second = (
         str(entry.get("description") or "")[:_LONGEST_COMPARED].split() for entry in (one, other)
     )

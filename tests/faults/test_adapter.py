@@ -11,6 +11,7 @@ from cortex_replay import (
     Answer,
     FaultAdapter,
     Fixture,
+    InvalidRequest,
     LlmRequest,
     LlmResponse,
     ReplayAdapter,
@@ -23,6 +24,7 @@ from cortex_replay import (
     Transport,
     Upstream,
 )
+from cortex_replay.testing import EchoAdapter
 
 ASKED = LlmRequest("m", "", "q", 0.0, 5)
 TOOL = LlmRequest("m", "", "tool", 0.0, 5)
@@ -136,3 +138,9 @@ def test_a_status_comes_with_its_kind_of_error(replay: ReplayAdapter, status: in
 
     assert isinstance(error, Upstream)
     assert (error.status, error.error_type) == (status, kind)
+
+
+def test_a_fault_of_tools_is_refused() -> None:
+    """An adapter calls none, so it would never strike."""
+    with pytest.raises(InvalidRequest, match="hits calls of tools"):
+        FaultAdapter(EchoAdapter(), "tool-error@1")

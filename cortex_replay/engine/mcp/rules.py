@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from cortex_replay.config.mcp import McpSettings
+from cortex_replay.config.mcp import McpSettings, Policy
 from cortex_replay.mcp.messages import (
     TOOLS_CALL,
     Message,
@@ -77,7 +77,7 @@ class CallRules:
         settings = self._servers.get(server)
         return settings is not None and "live" in (settings.policy, *settings.tools.values())
 
-    def decide(self, scope: str, server: str, message: Message) -> Literal["replay", "live"] | Interruption:
+    def decide(self, scope: str, server: str, message: Message) -> Policy | Interruption:
         """What becomes of a message of a client.
 
         Args:
