@@ -164,7 +164,7 @@ async def _ask(recorded: RecordedServer, connect: _Connect, seconds: float) -> S
     Raises:
         Transport: It cannot be reached, ends, or takes too long.
     """
-    kinds = {kind for offer, _ in recorded.offers for kind in offer.lists}
+    kinds = {kind for one in recorded.offers for kind in one.offer.lists}
     methods = [method for method, about in LISTS.items() if about.kind in kinds]
     asked = "it was started"
     with wait_line() as show:

@@ -18,6 +18,7 @@ from cortex_replay.store import Store
 __all__ = [
     "DISCOVER",
     "ContractChange",
+    "RecordedOffer",
     "RecordedServer",
     "TouchedCall",
     "judge_offer",
@@ -35,6 +36,16 @@ _USES: dict[Kind, str] = {
 }
 
 
+class RecordedOffer(NamedTuple):
+    """A list that a server gave, of one kind, all pages joined."""
+
+    offer: Offer
+    paths: tuple[str, ...]
+    """The files that hold it."""
+    is_whole: bool
+    """Whether all of its pages are recorded: else what is on none of them need not be new."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedServer:
     """What is recorded of one server."""
@@ -42,8 +53,8 @@ class RecordedServer:
     name: str
     calls: tuple[McpCall, ...]
     """In the order in which they were asked."""
-    offers: tuple[tuple[Offer, tuple[str, ...]], ...]
-    """What it offered in each run, and the files that say so; the latest is the last."""
+    offers: tuple[RecordedOffer, ...]
+    """Each list that it gave; the latest is the last."""
 
     @property
     def handshake(self) -> dict[str, JsonValue] | None:
@@ -63,8 +74,8 @@ class RecordedServer:
     def latest(self) -> Offer:
         """What was listed last, of each kind."""
         lists: dict[Kind, Any] = {}
-        for offer, _ in self.offers:
-            lists |= offer.lists
+        for one in self.offers:
+            lists |= one.offer.lists
         return Offer(lists)
 
 
@@ -121,22 +132,30 @@ def read_server(store: Store, name: str, calls: Sequence[McpCall] | None = None)
         FixtureIntegrityFailed: A file is not what the index says.
     """
     own = [call for call in (read_mcp_calls(store) if calls is None else calls) if call.server == name]
-    groups: dict[tuple[str, tuple[str, ...]], list[McpCall]] = {}
-    for call in own:
-        if call.method in LISTS:
-            groups.setdefault((call.run, call.scopes), []).append(call)
-    offers = [
-        (Offer.of_pages(_pages(group)), tuple(dict.fromkeys(call.path for call in group)))
-        for group in groups.values()
-    ]
+    lists = [call for call in own if call.method in LISTS and _result_of(call) is not None]
+    offers = [_follow(call, lists) for call in lists if not call.parameters.get("cursor")]
     return RecordedServer(name, tuple(own), tuple(offers))
 
 
-def _pages(calls: Iterable[McpCall]) -> Iterator[tuple[str, JsonValue]]:
-    for call in calls:
-        end = call.end
-        if end is not None and end[0] == "result":
-            yield call.method, end[1]
+def _follow(first: McpCall, calls: Sequence[McpCall]) -> RecordedOffer:
+    """A list from its first page on. A page of an older list that nothing leads to belongs to none."""
+    pages = [first]
+    while isinstance(cursor := (_result_of(pages[-1]) or {}).get("nextCursor"), str):
+        following = [
+            call
+            for call in calls
+            if call.method == first.method and call.parameters.get("cursor") == cursor and call not in pages
+        ]
+        if not following:
+            break
+        pages.append(max(following, key=lambda call: (call.scopes == first.scopes, call.run == first.run)))
+    offer = Offer.of_pages((call.method, _result_of(call)) for call in pages)
+    return RecordedOffer(offer, tuple(call.path for call in pages), is_whole=cursor is None)
+
+
+def _result_of(call: McpCall) -> dict[str, JsonValue] | None:
+    end = call.end
+    return end[1] if end is not None and end[0] == "result" and isinstance(end[1], dict) else None
 
 
 def judge_offer(
@@ -150,9 +169,10 @@ def judge_offer(
         prompts: The recorded calls to models.
     """
     lists: dict[Change, list[str]] = {}
-    for offer, paths in recorded.offers:
+    for offer, paths, is_whole in recorded.offers:
         for change in compare_offers(offer, now):
-            lists.setdefault(change, []).extend(paths)
+            if is_whole or change.what != "added":
+                lists.setdefault(change, []).extend(paths)
     return [
         ContractChange(
             change,

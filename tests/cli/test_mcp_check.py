@@ -21,7 +21,7 @@ from cortex_replay.modes import Mode
 from cortex_replay.types import TokenUsage
 from tests.cli.commands import run
 from tests.engine.mcp.harness import Client, FakeServer, run_at
-from tests.history.recordings import Recording, record
+from tests.history.recordings import Recording, record, record_list
 
 READ: dict[str, Any] = {
     "name": "read_file",
@@ -30,6 +30,7 @@ READ: dict[str, Any] = {
 }
 LIST: dict[str, Any] = {"name": "list", "description": "List files.", "inputSchema": {"type": "object"}}
 
+SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 SERVER = """
 import json, sys
 offer = json.loads(sys.argv[1])
@@ -243,3 +244,16 @@ def test_what_a_server_says_steers_no_terminal_and_names_no_secret(
     assert done.exit_code == 4
     assert "\x1b" not in done.output
     assert "hunter2" not in done.output
+
+
+def test_secrets_and_folders_in_a_description_are_no_change(store: Path) -> None:
+    """The recording has neither. A page of an older list that nothing leads to is no part of the contract."""
+    here = READ | {"description": f"Read what is below {store} with {SECRET}."}
+    record_list(store, here, LIST)
+    assert not any(
+        SECRET.encode() in data or str(store).encode() in data for data in files_in(store).values()
+    )
+
+    same = check([here, LIST])
+
+    assert (same.exit_code, same.stdout) == (0, "files (fake) offers what is recorded.\n"), same.stderr

@@ -117,6 +117,7 @@ def test_calls_of_tools_count_by_themselves() -> None:
 
     assert struck == ["None", "tool-error@2", "tool-hang:files/read_*@2", "None"]
     assert hits(faults, 3) == [2], "and those of models by themselves"
+    assert hits(Faults([Fault.parse("tool-error@always")]), 3, own="tool-fail@always") == []
     assert faults.next_tool("", "mail", "read_a") is None
 
 

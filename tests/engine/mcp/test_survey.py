@@ -28,7 +28,7 @@ async def _ask(server: FakeServer, **options: Any) -> Survey:
 
 def test_lists_that_a_server_does_not_have_are_empty() -> None:
     def reply(message: dict[str, Any]) -> Said:
-        result = {"initialize": HELLO, "tools/list": {"tools": [{"name": "a"}]}}.get(message["method"])
+        result: Any = {"initialize": HELLO, "tools/list": {"tools": [{"name": "a"}]}}.get(message["method"])
         return [{"id": message["id"], "result": result}] if result else []
 
     found, server = ask(reply, handshake={"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}})
@@ -48,7 +48,9 @@ def test_lists_that_a_server_does_not_have_are_empty() -> None:
 def test_the_era_without_handshakes() -> None:
     def reply(message: dict[str, Any]) -> Said:
         assert message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-        result = {"capabilities": {"tools": {}}} if message["method"] == "server/discover" else {"tools": []}
+        result: Any = (
+            {"capabilities": {"tools": {}}} if message["method"] == "server/discover" else {"tools": []}
+        )
         return [{"id": message["id"], "result": result}]
 
     _, server = ask(reply, is_modern=True)
@@ -61,7 +63,7 @@ def test_a_server_of_the_other_era_is_greeted() -> None:
         if message["method"] == "server/discover":
             return [{"id": message["id"], "error": {"code": -32601, "message": "?"}}]
         assert "_meta" not in message.get("params", {})
-        result = HELLO if message["method"] == "initialize" else {"tools": []}
+        result: Any = HELLO if message["method"] == "initialize" else {"tools": []}
         return [{"id": message["id"], "result": result}] if "id" in message else []
 
     assert ask(reply, is_modern=True)[0].server == "fake 3"
