@@ -43,7 +43,7 @@ MCP_CHECKS: Final[Mapping[str, Check]] = {"policy": checks.optional(_policy), "t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
-    """What becomes of the calls to one server; `docs/mcp.md` is the guide."""
+    """What becomes of the calls to one server; `docs/configuration.md` is the guide."""
 
     policy: Policy | None = None
     """Of everything that is asked of the server; ``None`` is ``replay``."""

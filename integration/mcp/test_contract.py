@@ -16,6 +16,7 @@ import pytest
 
 from integration import install
 from integration.mcp.reference_servers import entry_of, reference_servers
+from integration.mcp.test_http import everything
 
 OLDER: Final = "2025.12.18"
 _CLIENT: Final = """
@@ -146,6 +147,21 @@ def test_an_upgrade_of_everything_is_told_change_by_change(project: Path) -> Non
     assert changes["printEnv", "renamed"]["new_name"] == "get-env"
     assert ("get-sum", "added") in changes
     assert {one["of"] for one in changes.values()} == {"tool", "prompt", "resource template"}
+
+
+@pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
+def test_a_recording_over_stdio_is_checked_over_http(project: Path, transport: str) -> None:
+    newer = entry_of(reference_servers(), "everything")
+    use(project, "record", [], "every", "--", "node", newer, "stdio")
+
+    with everything(transport) as url:
+        done = run(project, "mcp", "check", "every", "--url", url)
+        provider = f'[providers.every]\nkind = "mcp"\nbase_url = "{url}"'
+        (project / "cortex-replay.toml").write_text(provider)
+        configured = run(project, "mcp", "check", "every")
+
+    assert (done.returncode, configured.returncode) == (0, 0), done.stdout + done.stderr + configured.stderr
+    assert "offers what is recorded" in configured.stdout
 
 
 def test_a_live_read_and_a_refused_write_of_the_file_system(project: Path) -> None:
