@@ -142,7 +142,7 @@ def by_call(messages: list[Message]) -> dict[int, list[Message]]:
 
 
 @given(groups=groups, picks=st.lists(st.integers(0, 5), min_size=1, max_size=8))
-@effort(20)
+@effort(12)
 def test_replay_says_to_each_call_what_was_said_to_it(groups: list[list[Plan]], picks: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         recorded = record(Path(folder), lambda client: talk(client, groups), Server(groups, picks).reply)

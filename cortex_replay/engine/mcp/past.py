@@ -26,6 +26,18 @@ class Deed:
     """What the client answered when the server asked it."""
 
     @property
+    def method(self) -> str:
+        return str(self.message["method"])
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a server that is started later hears of it. A request that is open still is a matter of the
+        client and the recording, unless it is a subscription."""
+        if self.state == "failed":
+            return False
+        return request_id(self.message) is None or self.state != "open" or self.method == LISTEN
+
+    @property
     def is_awaited(self) -> bool:
         """Whether a server that is told of it answers."""
         return request_id(self.message) is not None and self.state == "answered"
@@ -37,12 +49,8 @@ class Deed:
             name: The id of the request, since the client's is its own. A subscription keeps it: what the
                 server says to it from now on is for the client.
         """
-        if request_id(self.message) is None:
+        if request_id(self.message) is None or self.state == "open":
             return [render_message(self.message)]
-        if self.state == "open" and self.message["method"] == LISTEN:
-            return [render_message(self.message)]
-        if self.state in ("open", "failed"):
-            return []
         asked = render_message({**self.message, "id": name, **_without_progress(self.message)})
         if self.state == "answered":
             return [asked]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.engine.mcp.link import Connect, Said, ServerLink
-from cortex_replay.engine.mcp.past import Deed, Past
+from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered
 from cortex_replay.errors import LlmError, Transport
 from cortex_replay.mcp.messages import (
@@ -31,6 +31,7 @@ __all__ = ["Uplink", "words_of"]
 
 _PATIENCE_S: Final = 60.0
 """How long a server may take to answer again what it answered when it was recorded."""
+_PING_S: Final = 5.0
 _MOST_WAITING: Final = 16 * 2**20
 """How many bytes may wait for a server that is being started; then the client waits, too."""
 _NOT_AGAIN: Final = -32601
@@ -80,6 +81,7 @@ class Uplink:
         self._told = 0
         """How much of the past the server knows."""
         self._named = 0
+        self._is_telling = False
         self._awaited: dict[str, asyncio.Future[Message]] = {}
         self._expected: list[Answered] = []
         """What the client answered then, and the server has not asked again yet."""
@@ -90,7 +92,7 @@ class Uplink:
     @property
     def is_catching_up(self) -> bool:
         """Whether the server is being told what it missed, and nothing else, so that what it says is old."""
-        return bool(self._awaited) and not self._is_busy()
+        return self._is_telling and not self._is_busy()
 
     @property
     def is_open(self) -> bool:
@@ -196,28 +198,53 @@ class Uplink:
         """Tell the server what the client has said before a call, and wait until it has answered."""
         if self._past is None or call is None or call.deed is None:
             return
-        for deed in self._past.between(self._told, call.deed.number):
-            self._told = deed.number + 1
-            self._expected += deed.answers
-            await self._tell(link, deed)
+        is_quiet = True
+        self._is_telling = True
+        try:
+            for deed in self._past.between(self._told, call.deed.number):
+                self._told = deed.number + 1
+                if not deed.is_told:
+                    continue
+                is_quiet = deed.is_awaited
+                self._expected += deed.answers
+                answer = await self._tell(link, deed.frames, deed.method if deed.is_awaited else "")
+                if deed.method == INITIALIZE and answer is not None and "error" in answer:
+                    raise Transport("the server refuses the session that it once agreed to (initialize)")
+            if not is_quiet:  # what it says to a notification is old, too: let it be said first
+                with contextlib.suppress(Transport):
+                    await self._tell(link, _ping, PING, _PING_S)
+        finally:
+            self._is_telling = False
 
-    async def _tell(self, link: ServerLink, deed: Deed) -> None:
+    async def _tell(
+        self,
+        link: ServerLink,
+        frames: Callable[[str], list[bytes]],
+        awaited: str,
+        patience_s: float | None = None,
+    ) -> Message | None:
+        """Send frames of ours, and give the answer.
+
+        Args:
+            link: Where to.
+            frames: What to send, by the id of a request.
+            awaited: The method that is to be answered, if one is.
+            patience_s: How long that may take.
+        """
+        patience_s = _PATIENCE_S if patience_s is None else patience_s
         self._named += 1
         name = f"{OWN_IDS}past-{self._named}"
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        if deed.is_awaited:
+        if awaited:
             self._awaited[name] = answer
         try:
-            for frame in deed.frames(name):
+            for frame in frames(name):
                 await link.send(frame)
-            if deed.is_awaited:
-                said = await asyncio.wait_for(answer, _PATIENCE_S)
-                if deed.message["method"] == INITIALIZE and "error" in said:
-                    raise Transport("the server refuses the session that it once agreed to (initialize)")
+            return await asyncio.wait_for(answer, patience_s) if awaited else None
         except TimeoutError:
             raise Transport(
-                f"the server was told what the client has said so far, and did not answer "
-                f"{deed.message['method']} within {_PATIENCE_S:.0f} seconds"
+                f"the server was told what the client has said so far, and did not answer {awaited} within "
+                f"{patience_s:.0f} seconds"
             ) from None
         finally:
             self._awaited.pop(name, None)
@@ -247,7 +274,7 @@ class Uplink:
 
     async def _take_own(self, link: ServerLink, said: Said) -> bool:
         """Take what belongs to the past, and is not for the client."""
-        if not self._awaited and not self._expected:
+        if not self._is_telling and not self._expected:
             return False
         if said.problem:
             return self._settle(said.about, error_message(None, 0, said.problem))
@@ -284,6 +311,10 @@ class Uplink:
             return False
         await link.send(render_message({"jsonrpc": "2.0", "id": about, **outcome}))
         return True
+
+
+def _ping(name: str) -> list[bytes]:
+    return [render_message({"jsonrpc": "2.0", "id": name, "method": PING})]
 
 
 def words_of(error: LlmError | OSError) -> str:

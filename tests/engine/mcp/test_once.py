@@ -41,6 +41,8 @@ def counter() -> FakeServer:
             return [result(asked.pop(0), str(total))]
         if message["method"] == "notifications/initialized":
             return [log("welcome")]
+        if message["method"] == "ping":
+            return [{"id": message["id"], "result": {}}]
         if message["method"] == "initialize":
             return [{"id": message["id"], "result": {"protocolVersion": "2025-11-25"}}]
         if "id" not in message:
@@ -101,6 +103,16 @@ def test_a_late_server_is_told_what_the_client_has_said(tmp_path: Path) -> None:
         "elicitation/create",
     ]
     assert texts(replay(tmp_path, start("one", "add", "two"))) == ["1", "11", "12"]
+
+
+def test_what_the_server_says_to_the_past_is_not_said_again(tmp_path: Path) -> None:
+    """Also what it says to a notification, to which it gives no answer."""
+    once(tmp_path, start())
+    client = once(tmp_path, start("one"))
+
+    [server] = client.servers
+    assert server.methods == ["initialize", "notifications/initialized", "ping", "tools/call"]
+    assert [message.get("method") for message in client.got] == [None, "notifications/message", None]
 
 
 def test_a_server_hears_of_what_was_played_in_between(tmp_path: Path) -> None:

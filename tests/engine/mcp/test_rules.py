@@ -95,7 +95,7 @@ def test_a_live_tool_is_asked_in_every_mode_and_never_recorded(tmp_path: Path) -
     replayed = play(tmp_path, Mode.REPLAY, read_and_list, READ_LIVE)
 
     assert said == ["read 1", "list 2", "read 3", "read 1", "list 2", "read 2"]
-    assert replayed.methods() == ["initialize", "notifications/initialized", "read", "read"]
+    assert replayed.methods() == ["initialize", "notifications/initialized", "ping", "read", "read"]
     assert (recorded.run.ledger.recorded, recorded.run.ledger.live) == (2, 4)
     assert (replayed.run.ledger.hits, replayed.run.ledger.live) == (2, 2)
     assert replayed.run.ledger.misses == []

@@ -148,6 +148,27 @@ def test_another_answer_behind_the_end_is_only_noted(tmp_path: Path) -> None:
     assert "roots/list" in note
 
 
+def test_an_answer_may_come_behind_the_next_call(tmp_path: Path) -> None:
+    def reply(message: Message) -> list[Message]:
+        if message.get("method") != "tools/call":
+            return [log("late")]
+        is_first = message["params"]["name"] == "t"
+        return [result(message), *([{"id": 1, "method": "roots/list"}] if is_first else [])]
+
+    async def act(client: Client) -> None:
+        await client.call("t", 1)
+        request = await client.message("roots/list")
+        await client.call("u", 2)
+        await client.reply(request, {"roots": []})
+        await client.message("notifications/message")
+
+    recorded = record(tmp_path, act, reply)
+    replayed = replay(tmp_path, act)
+
+    assert without_ids(replayed.got) == without_ids(recorded.got)
+    assert not replayed.run.ledger.remarks
+
+
 def test_a_request_that_the_server_takes_back_is_taken_back_again(tmp_path: Path) -> None:
     def reply(message: Message) -> list[Message]:
         if message.get("method") != "tools/call":
