@@ -1,4 +1,4 @@
-"""A client of the Python SDK that uses all of modern_server.py and prints what it got: ``modern_http.py URL``."""
+"""A client of the Python SDK that uses all of modern_server.py, and prints what it got."""
 
 from __future__ import annotations
 
