@@ -43,7 +43,12 @@ def call(number: Any, name: str, given: dict[str, Any], token: Any) -> None:
         }
         say(id="back", method="sampling/createMessage", params=wanted)
     elif name == "wait":  # for the other one
-        threading.Thread(target=lambda: (_released.wait(), say(id=number, result=text("second")))).start()
+
+        def answer_late() -> None:
+            _released.wait()
+            say(id=number, result=text("second"))
+
+        threading.Thread(target=answer_late).start()
     elif name == "work":
         for step in (1, 2, 3):
             say(
