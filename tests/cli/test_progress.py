@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay.cli.progress import call_progress, progress_bar, step_bar
+from cortex_replay.cli.progress import call_progress, progress_bar, step_bar, wait_line
 from tests.builder import StoreBuilder
 from tests.cli.commands import at_a_terminal, batch_file, question, run
 
@@ -91,3 +91,20 @@ def test_the_last_call_is_counted_however_soon_it_comes(monkeypatch: pytest.Monk
 
     assert terminal.getvalue().startswith("\r2/2  ")
     assert "7 tokens  1 failed" in terminal.getvalue()
+
+
+def test_what_is_waited_for_is_shown_and_wiped_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server names what is waited for, so it steers nothing."""
+    with wait_line() as show:
+        show("tools/list")
+    assert capsys.readouterr().err == "", "nobody is watching"
+    monkeypatch.setattr("cortex_replay.cli.output.is_terminal", lambda _: True)
+    with wait_line() as show:
+        show("files: resources\x1b[2J")
+        show("files: a")
+
+    shown = capsys.readouterr().err
+    assert "\x1b[2J" not in shown
+    assert re.search(r"\rfiles: a … *\r +\r$", shown)
