@@ -32,7 +32,7 @@ __all__ = ["SUBSCRIPTION", "Script", "is_script", "subscription_of"]
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 """Under which a notification's ``_meta`` names the request that subscribed to it."""
 _MOST_BYTES: Final = 32 * 2**20
-_MOST_BEHIND: Final = 4 * 2**20
+_MOST_BEHIND: Final = 2**20
 """Of that, behind the end of a call: a server may go on and on."""
 _ENTRY_BYTES: Final = 64
 """What an entry takes besides what it says."""

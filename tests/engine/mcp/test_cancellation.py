@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from cortex_replay.modes import Mode
-from tests.engine.mcp.harness import Client, FakeServer, log, play, record, replay, result, text_of
+from tests.engine.mcp.harness import Client, FakeServer, log, play, record, replay, result, run_at, text_of
+from tests.waiting import until
 
 Message = dict[str, Any]
 
@@ -117,3 +119,24 @@ def test_the_call_behind_a_cancelled_one_is_the_next(tmp_path: Path) -> None:
 
     record(tmp_path, act, reply)
     replay(tmp_path, act)
+
+
+def test_a_call_may_be_cancelled_before_the_server_is_there(tmp_path: Path) -> None:
+    async def act() -> FakeServer:
+        server = FakeServer(lambda _: [])
+        client = Client(run_at(tmp_path, Mode.RECORD), server)
+        is_there = asyncio.Event()
+
+        async def connect() -> FakeServer:
+            await is_there.wait()
+            return server
+
+        client.session._uplink._connect = connect
+        await client.say("tools/call", {"name": "slow", "arguments": {}}, id=1)
+        await client.cancel(1)
+        is_there.set()
+        await until(lambda: len(server.heard) == 2)
+        await client.session.close()
+        return server
+
+    assert asyncio.run(act()).methods == ["tools/call", "notifications/cancelled"]

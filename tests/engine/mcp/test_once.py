@@ -23,7 +23,7 @@ from tests.engine.mcp.harness import (
     run_at,
     text_of,
 )
-from tests.waiting import let_others_run
+from tests.waiting import let_others_run, until
 
 Message = dict[str, Any]
 INIT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -193,19 +193,49 @@ def test_a_server_that_cannot_be_had_is_an_error_of_the_calls_that_wait(tmp_path
     assert texts(client) == ["1", "1"]
 
 
-def test_a_server_that_has_ended_is_started_again(tmp_path: Path) -> None:
+def test_a_server_that_has_ended_is_started_again_and_told_all(tmp_path: Path) -> None:
+    """Also what it was asked itself, and what the client answered it then."""
+
     async def act(client: Client) -> None:
-        await start("one")(client)
+        await start("one", "add")(client)
         client.servers[0].die("it crashed")
-        await client.say("tools/call", {"name": "lost", "arguments": {}}, id=8)
-        lost = await client.answer_to(8)
-        assert "error" in lost or text_of(lost) == "2"
+        await until(lambda: not client.session._uplink.is_open)
         await client.call("two", 9)
 
     client = once(tmp_path, act)
 
-    assert texts(client)[-1] in ("2", "3")
+    assert texts(client) == ["1", "11", "12"]
     assert len(client.servers) == 2
+    assert client.servers[1].methods == ["initialize", "notifications/initialized", *["tools/call"] * 3]
+    assert [m["method"] for m in client.got if "method" in m].count("elicitation/create") == 1
+
+
+def test_a_call_that_was_open_when_the_server_ended_is_an_error(tmp_path: Path) -> None:
+    def server() -> FakeServer:
+        made = counter()
+        reply = made._reply
+
+        def reply_or_die(message: Message) -> list[Message]:
+            if message.get("params", {}).get("name") == "die":
+                made.die("it crashed")
+                return []
+            return reply(message)
+
+        made._reply = reply_or_die
+        return made
+
+    async def act(client: Client) -> None:
+        await start("one")(client)
+        assert "it crashed" in (await client.call("die", 8))["error"]["message"]
+        await client.call("two", 9)
+
+    client = play(tmp_path, Mode.ONCE, act, server)
+
+    assert texts(client) == ["1", "2"]
+    assert [m["params"].get("name") for m in client.servers[1].heard if m.get("method") == "tools/call"] == [
+        "one",
+        "two",
+    ]
 
 
 def test_in_record_a_server_that_has_ended_stays_ended(tmp_path: Path) -> None:
