@@ -2,7 +2,7 @@
 
 Bytes stand there as base64. A secret cannot be cut out of base64: what is left would be none, and a client
 would choke on it. So they are set apart. What is text is decoded, redacted and encoded again; other bytes
-stay, and whoever stages them looks into them (:func:`read_blobs`).
+stay, and whoever stages them looks into them (:func:`read_script`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cortex_replay.mcp.blobs import change_blobs, decode_blob
 from cortex_replay.redact.binary import readings_of
 from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["clean_script", "read_blobs"]
+__all__ = ["clean_script", "read_script"]
 
 Wire = dict[str, JsonValue]
 
@@ -56,15 +56,20 @@ def _clean_blob(encoded: str, data: bytes, redactor: Redactor) -> str:
     return base64.b64encode(str(clean).encode()).decode() if hits else encoded
 
 
-def read_blobs(wire: Wire) -> JsonValue:
-    """The bytes of a script as somebody would read them who looks for a secret: each, and all in a row."""
+def read_script(wire: Wire) -> Wire:
+    """A script as somebody would read it who looks for a secret: its bytes each, and all in a row. The very
+    same one where it has none."""
     found: list[bytes] = []
 
-    def note(encoded: str) -> str:
-        if data := decode_blob(encoded):
+    def take_out(encoded: str) -> str:
+        data = decode_blob(encoded)
+        if data:
             found.append(data)
-        return encoded
+        return "" if data else encoded
 
-    change_blobs(wire.get("messages"), note)
+    messages = change_blobs(wire["messages"], take_out)
+    if not found:
+        return wire
     read: list[JsonValue] = [{**readings_of(data)} for data in found]
-    return [*read, {**readings_of(b"".join(found))}] if len(found) > 1 else read
+    read += [{**readings_of(b"".join(found))}] if len(found) > 1 else []
+    return {**wire, "messages": messages, "blobs, read as bytes": read}

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.clean_scripts import clean_script, read_blobs
+from cortex_replay.engine.clean_scripts import clean_script, read_script
 from cortex_replay.errors import RecordingRefused
 from cortex_replay.mcp.scripts import is_script
 from cortex_replay.redact.binary import readings_of
@@ -225,7 +225,7 @@ def _note_redactions(meta: JsonValue, entries: list[JsonValue]) -> dict[str, Jso
 def _readable(wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What was answered as somebody would read it who looks for a secret."""
     if is_script(wire):
-        return {**wire, "blobs, read as bytes": read_blobs(wire)}
+        return read_script(wire)
     if isinstance(frames := wire.get("frames"), list):
         return {**wire, "frames, read together": [_read_frame(frame) for frame in frames]}
     encoded, text = wire.get("body_base64"), wire.get("body")

@@ -314,3 +314,22 @@ def test_the_files_of_a_store_are_read_once_for_the_handshakes_of_a_server(
     assert [one is not None for one in found] == [True, True, True]
     assert scans == [""]
     assert not has_handshake(store, "", "another")
+
+
+def test_a_poll_that_goes_on_longer_than_it_was_recorded(tmp_path: Path) -> None:
+    answers = iter(["first", "second"])
+
+    def reply(message: Message) -> list[Message]:
+        return [{"id": message["id"], "result": {"said": next(answers)}}]
+
+    poll: Ask = "tools/call", {"name": "poll"}
+    talk(tmp_path, Mode.RECORD, [poll, poll], answer_with(reply))
+
+    got, run = talk(tmp_path, Mode.REPLAY, [poll, poll, poll])
+
+    assert [message.get("result") for message in got] == [{"said": "first"}, {"said": "second"}, None]
+    assert got[2]["error"]["message"].startswith(
+        "cortex-replay: every answer that is recorded for tool poll of server tools ("
+    )
+    [miss] = run.ledger.misses
+    assert miss.what == "tool poll of server tools"
