@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from cortex_replay.engine.mcp.past import Deed
 from cortex_replay.engine.mcp.playback import Playback
 from cortex_replay.engine.mcp.turns import CallTurn
-from cortex_replay.mcp.messages import Message, RequestId, progress_token, request_id
+from cortex_replay.mcp.messages import Message, RequestId, parameters_of, progress_token, request_id
+from cortex_replay.mcp.questions import name_call
 from cortex_replay.mcp.scripts import Script
 
 __all__ = ["Call"]
@@ -44,3 +45,7 @@ class Call:
     @property
     def method(self) -> str:
         return str(self.message["method"])
+
+    def name(self, server: str) -> str:
+        """As people name it: ``tool get-sum of server every``."""
+        return name_call({"upstream": server, "path": self.method, "body": parameters_of(self.message)})

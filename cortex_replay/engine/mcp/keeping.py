@@ -46,7 +46,7 @@ class Keeper:
         if call.turn is None:
             return
         self._changed.pop(call, None)
-        what = f"{self._server} {call.method}"
+        what = call.name(self._server)
         if call.script.is_too_large:
             if not call.is_kept:
                 self._scope.run.ledger.refuse(f"{what}: the answer is too large")
@@ -78,7 +78,7 @@ class Keeper:
             return
         if call.script.is_cut:
             call.is_cut = True
-            what = f"{self._server} {call.method}"
+            what = call.name(self._server)
             self._scope.run.ledger.refuse(f"{what}: the server said too much behind it; the end of that")
         self._changed[call] = None
         if call.script.size > 2 * call.kept_bytes + _MUCH:

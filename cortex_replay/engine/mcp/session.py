@@ -310,11 +310,12 @@ class Session:
         if call.deed is not None:
             call.deed.answers[:] = playback.answered
         if difference:
-            explained = self._scope.clean(f"cortex-replay: {self._server} {call.method}: {difference}")
+            what = call.name(self._server)
+            explained = self._scope.clean(f"cortex-replay: {what}: {difference}")
             if call.id is not None and not playback.has_ended:
                 playback.stop()
                 text = f"{explained}\nTo record it: {self._scope.how_to_record}"
-                self._scope.count_miss(f"{self._server} {call.method}", text, _nothing)
+                self._scope.count_miss(what, text, _nothing)
                 self._count("missed")
                 await self._refuse(call, NO_FIXTURE, text)
             else:
@@ -449,7 +450,8 @@ class Session:
             await self._send(Outgoing(said.frame, said.about))
             return
         self._withdraw(call, "")
-        self._scope.run.ledger.refuse(f"{self._server} {call.method}: its answer cannot be stored: {reason}")
+        what = call.name(self._server)
+        self._scope.run.ledger.refuse(f"{what}: its answer cannot be stored: {reason}")
         await self._deliver(Outgoing(said.frame, call.id, is_end=True))
 
     async def _lose_server(self, problem: str) -> None:

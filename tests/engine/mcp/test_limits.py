@@ -110,7 +110,7 @@ def test_an_answer_that_is_too_large_is_given_and_named(
 
     recorded = record(tmp_path, act, reply)
 
-    assert recorded.run.ledger.refused == ["tools tools/call: the answer is too large"]
+    assert recorded.run.ledger.refused == ["tool t of server tools: the answer is too large"]
 
 
 def test_what_is_too_much_behind_a_call_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_what_is_too_much_behind_a_call_is_cut_off(tmp_path: Path, monkeypatch: 
     assert len(recorded.got) == 21
     assert 1 < len(replayed.got) < 5
     assert recorded.run.ledger.refused == [
-        "tools tools/call: the server said too much behind it; the end of that"
+        "tool t of server tools: the server said too much behind it; the end of that"
     ]
 
 
