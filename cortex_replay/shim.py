@@ -5,8 +5,8 @@ A client starts it once for every server, so it has to start as fast as Python i
 this package, and of the standard library only what is there already or written in C: ``socket``, ``re`` and
 ``typing`` each take a third of the time that an empty program takes.
 
-A run listens at ``FOLDER/PID``, in a folder of the user's alone. The variable ``CORTEX_REPLAY_MCP`` holds the
-socket's path. Clients that hide their environment from servers are found by their ancestors.
+A run listens at ``FOLDER/PID.N``, in a folder of the user's alone. The variable ``CORTEX_REPLAY_MCP`` holds
+the socket's path. Clients that hide their environment from servers are found by their ancestors.
 What goes over the socket:
 
 * to the run, eight bytes (:data:`MAGIC` and the length of the rest) with three descriptors, then texts with a
@@ -124,17 +124,24 @@ def find_run() -> "Iterator[_socket.socket]":
             raise OSError(f"{VARIABLE} names a run that has ended, or is another user's: {named!r}")
         yield connection
         return
-    listening = {}
-    for place in places():
-        folder = folder_in(place)
-        if is_private(folder):
-            listening.update({name: f"{folder}/{name}" for name in os.listdir(folder)})
-    if listening:
-        for ancestor in _ancestors():
-            path = listening.get(str(ancestor))
-            connection = None if path is None else _connect(path)
+    listening = _sockets()
+    for ancestor in _ancestors() if listening else ():
+        for _, path in sorted(listening.get(str(ancestor), ()), reverse=True):  # the innermost first
+            connection = _connect(path)
             if connection is not None:
                 yield connection
+
+
+def _sockets() -> "dict[str, list[tuple[int, str]]]":
+    """Where runs of this user listen, by the ids of their processes."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for place in places():
+        folder = folder_in(place)
+        for name in os.listdir(folder) if is_private(folder) else ():
+            process, _, number = name.partition(".")
+            if number.isdecimal():
+                found.setdefault(process, []).append((int(number), f"{folder}/{name}"))
+    return found
 
 
 def _connect(path: str) -> "_socket.socket | None":

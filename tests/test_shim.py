@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,8 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def run_of(place: Path, process: int) -> Path:
-    return Path(shim.folder_in(str(place))) / str(process)
+def run_of(place: Path, process: int, number: int = 0) -> Path:
+    return Path(shim.folder_in(str(place))) / f"{process}.{number}"
 
 
 @pytest.mark.parametrize(
@@ -77,11 +78,15 @@ def test_it_loads_nothing_that_is_slow() -> None:
 
 
 def test_the_nearest_ancestor_that_has_a_run_is_found(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with listen(run_of(place, 30)), listen(run_of(place, 10)), listen(run_of(place, 99)):
+    """And of its runs the innermost."""
+    runs = [run_of(place, 30, 10), run_of(place, 30, 9), run_of(place, 10)]
+    with ExitStack() as stack:
+        for path in (*runs, run_of(place, 99), run_of(place, 20).with_suffix(".new")):
+            stack.enter_context(listen(path))
         monkeypatch.setattr(shim, "_ancestors", lambda: iter([40, 30, 20, 10]))
         found = list(shim.find_run())
 
-    assert [one.getpeername() for one in found] == [str(run_of(place, 30)), str(run_of(place, 10))]
+    assert [one.getpeername() for one in found] == [str(path) for path in runs]
     for one in found:
         one.close()
 

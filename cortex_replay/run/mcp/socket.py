@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import itertools
 import os
 import socket
 import threading
@@ -28,6 +29,7 @@ _HELLO_S: Final = 10.0
 _HEAD: Final = 8
 _MOST_DESCRIPTORS: Final = 16
 _FAILURE: Final = 1
+_numbers = itertools.count()
 
 
 class NotAClient(Exception):
@@ -270,11 +272,13 @@ def _own_folder(place: str) -> Folder:
 
 
 def _bind(folder: Folder) -> tuple[str, socket.socket]:
-    """Listen under our process id. What processes left there that are gone is removed."""
+    """Listen under our process id, and a number: a process may have several runs, one within the other. What
+    processes left there that are gone is removed."""
     for entry in folder.entries():
         if not _is_alive(entry.name):
             folder.unlink(entry.name)
-    name, new = str(os.getpid()), f"{os.getpid()}.new"
+    name = f"{os.getpid()}.{next(_numbers)}"
+    new = f"{name}.new"
     folder.unlink(new)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

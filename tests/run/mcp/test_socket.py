@@ -302,17 +302,20 @@ def test_no_socket_is_put_where_others_can_reach_it(place: Path, tmp_path: Path,
     assert not folder.is_dir() or list(folder.iterdir()) == []
 
 
-def test_what_dead_runs_left_is_removed_and_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
+def test_what_dead_runs_left_is_removed_and_a_link_is_not_followed(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(shim.folder_in(str(place)))
     folder.mkdir(mode=0o700)
     kept = tmp_path / "kept"
     kept.write_text("mine")
-    (folder / "4194999").symlink_to(kept)
-    (folder / f"{os.getpid()}.new").symlink_to(kept)
-    (folder / str(os.getpid())).symlink_to(kept)
-    (folder / str(os.getppid())).touch()
+    (folder / "4194999.0").symlink_to(kept)
+    (folder / f"{os.getppid()}.0").touch()
+    monkeypatch.setattr(run_socket, "_numbers", iter([7]))
+    (folder / f"{os.getpid()}.7.new").symlink_to(kept)
+    (folder / f"{os.getpid()}.7").symlink_to(kept)
     with RunSocket.open(Desk(run_at(tmp_path / "store", Mode.RECORD))) as served:
         assert served is not None
-        assert sorted(path.name for path in folder.iterdir()) == sorted(map(str, (os.getpid(), os.getppid())))
+        assert {path.name for path in folder.iterdir()} == {f"{os.getpid()}.7", f"{os.getppid()}.0"}
         assert not Path(served.path).is_symlink()
     assert kept.read_text() == "mine"
