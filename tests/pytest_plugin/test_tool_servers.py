@@ -20,8 +20,9 @@ import os, subprocess
 import pytest
 
 def poll(times, environment):
-    message = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "poll"}}\\n'
-    done = subprocess.run(SHIM, input=message * times, text=True, capture_output=True, env=environment)
+    message = '{"jsonrpc": "2.0", "id": %d, "method": "tools/call", "params": {"name": "poll"}}\\n'
+    said = "".join(message % number for number in range(times))
+    done = subprocess.run(SHIM, input=said, text=True, capture_output=True, env=environment)
     return done.stdout.replace(" ", "").splitlines()
 
 @pytest.mark.llm_replay(allow_no_calls=True)
