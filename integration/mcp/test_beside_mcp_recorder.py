@@ -35,7 +35,13 @@ def mcp_recorder() -> Path:
 
     def fill(folder: Path) -> None:
         install.completed([sys.executable, "-m", "venv", folder])
-        pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+        pip: list[str | Path] = [
+            folder / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+        ]
         install.completed([*pip, f"mcp-recorder=={VERSION}", "starlette<1"])
 
     return install.once(install.BENCH / "mcp" / f"mcp-recorder@{VERSION}", fill) / "bin" / "mcp-recorder"

@@ -28,6 +28,11 @@ def text(said: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": said}]}
 
 
+def wait(number: Any) -> None:
+    _released.wait()
+    say(id=number, result=text("second"))
+
+
 def call(number: Any, name: str, given: dict[str, Any], token: Any) -> None:
     global _count  # noqa: PLW0603 - it is what a counter is
     if name == "count":
@@ -43,12 +48,7 @@ def call(number: Any, name: str, given: dict[str, Any], token: Any) -> None:
         }
         say(id="back", method="sampling/createMessage", params=wanted)
     elif name == "wait":  # for the other one
-
-        def answer_late() -> None:
-            _released.wait()
-            say(id=number, result=text("second"))
-
-        threading.Thread(target=answer_late).start()
+        threading.Thread(target=wait, args=(number,)).start()
     elif name == "work":
         for step in (1, 2, 3):
             say(
