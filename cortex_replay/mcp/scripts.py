@@ -62,6 +62,7 @@ class Script:
         self._started = time.monotonic()
         self._entries: list[JsonValue] = []
         self._requests: dict[RequestId, int] = {}
+        self._asked = 0
         self._has_ended = False
         self._most = _MOST_BYTES
         self.size = 0
@@ -112,7 +113,8 @@ class Script:
         found = request_id(message)
         said = {"params": message["params"]} if "params" in message else {}
         if self._add("request", {"method": message["method"], **said}, size) and found is not None:
-            self._requests[found] = len(self._requests) + 1
+            self._asked += 1  # an id may come twice
+            self._requests[found] = self._asked
 
     def answer(self, message: Message, size: int) -> None:
         """The client answers the server."""
