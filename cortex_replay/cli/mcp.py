@@ -97,7 +97,7 @@ def _part() -> tuple[socket.socket | None, int | None]:
         code = os.waitstatus_to_exitcode(status)
         if not code and isinstance(followed, int) and followed > _SIGNALLED:
             code = followed
-        return None, code
+        return None, code if code >= 0 else _SIGNALLED - code
     theirs.close()
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,45 @@ def test_a_flood_reaches_the_client_and_not_the_memory(tmp_path: Path) -> None:
     assert second["result"] == {"second": True}
     assert notes == 30_000
     assert memory < 400
+
+
+DEAF = """\
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+answer(second, {"second": os.getpid()})
+while True: time.sleep(60)
+"""
+
+
+def test_whoever_does_the_work_may_be_killed(tmp_path: Path) -> None:
+    """The command then ends the server, and the next run takes over what the client has seen."""
+    shim = [PROGRAM, "mcp", "big", "--mode", "record", "--"]
+    with subprocess.Popen(
+        [*shim, sys.executable, "-c", _HEAD + DEAF],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in (1, 2):
+            asked = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": str(number)}}
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+            said = json.loads(process.stdout.readline())
+        worker = subprocess.check_output(["pgrep", "-P", str(process.pid)], text=True).split()[0]
+        os.kill(int(worker), signal.SIGKILL)
+        assert process.wait() == 128 + signal.SIGKILL
+    left = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(said["result"]["second"])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert left.stdout.strip()[:1] in ("", "Z")
+
+    done = subprocess.run(
+        [*shim, "/nothing/there"], cwd=tmp_path, input="", capture_output=True, text=True, check=True
+    )
+    assert "took over 2 answers of a run that died" in done.stderr
+    assert len([*tmp_path.glob("fixtures/**/*.json")]) == 2
