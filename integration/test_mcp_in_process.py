@@ -50,9 +50,9 @@ def python(sdk: str) -> str:
 @pytest.fixture
 def run(tmp_path: Path, sdk: str, python: str) -> Run:
     """Runs the tests of an SDK in a project of their own."""
-    name = "test_fastmcp.py" if sdk == "fastmcp" else "test_sdk.py"
-    for file in (name, "tools.py"):
-        shutil.copy(FOLDER / file, tmp_path)
+    calls = "fastmcp_calls.py" if sdk == "fastmcp" else "sdk_calls.py"
+    shutil.copy(FOLDER / calls, tmp_path / "test_calls.py")
+    shutil.copy(FOLDER / "tools.py", tmp_path)
     results = tmp_path / "results"
     results.mkdir()
 
@@ -135,7 +135,7 @@ def test_a_miss_starts_nothing(run: Run, sdk: str) -> None:
 
     assert missed.status == 1
     assert "nothing is recorded for" in missed.output
-    assert "test_sdk.py::test_parametrised[2]" in missed.output
+    assert "test_calls.py::test_parametrised[2]" in missed.output
     assert missed.starts == 1
 
 
@@ -143,7 +143,7 @@ def test_trio_is_refused_in_plain_words(run: Run, sdk: str, tmp_path: Path) -> N
     """A server that is started there is not recorded, so none is."""
     if sdk == "fastmcp":
         pytest.skip("it does not run on trio")
-    (tmp_path / "test_sdk.py").unlink()
+    (tmp_path / "test_calls.py").unlink()
     (tmp_path / "test_trio.py").write_text(
         "import sys, pytest\n"
         "from mcp import StdioServerParameters\n"
