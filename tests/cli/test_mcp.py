@@ -30,7 +30,9 @@ PROGRAM = (sys.executable, "-m", "cortex_replay", "mcp")
 def client(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = {name: value for name, value in os.environ.items() if name != shim.VARIABLE}
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([*PROGRAM, *arguments], cwd=folder, env=environment, **streams)
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], cwd=folder, env=environment, start_new_session=True, **streams
+    )
     with process:
         yield process
 
@@ -70,7 +72,7 @@ def test_who_is_ended_by_its_client_keeps_what_that_has_seen(tmp_path: Path, num
     command = server(HONEST + "open('ended', 'w').close()")
     with client("tools", "--mode", "record", "--", *command, folder=tmp_path) as recording:
         ask(recording, 1, name="a")
-        recording.send_signal(number)
+        os.killpg(recording.pid, number)  # as the Python SDK does
         recording.wait()
     wait_until(lambda: b"mcp:tools" in b"".join(path.read_bytes() for path in tmp_path.rglob("*-*.json")))
     wait_until(lambda: run("verify", "--strict", tmp_path).exit_code == 0)

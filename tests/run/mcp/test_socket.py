@@ -52,7 +52,8 @@ class Shim:
         self._from, theirs_out = os.pipe()
         self.errors, theirs_errors = os.pipe()
         theirs = (theirs_in, theirs_out, theirs_errors)
-        shim.hand_over(self.connection, shim.Invocation(name, command, scope), theirs)
+        with contextlib.suppress(BrokenPipeError):  # nobody wants to hear it
+            shim.hand_over(self.connection, shim.Invocation(name, command, scope), theirs)
         for descriptor in theirs:
             os.close(descriptor)
 
@@ -83,8 +84,8 @@ class Shim:
             os.close(descriptor)
 
     def _end(self) -> int | bytes | None:
-        with self.connection:
-            said = b""
+        said = b""
+        with self.connection, contextlib.suppress(ConnectionError):
             while block := self.connection.recv(4096):
                 said += block
         os.close(self._from)
@@ -281,9 +282,7 @@ def test_clients_are_limited_and_another_user_is_none(
         first.leave()
         wait_until(lambda: not served._clients)
         monkeypatch.setattr(shim, "peer_user", lambda _: os.geteuid() + 1)
-        with socket.socket(socket.AF_UNIX) as stranger:
-            stranger.connect(served.path)
-            assert stranger.recv(1) == b""
+        assert Shim(served.path, server(HONEST)).leave() is None
 
 
 @pytest.mark.parametrize("trick", ["open to others", "a link", "a file"])
