@@ -17,7 +17,7 @@ from benchmarks.measure import cpu_of_child, say, smallest
 from benchmarks.table import Goal, Row
 from cortex_replay.run import Run
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.socket import RunSocket
+from cortex_replay.run.mcp.stdio.socket import RunSocket
 from cortex_replay.shim import VARIABLE
 from cortex_replay.store import Store
 

@@ -32,7 +32,7 @@ from cortex_replay.run import Run
 from cortex_replay.run.certificates import trust_variables
 from cortex_replay.run.environment import command_environment, variables_to_withhold
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.socket import RunSocket
+from cortex_replay.run.mcp.stdio.socket import RunSocket
 from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.shim import VARIABLE as MCP_VARIABLE
 from cortex_replay.store import Store

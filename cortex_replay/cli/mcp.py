@@ -19,7 +19,7 @@ from cortex_replay.cli.mcp_command import McpCommand
 from cortex_replay.cli.runs import open_run, warn_of_dropped
 from cortex_replay.modes import Mode
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.stdio import StdioClient, problem_of_name, serve_client
+from cortex_replay.run.mcp.stdio.client import StdioClient, problem_of_name, serve_client
 
 __all__ = ["mcp_command"]
 

@@ -29,12 +29,12 @@ from cortex_replay.history.tool_contracts import (
     servers_in,
 )
 from cortex_replay.history.tool_costs import PromptCost, costs_of_changes
+from cortex_replay.mcp.offers import LISTS, Offer
 from cortex_replay.mcp.questions import question_of
-from cortex_replay.mcp.tools import LISTS, Offer
 from cortex_replay.prompt.cache.costs import Tariff
 from cortex_replay.run import Run
-from cortex_replay.run.mcp.http_server import ClientHeaders
-from cortex_replay.run.mcp.process import ProcessLink
+from cortex_replay.run.mcp.http.server import ClientHeaders
+from cortex_replay.run.mcp.stdio.process import ProcessLink
 from cortex_replay.store.exchange import Exchange
 
 __all__ = ["check_command"]

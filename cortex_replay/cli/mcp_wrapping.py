@@ -14,7 +14,7 @@ from cortex_replay.errors import ConfigError
 from cortex_replay.mcp.configurations import Server, Target
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.run import Run
-from cortex_replay.run.mcp.shim import shim_command
+from cortex_replay.run.mcp.stdio.shim import shim_command
 from cortex_replay.run.mcp.wrapping import Wrapping, wrap
 
 __all__ = ["mcp_words", "wrap_servers"]

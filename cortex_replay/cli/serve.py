@@ -129,7 +129,7 @@ def serve_command(
     """
     from cortex_replay.gateway import Gateway, Pace  # noqa: PLC0415 - a server, which no help needs
     from cortex_replay.run.mcp.desk import Desk  # noqa: PLC0415
-    from cortex_replay.run.mcp.socket import RunSocket  # noqa: PLC0415
+    from cortex_replay.run.mcp.stdio.socket import RunSocket  # noqa: PLC0415
 
     root = options.store_root(ctx, store)
     pace = Pace.parse(flags.pop("pace"))

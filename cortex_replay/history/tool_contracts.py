@@ -10,9 +10,9 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall, read_mcp_calls
 from cortex_replay.mcp.messages import INITIALIZE
+from cortex_replay.mcp.offers import LISTS, Change, Kind, Offer, compare_offers
 from cortex_replay.mcp.schemas import problem_of_arguments
 from cortex_replay.mcp.tool_names import names_tool
-from cortex_replay.mcp.tools import LISTS, Change, Kind, Offer, compare_offers
 from cortex_replay.store import Store
 
 __all__ = [

@@ -12,7 +12,7 @@ from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall
 from cortex_replay.history.tool_contracts import RecordedServer, offered_tool, read_server, servers_in
-from cortex_replay.mcp.tools import Definition, Offer, compare_offers
+from cortex_replay.mcp.offers import Definition, Offer, compare_offers
 from cortex_replay.mcp.wording import describe_rewording
 from cortex_replay.prompt.cache.calls import Provider
 from cortex_replay.prompt.cache.costs import Tariff

@@ -10,7 +10,7 @@ import pytest
 
 from cortex_replay.run import Run
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.socket import RunSocket
+from cortex_replay.run.mcp.stdio.socket import RunSocket
 from cortex_replay.shim import VARIABLE
 
 __all__ = ["ToolServers"]

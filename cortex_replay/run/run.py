@@ -161,7 +161,7 @@ class Run(RunCore):
         """Where the run's sessions of MCP are opened; always the same one."""
         if self._desk is None:
             from cortex_replay.run.mcp.desk import Desk  # noqa: PLC0415 - most runs have none
-            from cortex_replay.run.mcp.servers import HttpServers  # noqa: PLC0415
+            from cortex_replay.run.mcp.http.servers import HttpServers  # noqa: PLC0415
 
             limit = self._timeout_ms or _HTTP_TIMEOUT_MS
             servers = HttpServers(

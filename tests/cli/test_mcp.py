@@ -16,9 +16,9 @@ import pytest
 
 from cortex_replay import shim
 from cortex_replay.cli import entry
-from cortex_replay.run.mcp.shim import shim_command
+from cortex_replay.run.mcp.stdio.shim import shim_command
 from tests.cli.commands import run
-from tests.run.mcp.servers import HONEST, server
+from tests.run.mcp.stdio.servers import HONEST, server
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="recording needs Linux or macOS")

@@ -11,7 +11,7 @@ from cortex_replay.history.calls import read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.history.tool_contracts import judge_offer, read_server
 from cortex_replay.history.tool_costs import costs_of_changes, tool_edits, with_tools_of
-from cortex_replay.mcp.tools import Offer
+from cortex_replay.mcp.offers import Offer
 from cortex_replay.prompt.cache.costs import Tariff
 from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest

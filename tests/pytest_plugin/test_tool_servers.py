@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from cortex_replay.run.mcp.shim import shim_command
+from cortex_replay.run.mcp.stdio.shim import shim_command
 from cortex_replay.shim import VARIABLE
 from tests.pytest_plugin.conftest import run_in_process
-from tests.run.mcp.servers import server
+from tests.run.mcp.stdio.servers import server
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="recording needs Linux or macOS")
 

@@ -34,7 +34,7 @@ ALLOWED: Final = {
     # No file at all.
     ("cli/output.py", "os.open"): "the null device",
     ("admin/stdio.py", "os.write"): "standard output",
-    ("run/mcp/streams.py", "os.write"): "a pipe: to a client, or to a server",
+    ("run/mcp/stdio/frames.py", "os.write"): "a pipe: to a client, or to a server",
 }
 
 

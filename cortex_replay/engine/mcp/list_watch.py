@@ -9,8 +9,8 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchanges import look_up_call
 from cortex_replay.engine.mcp.turns import CallTurn
 from cortex_replay.engine.scope import Scope
+from cortex_replay.mcp.offers import LISTS, Change, Offer, compare_offers
 from cortex_replay.mcp.questions import question_of
-from cortex_replay.mcp.tools import LISTS, Change, Offer, compare_offers
 from cortex_replay.store.exchange import Exchange
 
 __all__ = ["ListWatch"]

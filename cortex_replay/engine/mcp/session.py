@@ -29,6 +29,7 @@ from cortex_replay.mcp.messages import (
     INITIALIZE,
     INITIALIZED,
     LISTEN,
+    MOST_FRAME,
     NO_FIXTURE,
     OWN_IDS,
     PING,
@@ -59,7 +60,6 @@ _INTERNAL: Final = -32603
 _HANDSHAKE: Final = (INITIALIZE, INITIALIZED)
 _MOST_OPEN: Final = 10_000
 """Calls at once, and requests of the server that the client has not answered."""
-_MOST_FRAME: Final = 64 * 2**20
 
 
 def _nothing() -> None:
@@ -98,8 +98,8 @@ class Session:
     async def take(self, frame: bytes) -> None:
         """A frame of the client. Returns when the next one may come."""
         try:
-            if len(frame) > _MOST_FRAME:
-                raise NotAMessage(f"a frame of more than {_MOST_FRAME // 2**20} MB is not taken", _INVALID)
+            if len(frame) > MOST_FRAME:
+                raise NotAMessage(f"a frame of more than {MOST_FRAME // 2**20} MB is not taken", _INVALID)
             messages = messages_in(frame)
         except NotAMessage as error:
             await self._tell(error_message(None, error.code, f"cortex-replay: {error}"))

@@ -24,7 +24,7 @@ from cortex_replay.mcp.messages import (
     render_message,
     request_id,
 )
-from cortex_replay.mcp.tools import LISTS
+from cortex_replay.mcp.offers import LISTS
 
 __all__ = ["Page", "Survey", "survey"]
 

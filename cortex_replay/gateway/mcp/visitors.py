@@ -19,7 +19,7 @@ from cortex_replay.mcp.messages import (
 )
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.http_server import ClientHeaders
+from cortex_replay.run.mcp.http.server import ClientHeaders
 
 __all__ = ["Visitor"]
 

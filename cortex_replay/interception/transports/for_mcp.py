@@ -19,7 +19,7 @@ from cortex_replay.interception.transports.seam import Replacement, Transport
 from cortex_replay.mcp.names import server_behind_shim
 from cortex_replay.modes import Mode
 from cortex_replay.providers import DUMMY_KEY
-from cortex_replay.run.mcp.shim import shim_command
+from cortex_replay.run.mcp.stdio.shim import shim_command
 
 if TYPE_CHECKING:
     from cortex_replay.interception.mcp.servers import McpServers, Target

@@ -11,8 +11,8 @@ from cortex_replay.engine.mcp.session import Session
 from cortex_replay.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cortex_replay.run.mcp.http_server import HttpTransport
-    from cortex_replay.run.mcp.servers import HttpServers
+    from cortex_replay.run.mcp.http.server import HttpTransport
+    from cortex_replay.run.mcp.http.servers import HttpServers
 
 __all__ = ["Desk"]
 

@@ -159,7 +159,7 @@ def test_too_many_open_calls_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_frame_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_MOST_FRAME", 100)
+    monkeypatch.setattr(sessions, "MOST_FRAME", 100)
 
     async def act(client: Client) -> None:
         await client.session.take(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x" * 100}).encode())

@@ -16,7 +16,7 @@ from cortex_replay.gateway.mcp.requests import Request
 from cortex_replay.mcp.events import Event, EventReader
 from cortex_replay.modes import Mode
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.http_server import ClientHeaders
+from cortex_replay.run.mcp.http.server import ClientHeaders
 from tests.engine.mcp.harness import FakeServer, Reply, run_at
 from tests.waiting import until
 

@@ -24,6 +24,7 @@ from cortex_replay.mcp.messages import (
     CANCELLED,
     INITIALIZE,
     INITIALIZED,
+    MOST_FRAME,
     Message,
     NotAMessage,
     RequestId,
@@ -35,7 +36,7 @@ from cortex_replay.mcp.messages import (
     request_id,
 )
 from cortex_replay.redact.logs import logger_of
-from cortex_replay.run.mcp.http_answers import (
+from cortex_replay.run.mcp.http.answers import (
     Refusal,
     problem_of,
     read_body,
@@ -43,8 +44,8 @@ from cortex_replay.run.mcp.http_answers import (
     words_of,
     wrong_type,
 )
-from cortex_replay.run.mcp.http_server import ClientHeaders, HttpServer
-from cortex_replay.run.mcp.older import listen
+from cortex_replay.run.mcp.http.older import listen
+from cortex_replay.run.mcp.http.server import ClientHeaders, HttpServer
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply, ReplyBody
@@ -53,7 +54,6 @@ __all__ = ["HttpLink"]
 
 logger = logger_of(__name__)
 
-_MOST_FRAME: Final = 64 * 2**20
 _MOST_AHEAD: Final = 4
 """How many frames wait until the session takes them."""
 _OPEN_S: Final = 2.0
@@ -218,7 +218,7 @@ class HttpLink:
                 self._is_newer = True
                 self._note_session(reply, message)
                 if reply.body.content_type == JSON:
-                    await self._take_body(await read_body(reply.body, _MOST_FRAME), message, about)
+                    await self._take_body(await read_body(reply.body, MOST_FRAME), message, about)
                     return
                 if reply.body.content_type != EVENT_STREAM:
                     raise Refusal(wrong_type(reply.body.content_type), reply.status)
@@ -295,7 +295,7 @@ class HttpLink:
             LlmError: It broke, or an event is too large.
         """
         about = None if message is None else request_id(message)
-        reader = EventReader(_MOST_FRAME)
+        reader = EventReader(MOST_FRAME)
         while data := await body.read():
             for event in reader.feed(data):
                 if event.id:
@@ -401,7 +401,7 @@ class HttpLink:
         """
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         stream = self._send("GET", self._headers(None))
-        self._begin(listen(stream, self._server.url, named, self._take_older, _MOST_FRAME))
+        self._begin(listen(stream, self._server.url, named, self._take_older, MOST_FRAME))
         try:
             async with asyncio.timeout(self._quick_ms / 1000):
                 self._endpoint = await named

@@ -9,9 +9,10 @@ import os
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-__all__ = ["MOST_FRAME", "FrameReader", "FrameTooLarge", "FrameWriter", "WriteTimeout"]
+from cortex_replay.mcp.messages import MOST_FRAME
 
-MOST_FRAME: Final = 64 * 2**20
+__all__ = ["FrameReader", "FrameTooLarge", "FrameWriter", "WriteTimeout"]
+
 _BLOCK: Final = 256 * 1024
 
 

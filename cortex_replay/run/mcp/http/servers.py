@@ -12,7 +12,7 @@ from cortex_replay.engine.http.upstreams import UpstreamServer, is_mcp
 from cortex_replay.engine.mcp.link import Connect, ServerLink
 from cortex_replay.errors import ConfigError, Transport
 from cortex_replay.mcp.questions import UPSTREAM_PREFIX
-from cortex_replay.run.mcp.http_server import ClientHeaders, HttpServer, HttpTransport
+from cortex_replay.run.mcp.http.server import ClientHeaders, HttpServer, HttpTransport
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.request_rate import RequestRate
@@ -104,7 +104,7 @@ class HttpServers:
         """What reaches a server."""
 
         async def connect() -> ServerLink:
-            from cortex_replay.run.mcp.http import HttpLink  # noqa: PLC0415 - replay needs none
+            from cortex_replay.run.mcp.http.link import HttpLink  # noqa: PLC0415 - replay needs none
 
             server = self._by_name.get(name)
             if server is None:

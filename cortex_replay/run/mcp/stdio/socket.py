@@ -17,7 +17,7 @@ from cortex_replay import shim
 from cortex_replay.disk import PRIVATE_FOLDER, Folder
 from cortex_replay.redact.logs import logger_of
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.stdio import StdioClient, problem_of_name, serve_client
+from cortex_replay.run.mcp.stdio.client import StdioClient, problem_of_name, serve_client
 
 __all__ = ["RunSocket"]
 

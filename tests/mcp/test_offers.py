@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay.mcp.tools import Change, Offer, compare_offers
+from cortex_replay.mcp.offers import Change, Offer, compare_offers
 
 READ: dict[str, Any] = {
     "name": "read",

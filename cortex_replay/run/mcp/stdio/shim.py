@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["shim_command"]
 
-_PROGRAM = Path(__file__).parents[2] / "__main__.py"
+_PROGRAM = Path(__file__).parents[3] / "__main__.py"
 
 
 def shim_command(server: str, command: Sequence[str], scope: str = "") -> list[str]:

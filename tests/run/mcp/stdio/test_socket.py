@@ -17,11 +17,11 @@ import pytest
 
 from cortex_replay import shim
 from cortex_replay.modes import Mode
-from cortex_replay.run.mcp import socket as run_socket
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.socket import RunSocket
+from cortex_replay.run.mcp.stdio import socket as run_socket
+from cortex_replay.run.mcp.stdio.socket import RunSocket
 from tests.engine.mcp.harness import run_at
-from tests.run.mcp.servers import HONEST, server
+from tests.run.mcp.stdio.servers import HONEST, server
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs sockets of Unix")

@@ -16,9 +16,9 @@ import pytest
 
 from cortex_replay.engine.mcp.link import Said
 from cortex_replay.errors import Transport
-from cortex_replay.run.mcp import streams
-from cortex_replay.run.mcp.process import ProcessLink
-from tests.run.mcp.servers import HONEST, answering, server
+from cortex_replay.run.mcp.stdio import frames
+from cortex_replay.run.mcp.stdio.process import ProcessLink
+from tests.run.mcp.stdio.servers import HONEST, answering, server
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
@@ -92,7 +92,7 @@ def test_how_a_server_ended_is_told(program: str, problem: str) -> None:
 
 
 def test_a_server_that_closes_its_output_and_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_replay.run.mcp.process._LAST_WORDS_S", 0)
+    monkeypatch.setattr("cortex_replay.run.mcp.stdio.process._LAST_WORDS_S", 0)
     program = "os.close(1)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
 
     async def check() -> None:
@@ -210,7 +210,7 @@ def test_what_cannot_be_started_is_told(command: list[str]) -> None:
 def test_a_reader_joins_lines_that_come_in_pieces() -> None:
     async def check() -> None:
         reading, writing = os.pipe()
-        reader = streams.FrameReader(reading)
+        reader = frames.FrameReader(reading)
         got: list[bytes] = []
 
         async def read() -> None:

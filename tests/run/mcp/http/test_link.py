@@ -15,11 +15,11 @@ from cortex_replay.config import load_settings
 from cortex_replay.engine.mcp.link import Said
 from cortex_replay.errors import LlmError, Transport
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.run.mcp import http
-from cortex_replay.run.mcp.http import HttpLink
-from cortex_replay.run.mcp.http_server import ClientHeaders
-from cortex_replay.run.mcp.servers import HttpServers
-from tests.run.mcp.web_server import Handle, Heard, WebServer, serving
+from cortex_replay.run.mcp.http import link as link_module
+from cortex_replay.run.mcp.http.link import HttpLink
+from cortex_replay.run.mcp.http.server import ClientHeaders
+from cortex_replay.run.mcp.http.servers import HttpServers
+from tests.run.mcp.http.web_server import Handle, Heard, WebServer, serving
 from tests.waiting import until
 
 VERSION = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -225,7 +225,7 @@ def test_a_server_that_does_not_answer_as_it_should_ends_the_call_with_a_reason(
     handle: Handle, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And only this call: it is a failure, and no answer that could be recorded."""
-    monkeypatch.setattr(http, "_MOST_FRAME", 2000)
+    monkeypatch.setattr(link_module, "MOST_FRAME", 2000)
 
     async def check() -> None:
         async with linked(handle) as (side, _):
@@ -274,7 +274,7 @@ def test_a_head_that_does_not_come() -> None:
 def test_a_server_that_takes_nothing_holds_up_only_what_it_did_not_take(
     transport: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_QUICK_MS", 50)
+    monkeypatch.setattr(link_module, "_QUICK_MS", 50)
 
     async def handle(heard: Heard) -> None:
         if heard.method == "GET" and transport == "sse":
@@ -294,7 +294,7 @@ def test_a_server_that_takes_nothing_holds_up_only_what_it_did_not_take(
 
 
 def test_a_stream_that_names_no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_QUICK_MS", 50)
+    monkeypatch.setattr(link_module, "_QUICK_MS", 50)
 
     async def handle(heard: Heard) -> None:
         await heard.stream()
@@ -363,7 +363,7 @@ def test_the_stream_of_what_belongs_to_no_request_comes_back() -> None:
 
 
 def test_an_event_without_end_on_that_stream_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_MOST_FRAME", 2000)
+    monkeypatch.setattr(link_module, "MOST_FRAME", 2000)
 
     async def handle(heard: Heard) -> None:
         await (large_event(heard) if heard.method == "GET" else session(heard))

@@ -12,7 +12,7 @@ from typing import Final
 
 from cortex_replay.engine.mcp.link import Said
 from cortex_replay.errors import Transport
-from cortex_replay.run.mcp.streams import FrameReader, FrameTooLarge, FrameWriter, WriteTimeout
+from cortex_replay.run.mcp.stdio.frames import FrameReader, FrameTooLarge, FrameWriter, WriteTimeout
 
 __all__ = ["ProcessLink"]
 

@@ -12,7 +12,7 @@ from cortex_replay.config.servers import server_of
 from cortex_replay.errors import LlmError, Transport
 from cortex_replay.mcp.events import EventReader
 from cortex_replay.mcp.headers import EVENT_STREAM
-from cortex_replay.run.mcp.http_answers import Refusal, problem_of, read_start
+from cortex_replay.run.mcp.http.answers import Refusal, problem_of, read_start
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply

@@ -12,8 +12,8 @@ from cortex_replay.engine.mcp.session import Session
 from cortex_replay.mcp.messages import error_message, render_message
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.process import ProcessLink
-from cortex_replay.run.mcp.streams import FrameReader, FrameTooLarge, FrameWriter
+from cortex_replay.run.mcp.stdio.frames import FrameReader, FrameTooLarge, FrameWriter
+from cortex_replay.run.mcp.stdio.process import ProcessLink
 from cortex_replay.secret_names.values import secrets_in
 
 __all__ = ["StdioClient", "problem_of_name", "serve_client"]

@@ -1,0 +1,1 @@
+"""Servers of MCP that a run reaches over HTTP."""

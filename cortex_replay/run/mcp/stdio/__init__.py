@@ -1,0 +1,1 @@
+"""Servers and clients of MCP that speak over standard streams."""
