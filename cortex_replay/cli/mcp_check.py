@@ -15,7 +15,7 @@ import click
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import wait_line
 from cortex_replay.engine.exchanges import look_up_call
-from cortex_replay.engine.mcp.link import Said, ServerLink
+from cortex_replay.engine.mcp.link import Said, ServerLink, words_of
 from cortex_replay.engine.mcp.survey import Page, Survey, survey
 from cortex_replay.engine.staging import clean_wire
 from cortex_replay.errors import NoFixture, Transport
@@ -241,7 +241,7 @@ class _Spoken:
 
     def _with_words(self, error: Transport) -> Transport:
         printed = self._words.text()
-        problem = str(error).removeprefix("transport: ")
+        problem = words_of(error)
         return Transport(f"{problem}; it printed: {printed}" if printed else problem)
 
 

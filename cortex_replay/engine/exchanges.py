@@ -38,12 +38,17 @@ __all__ = [
     "has_one_answer",
     "join_answers",
     "look_up_call",
+    "nothing",
     "sole_wire",
     "take_turn",
 ]
 
 _WAIT_MS: Final = 600_000
 Wire = dict[str, JsonValue]
+
+
+def nothing() -> None:
+    """The request of a call that is no request to a model."""
 
 
 def look_up_call(scope: Scope, asked: Wire) -> ExchangeLookUp:

@@ -11,11 +11,10 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchange_lookup import look_up_exchange
-from cortex_replay.engine.exchanges import ask_opaquely, take_turn
+from cortex_replay.engine.exchanges import ask_opaquely, nothing, take_turn
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine, refusal_of
 from cortex_replay.engine.http.offload import aside
-from cortex_replay.engine.http.recording import nothing
 from cortex_replay.engine.http.relay import client_headers
 from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.scope import Scope

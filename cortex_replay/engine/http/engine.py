@@ -11,13 +11,13 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.core import RunCore
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
-from cortex_replay.engine.exchanges import look_up_call, sole_wire, take_turn
+from cortex_replay.engine.exchanges import look_up_call, nothing, sole_wire, take_turn
 from cortex_replay.engine.http.aws import regional
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside, is_large
 from cortex_replay.engine.http.opaque import opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
-from cortex_replay.engine.http.recording import ask_opaque, ask_provider, nothing
+from cortex_replay.engine.http.recording import ask_opaque, ask_provider
 from cortex_replay.engine.http.relay import Relay, SendOn
 from cortex_replay.engine.http.render import (
     Renderer,

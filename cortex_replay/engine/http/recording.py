@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.exchanges import ExchangeTurn, ask_opaquely
+from cortex_replay.engine.exchanges import ExchangeTurn, ask_opaquely, nothing
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping
@@ -30,7 +30,7 @@ from cortex_replay.wire import STREAM_MEDIA_TYPES
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply, ReplyBody
 
-__all__ = ["ask_opaque", "ask_provider", "nothing"]
+__all__ = ["ask_opaque", "ask_provider"]
 
 _REST_S: Final = 0.25
 """How long to wait for what a server may send after the last event."""
@@ -181,10 +181,6 @@ async def ask_opaque(
 
         live = _tape_opaque(call, relayed, keep)
         yield await _reply(call, relayed, live, lambda body: keep(encode_body(body)))
-
-
-def nothing() -> None:
-    """The request of an opaque call."""
 
 
 async def _tape_opaque(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
+from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import RequestId
 
-__all__ = ["Connect", "Outgoing", "Said", "SendToClient", "ServerLink"]
+__all__ = ["Connect", "Outgoing", "Said", "SendToClient", "ServerLink", "words_of"]
 
 
 class Said(NamedTuple):
@@ -64,3 +65,8 @@ Connect = Callable[[], Awaitable[ServerLink]]
 Raises:
     Transport: It cannot be had; the message says why.
 """
+
+
+def words_of(error: LlmError | OSError) -> str:
+    """What went wrong, for a reader who knows that a server was asked."""
+    return str(error).removeprefix("transport: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
+from cortex_replay.engine.exchanges import nothing
 from cortex_replay.engine.mcp.handshakes import has_handshake
 from cortex_replay.engine.scope import Scope
 from cortex_replay.mcp.messages import NO_FIXTURE
@@ -22,10 +23,6 @@ class Refusal(NamedTuple):
 
     code: int
     text: str
-
-
-def _nothing() -> None:
-    return None
 
 
 def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Refusal:
@@ -48,6 +45,6 @@ def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Re
             scope.store, look.request, look.key, scope.how_to_record, redactor, scope.owner
         )
     explained = scope.clean(explanation)
-    scope.count_miss(name_call(request), explained, _nothing)
+    scope.count_miss(name_call(request), explained, nothing)
     scope.run.ledger.count_call(server, "missed")
     return Refusal(NO_FIXTURE, explained)

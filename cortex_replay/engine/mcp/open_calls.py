@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 
 from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.mcp.messages import LISTEN, PING, Message, RequestId, parameters_of, progress_token
 from cortex_replay.mcp.scripts import subscription_of
 
-__all__ = ["OpenCalls"]
+__all__ = ["MOST_OPEN", "OpenCalls"]
+
+MOST_OPEN: Final = 10_000
+"""Calls at once, and requests of the server that the client has not answered."""
 
 
 class OpenCalls:
@@ -50,6 +54,10 @@ class OpenCalls:
             del self._by_token[token]
         if self._idle is not None and not self._calls:
             self._idle.set()
+
+    def is_any_sent(self) -> bool:
+        """Whether a server has got a call that it has not answered."""
+        return any(call.is_sent for call in self._calls.values())
 
     async def wait_for_none(self, timeout_s: float) -> None:
         """Wait until none is open, or for some time."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.engine.mcp.link import ServerLink
+from cortex_replay.engine.mcp.link import ServerLink, words_of
 from cortex_replay.errors import Transport
 from cortex_replay.mcp.messages import (
     INITIALIZE,
@@ -188,7 +188,7 @@ class _Client:
                     break
                 await self._take(said.frame)
         except Transport as error:
-            problem = str(error).removeprefix("transport: ")
+            problem = words_of(error)
         self._problem = problem
         if self._waiting is not None and not self._waiting[1].done():
             self._waiting[1].set_exception(Transport(problem))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from cortex_replay.engine.mcp.calls import Call
-from cortex_replay.engine.mcp.link import Connect, Said, ServerLink
+from cortex_replay.engine.mcp.link import Connect, Said, ServerLink, words_of
 from cortex_replay.engine.mcp.past import Past
 from cortex_replay.engine.mcp.playback import Answered
 from cortex_replay.errors import LlmError, Transport
@@ -27,7 +27,7 @@ from cortex_replay.mcp.messages import (
     request_id,
 )
 
-__all__ = ["Uplink", "words_of"]
+__all__ = ["Uplink"]
 
 _PATIENCE_S: Final = 60.0
 """How long a server may take to answer again what it answered when it was recorded."""
@@ -315,11 +315,6 @@ class Uplink:
 
 def _ping(name: str) -> list[bytes]:
     return [render_message({"jsonrpc": "2.0", "id": name, "method": PING})]
-
-
-def words_of(error: LlmError | OSError) -> str:
-    """What went wrong, for somebody who knows that a server was asked."""
-    return str(error).removeprefix("transport: ")
 
 
 async def _stop(task: asyncio.Task[None] | None) -> None:

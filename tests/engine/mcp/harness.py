@@ -72,10 +72,15 @@ class Client:
         run: Whose session it is.
         server: The real one, or what makes one for each connection.
         name: Of the server.
+        scope: The name of the scope whose calls these are.
     """
 
     def __init__(
-        self, run: RunCore, server: FakeServer | Callable[[], FakeServer], name: str = "tools"
+        self,
+        run: RunCore,
+        server: FakeServer | Callable[[], FakeServer],
+        name: str = "tools",
+        scope: str = "",
     ) -> None:
         self.got: list[Message] = []
         self.frames: list[Outgoing] = []
@@ -88,7 +93,7 @@ class Client:
             return made
 
         self.run = run
-        self.session = Session(run.counting_scope(), name, connect, self._take)
+        self.session = Session(run.counting_scope(scope), name, connect, self._take)
 
     @property
     def connections(self) -> int:

@@ -146,7 +146,7 @@ def test_an_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_open_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_MOST_OPEN", 3)
+    monkeypatch.setattr(sessions, "MOST_OPEN", 3)
 
     async def act(client: Client) -> None:
         for id in range(5):  # noqa: A001

@@ -273,8 +273,7 @@ def test_two_scopes_ask_their_own_servers(tmp_path: Path) -> None:
         servers = []
         for name in ("one", "two"):
             server = FakeServer(lambda message: [result(message)])
-            client = Client(run, server)
-            client.session._scope = run.counting_scope(name)
+            client = Client(run, server, scope=name)
             await client.call("t", 1)
             await client.session.close()
             servers.append(server)

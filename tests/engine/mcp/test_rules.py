@@ -206,7 +206,7 @@ def frames_of(root: Path, fault: str) -> list[Any]:
         async def take(out: Any) -> None:
             sent.append(out)
 
-        one.client.session._send = take
+        one.client.session._client.send = take
         await one.client.say("tools/call", {"name": "read", "arguments": {}}, 7)
         await one.client.say("notifications/cancelled", {"requestId": 7})
         await one.end()

@@ -12,7 +12,7 @@ from cortex_replay.mcp.messages import NotAMessage, messages_in
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply, ReplyBody
 
-__all__ = ["Refusal", "problem_of", "read_body", "read_start", "words_of", "wrong_type"]
+__all__ = ["Refusal", "problem_of", "read_body", "read_start", "wrong_type"]
 
 _MOST_REASON: Final = 64 * 1024
 _REASON_S: Final = 5.0
@@ -74,7 +74,3 @@ def problem_of(reply: RelayReply, body: bytes) -> str:
 def wrong_type(content_type: str) -> str:
     shown = content_type[:80] or "nothing"
     return f"the server answered with {shown!r}, which is neither JSON nor a stream of events"
-
-
-def words_of(error: LlmError) -> str:
-    return str(error).removeprefix("transport: ")

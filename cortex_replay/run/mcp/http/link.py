@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from cortex_replay.engine.mcp.link import Said
+from cortex_replay.engine.mcp.link import Said, words_of
 from cortex_replay.errors import LlmError, ResponseParse, Timeout, Transport
 from cortex_replay.mcp.events import EventReader
 from cortex_replay.mcp.headers import (
@@ -41,7 +41,6 @@ from cortex_replay.run.mcp.http.answers import (
     problem_of,
     read_body,
     read_start,
-    words_of,
     wrong_type,
 )
 from cortex_replay.run.mcp.http.older import listen
