@@ -16,6 +16,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from cortex_replay.mcp.names import label_of
 from cortex_replay.secret_names.values import secrets_in, secrets_in_header
 from cortex_replay.strict_json import JsonError, loads
 
@@ -34,14 +35,13 @@ __all__ = [
 ]
 
 MOST_BYTES: Final = 8 * 2**20
-"""Of a configuration. The user's own may hold what was done in each of his projects."""
+"""Of a configuration. The user's own may hold what was done in each project."""
 MOST_SERVERS: Final = 100
 
 Document = dict[str, Any]
 _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?', re.DOTALL)
 _LAST_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ONLY_CLIENT_KNOWS: Final = re.compile(r"\$\{(?:input|command|config):[^}]*\}|\{file:[^}]*\}")
 
 
@@ -92,7 +92,7 @@ class Server:
     @property
     def label(self) -> str:
         """Its name in recordings, in addresses and on a command line."""
-        return self.name if _NAME.fullmatch(self.name) else _ODD.sub("-", self.name).strip("-._")[:64]
+        return self.name if _NAME.fullmatch(self.name) else label_of(self.name)
 
     @property
     def is_stand_in(self) -> bool:

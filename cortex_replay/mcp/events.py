@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from cortex_replay.errors import ResponseParse
+from cortex_replay.wire.sse import EventParser
 
 __all__ = ["Event", "EventReader", "event_bytes"]
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
-_BOM: Final = b"\xef\xbb\xbf"
 _LONGEST_ID: Final = 1024
 
 
@@ -27,78 +25,40 @@ class Event(NamedTuple):
     """How long a client is to wait before it comes back."""
 
 
-class EventReader:
-    """Reads the events of a stream, however its bytes are cut.
-
-    Args:
-        most_bytes: The largest event that is read.
-    """
+class EventReader(EventParser[Event]):
+    """Reads the events of a stream, however its bytes are cut."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._buffer = bytearray()
-        self._searched = 0
-        self._skips_lf = False
-        self._is_at_start = True
+        super().__init__(most_bytes)
         self._begin()
 
     def _begin(self) -> None:
-        self._data: list[bytes] = []
-        self._size = 0
         self._name = "message"
         self._id = ""
         self._retry: int | None = None
 
-    def feed(self, data: bytes) -> Iterator[Event]:
-        """The events that ``data`` completes.
-
-        Raises:
-            ResponseParse: One event is too large.
-        """
-        if self._skips_lf and data:
-            self._skips_lf = False
-            data = data.removeprefix(b"\n")
-        buffer = self._buffer
-        buffer += data
-        if self._is_at_start and len(buffer) >= len(_BOM):
-            self._is_at_start = False
-            if buffer.startswith(_BOM):
-                del buffer[: len(_BOM)]
-        start = 0
-        while end := _LINE_END.search(buffer, self._searched):
-            line, start = bytes(buffer[start : end.start()]), end.end()
-            self._searched = start
-            if line:
-                self._take(line)
-            elif self._data or self._id or self._retry is not None:
-                yield Event(b"\n".join(self._data), self._name, self._id, self._retry)
-                self._begin()
-            else:
-                self._begin()
-        if start:
-            # Of a CRLF the LF may come with the next bytes.
-            self._skips_lf = buffer[start - 1] == 0x0D and start == len(buffer)
-            del buffer[:start]
-        self._searched = len(buffer)
-        self._refuse_size(self._size + len(buffer))
-
-    def _take(self, line: bytes) -> None:
+    def _line(self, line: bytes) -> bool:
+        if not line:
+            if self._data or self._id or self._retry is not None:
+                return True
+            self._begin()
+            return False
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
-            self._size += len(value) + 1
-            self._refuse_size(self._size)
+            self._add_data(value)
         elif name == b"event":
             self._name = value[:_LONGEST_ID].decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
             self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit() and len(value) < 10:
             self._retry = int(value)
+        return False
 
-    def _refuse_size(self, size: int) -> None:
-        if size > self._most:
-            raise ResponseParse(f"an event of the stream is larger than {self._most} bytes")
+    def _take(self) -> Event:
+        event = Event(self._take_data(), self._name, self._id, self._retry)
+        self._begin()
+        return event
 
 
 def event_bytes(event: Event) -> bytes:

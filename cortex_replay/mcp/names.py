@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["configured_name", "server_behind_shim", "server_name", "server_name_of_url"]
+__all__ = ["configured_name", "label_of", "server_behind_shim", "server_name", "server_name_of_url"]
 
 _NAMELESS: Final = "server"
 _LONGEST: Final = 64
@@ -20,6 +20,7 @@ _PROGRAM_ENDS: Final = (".exe", ".cmd", ".bat", ".ps1", ".com")
 _FILE_ENDS: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".jar", ".rb", ".php", ".dll")
 _VERSION: Final = re.compile(r"[-_]v?\d+(\.\d+)+.*$")
 _SHIM: Final = ("cortex-replay", "cortex_replay")
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _AFFIXES: Final = frozenset({"mcp", "server"})
 
 # Options that stand alone. All others of a program take the next word, unless they have one behind ``=``.
@@ -54,7 +55,7 @@ def server_name(command: Sequence[str]) -> str:
     >>> server_name(["python", "-m", "shop.server", "--port", "1"])
     'shop.server'
     """
-    return _clean(_name_of([str(word) for word in command]))
+    return label_of(_name_of([str(word) for word in command])) or _NAMELESS
 
 
 def server_name_of_url(url: str) -> str:
@@ -67,7 +68,13 @@ def server_name_of_url(url: str) -> str:
         host = urlsplit(url).hostname
     except ValueError:
         host = None
-    return _clean("localhost" if host in ("127.0.0.1", "::1", "0.0.0.0") else host or "")  # noqa: S104
+    is_here = host in ("127.0.0.1", "::1", "0.0.0.0")  # noqa: S104
+    return label_of("localhost" if is_here else host or "") or _NAMELESS
+
+
+def label_of(name: str) -> str:
+    """A name as it may stand in a store and in a URL; empty if nothing of it may."""
+    return _ODD.sub("-", name).strip("-._")[:_LONGEST]
 
 
 def configured_name(name: str, configured: Collection[str]) -> str:
@@ -357,8 +364,3 @@ def _stem(path: str) -> str:
 def _core(name: str) -> str:
     """What a server serves: its name without the words that all have."""
     return "-".join(part for part in re.split(r"[-_.]", name.lower()) if part not in _AFFIXES)
-
-
-def _clean(name: str) -> str:
-    """A name as it may stand in a store and in a URL."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:_LONGEST] or _NAMELESS

@@ -419,7 +419,7 @@ def test_only_a_few_modules_start_a_process() -> None:
     }
 
     of_users = {"cli/command_run.py", "cli/learn.py", "cli/sweep.py"}
-    of_mcp = {"run/mcp/process.py", "cli/mcp.py", "shim.py"}  # a client's server, itself, ps on macOS
+    of_mcp = {"run/mcp/stdio/process.py", "cli/mcp.py", "shim.py"}  # a client's server, itself, ps on macOS
     assert found == {"store/git_process.py", "store/merge_driver.py", *of_users, *of_mcp}
 
 

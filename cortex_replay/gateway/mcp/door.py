@@ -136,6 +136,14 @@ class Door:
             return Problem.of(400, reason)
         return self._admit(request)
 
+    def _named_visitor(self, request: Request) -> Visitor | Problem:
+        """The session that a request without a message names."""
+        if is_modern(request, []):
+            problem = Problem.of(405, "in this version of the protocol there is only POST")
+            return Problem(405, problem.error, (("allow", "POST"),))
+        found = self._find(request, request.header(SESSION_ID))
+        return found or Problem.of(400, f"{SESSION_ID} is missing")
+
     def _find(self, request: Request, named: str) -> Visitor | Problem | None:
         if not named:
             return None
@@ -199,12 +207,7 @@ class Door:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _get(self, request: Request, send: Send) -> None:
-        if is_modern(request, []):
-            await _refuse(_only_post(), send)
-            return
-        visitor = self._find(request, request.header(SESSION_ID)) or Problem.of(
-            400, f"{SESSION_ID} is missing"
-        )
+        visitor = self._named_visitor(request)
         if isinstance(visitor, Problem):
             await _refuse(visitor, send)
             return
@@ -220,12 +223,7 @@ class Door:
         await self._send_events(stream, after, send)
 
     async def _delete(self, request: Request, send: Send) -> None:
-        if is_modern(request, []):
-            await _refuse(_only_post(), send)
-            return
-        visitor = self._find(request, request.header(SESSION_ID)) or Problem.of(
-            400, f"{SESSION_ID} is missing"
-        )
+        visitor = self._named_visitor(request)
         if isinstance(visitor, Problem):
             await _refuse(visitor, send)
             return
@@ -291,11 +289,6 @@ class Door:
         self._see(visitor, request)
         await visitor.take(request.body)
         await _send_empty(202, None, send)
-
-
-def _only_post() -> Problem:
-    problem = Problem.of(405, "in this version of the protocol there is only POST")
-    return Problem(405, problem.error, (("allow", "POST"),))
 
 
 def _place_of(event: str, visitor: Visitor) -> tuple[Stream | None, int]:
