@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
@@ -26,6 +27,7 @@ from cortex_replay.store.exchange import Exchange
 
 __all__ = ["Playbacks"]
 
+_SHOWN_OF_KEY: Final = 12
 _HANDSHAKE: Final = (INITIALIZE, INITIALIZED)
 
 
@@ -43,7 +45,8 @@ class Playbacks:
         self._server = server
         self._client = client
         self._by_name: dict[str, Call] = {}
-        self._count = 0
+        self._played: Counter[str] = Counter()
+        """How often each recording was played."""
 
     async def play(self, call: Call, wire: dict[str, JsonValue], look: ExchangeLookUp) -> None:
         """Give the client what is recorded for a call."""
@@ -55,8 +58,7 @@ class Playbacks:
             self._client.count("hits")
         if scope.mode is Mode.REPLAY and call.deed is not None and call.method not in _HANDSHAKE:
             call.deed.state = "failed"  # a server that is there for tools that are live runs no other one
-        self._count += 1
-        name = f"{OWN_IDS}{self._count}"
+        name = self._name(look.key)
         client = self._client
         call.playback = Playback(
             wire, call.message, client.deliver, name, self._clean, client.calls.subscription
@@ -66,6 +68,13 @@ class Playbacks:
             self._by_name.pop(next(iter(self._by_name)))
         await call.playback.play()
         await self._settle(call)
+
+    def _name(self, key: str) -> str:
+        """A name that says what is played, and how often it was: which of several connections brings its
+        request first makes no difference to another call."""
+        what = key[:_SHOWN_OF_KEY]
+        self._played[what] += 1
+        return f"{OWN_IDS}{what}-{self._played[what]}"
 
     async def take_answer(self, about: RequestId, answer: Message) -> None:
         """The client has answered what a playback asked."""

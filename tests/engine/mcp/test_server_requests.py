@@ -202,6 +202,28 @@ def test_ids_of_replay_are_never_used_twice(tmp_path: Path) -> None:
     assert len(set(ids)) == 3
 
 
+def test_ids_of_replay_do_not_depend_on_other_calls(tmp_path: Path) -> None:
+    """Which of two calls at once comes first is chance where each has a connection of its own."""
+
+    def calling(*names: str) -> Act:
+        async def act(client: Client) -> None:
+            for number, name in enumerate(names, start=1):
+                await client.say("tools/call", {"name": name, "arguments": {}}, id=number)
+                await client.reply(await client.message("sampling/createMessage", number), {"text": "tea"})
+                await client.answer_to(number)
+
+        return act
+
+    def ids(*names: str) -> list[Any]:
+        got = replay(tmp_path, calling(*names)).got
+        return [message["id"] for message in got if "method" in message and "id" in message]
+
+    record(tmp_path, calling("one", "other"), sampler())
+
+    assert ids("one", "other") == ids("other", "one")[::-1]
+    assert len({*ids("one", "one"), *ids("one", "other")}) == 3
+
+
 def test_an_answer_to_nothing_is_dropped_in_replay_and_passed_on_in_record(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await client.call("t", 1)
