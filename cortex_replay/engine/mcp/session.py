@@ -68,6 +68,9 @@ class Session:
         self._scope = scope
         self._server = server
         may_be_live = scope.mode is Mode.REPLAY and scope.run.call_rules.may_pass(server)
+        self.may_ask = scope.mode.asks or may_be_live
+        """Whether an answer may come from the real server. Else all that a message leads to is said while it
+        is taken."""
         self._past = Past() if scope.mode is Mode.ONCE or may_be_live else None
         self._keeper = Keeper(scope, server)
         self._client = ClientSide(scope, server, send)

@@ -39,8 +39,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _MOST_VISITORS: Final = 256
 _PATIENCE_S: Final = 0.2
-"""How long an answer may take that comes as one document; one that takes longer comes as a stream, which a
-client that loses it can go on with."""
+"""How long a server's answer may take that comes as one document; one that takes longer comes as a stream,
+which a client that loses it can go on with. On replay no clock decides which of them it is."""
 _PING_S: Final = 15.0
 _PRIMED_SINCE: Final = "2025-11-25"
 """From this version on a client knows an event that only says where to go on from."""
@@ -115,7 +115,7 @@ class Door:
             await _refuse(Problem.of(400, "a request of this id is under way already"), send)
             return
         stream = visitor.open_stream(asked)
-        visitor.begin(request.body)
+        visitor.begin(request.body, stream)
         is_first = messages[0].get("method") == INITIALIZE
         try:
             await self._answer_with(stream, visitor, request, send, is_single=len(messages) == 1)
@@ -177,7 +177,7 @@ class Door:
         """Answer by one document where that is all there is, else by a stream."""
         takes_json, takes_stream = request.accepts(JSON), request.accepts(EVENT_STREAM)
         if is_single and takes_json:
-            await stream.until_told(_PATIENCE_S if takes_stream else None)
+            await stream.until_told(_PATIENCE_S if takes_stream and visitor.may_ask else None)
             answer = await stream.sole_answer()
             if answer is None and not takes_stream:
                 answer = await _last_of(stream)
@@ -189,7 +189,7 @@ class Door:
         can_resume = bool(visitor.id)
         await _start_stream(visitor, send)
         if can_resume and request.header(PROTOCOL_VERSION) >= _PRIMED_SINCE:
-            await _send_piece(event_bytes(Event(b"", id=f"{stream.number}-0")), send)
+            await _send_piece(event_bytes(Event(b"", id=stream.event_id(0))), send)
         await self._send_events(stream, None, send, has_ids=can_resume)
 
     async def _send_events(
@@ -260,7 +260,7 @@ class Door:
         self._see(visitor, request)
         stream = visitor.open_stream([about])
         try:
-            visitor.begin(request.body)
+            visitor.begin(request.body, stream)
             await self._answer_with(stream, visitor, request, send, is_single=True)
         finally:
             await asyncio.shield(self._close(visitor))
@@ -293,10 +293,10 @@ class Door:
 
 def _place_of(event: str, visitor: Visitor) -> tuple[Stream | None, int]:
     """The stream that an event is of, and its number in it."""
-    number, _, position = event.partition("-")
-    if not (number.isdecimal() and position.isdecimal() and len(event) < 40):
+    name, _, position = event.rpartition("-")
+    if not (position.isdecimal() and len(event) < 40):
         return None, 0
-    stream = visitor.stream(int(number))
+    stream = visitor.stream(name)
     if stream is not None:
         try:
             stream.check(int(position))

@@ -5,18 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final
 
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.events import Event
 from cortex_replay.mcp.messages import RequestId
 
-__all__ = ["Gone", "Order", "Stream"]
+__all__ = ["APART", "Gone", "Order", "Stream", "stream_name"]
 
 _MOST_EVENTS: Final = 1000
 _MOST_BYTES: Final = 8 * 2**20
 _TURN_S: Final = 1.0
 """How long an event waits for an earlier one that another connection is slow to take."""
+
+
+APART: Final = "0"
+"""The name of the stream for what belongs to no request."""
+_LONGEST_NAME: Final = 18
+
+
+def stream_name(asked: Sequence[RequestId]) -> str:
+    """The name of the stream for requests: by the client's own ids, since chance has a hand in which of
+    several connections comes first."""
+    if len(asked) == 1 and isinstance(asked[0], int) and len(name := f"r{asked[0]}") <= _LONGEST_NAME:
+        return name
+    return f"s{blake3_hex(repr(list(asked)).encode())[:16]}"
 
 
 class Gone(Exception):
@@ -69,13 +83,13 @@ class Stream:
     """Events in order, for one connection at a time. The next one to ask takes it over.
 
     Args:
-        number: Tells it from the other streams of its session.
+        name: Tells it from the other streams of its session.
         order: Theirs.
         expected: The requests whose answers end it; none for one that only its session ends.
     """
 
-    def __init__(self, number: int, order: Order, expected: Iterable[RequestId] = ()) -> None:
-        self.number = number
+    def __init__(self, name: str, order: Order, expected: Iterable[RequestId] = ()) -> None:
+        self.name = name
         self._order = order
         self._expected = set(expected)
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -88,6 +102,8 @@ class Stream:
         self._reader = 0
         """How many connections have had it; the latest has it."""
         self._is_read = bool(self._expected)  # whoever asked is there
+        self._is_deferred = False
+        """Whether nothing comes until the client says something."""
         self.is_over = False
         self.is_broken = False
         """Whether its connection is to break behind what was said last."""
@@ -140,6 +156,11 @@ class Stream:
     def _is_full(self) -> bool:
         return len(self._kept) >= _MOST_EVENTS or (self._size > _MOST_BYTES and bool(self._kept))
 
+    def settle(self) -> None:
+        """Its request is taken: what was not said yet waits for the client."""
+        self._is_deferred = not self.is_over
+        self._order.tell()
+
     def leave(self) -> None:
         """Whoever asked has its answer, or has left before it took anything."""
         if not self._reader:
@@ -159,15 +180,15 @@ class Stream:
         self.end()
 
     async def until_told(self, seconds: float | None) -> None:
-        """Wait until there is something to send, or it is over, but no longer than this."""
+        """Wait until there is something to send, or nothing comes by itself, but no longer than this."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not self.is_told and not self.is_over:
+                while not (self.is_told or self.is_over or self._is_deferred):
                     await self._order.change()
 
     async def sole_answer(self) -> bytes | None:
-        """The answer, where nothing else was said."""
-        if not self.is_over or len(self._kept) != 1 or self._given:
+        """The answer, where nothing else was said, and nothing was waited for."""
+        if not self.is_over or self._is_deferred or len(self._kept) != 1 or self._given:
             return None
         number, frame = self._kept[0]
         await self._order.turn(number, self)
@@ -181,6 +202,10 @@ class Stream:
         """
         if not self._first - 1 <= after <= self._last:
             raise Gone
+
+    def event_id(self, position: int) -> str:
+        """What a client that comes back names an event by."""
+        return f"{self.name}-{position}"
 
     async def events(self, after: int | None, pause_s: float) -> AsyncGenerator[Event | None]:
         """What follows an event, as it comes; ``None`` whenever nothing came for a while.
@@ -203,7 +228,7 @@ class Stream:
                     if self._reader != mine:
                         return
                     position += 1
-                    yield Event(frame, id=f"{self.number}-{position}")
+                    yield Event(frame, id=self.event_id(position))
                     self._given = max(self._given, position)
                     self._order.tell()
                 elif self.is_over:

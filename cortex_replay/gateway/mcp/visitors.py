@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from cortex_replay.engine.mcp.link import Outgoing
 from cortex_replay.errors import LlmError
-from cortex_replay.gateway.mcp.streams import Order, Stream
+from cortex_replay.gateway.mcp.streams import APART, Order, Stream, stream_name
 from cortex_replay.mcp.messages import (
     CANCELLED,
     Message,
@@ -58,12 +58,11 @@ class Visitor:
         self.scope = scope
         self.client = ClientHeaders()
         self._order = Order()
-        self.apart = Stream(0, self._order)
+        self.apart = Stream(APART, self._order)
         """What belongs to no request."""
         self.seen_at = 0.0
         """When the client came last."""
-        self._streams: dict[int, Stream] = {0: self.apart}
-        self._numbers = 0
+        self._streams: dict[str, Stream] = {APART: self.apart}
         self._of_request: dict[RequestId, Stream] = {}
         self._taking = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,22 +77,30 @@ class Visitor:
         """Whether a request of this id is under way."""
         return about in self._of_request
 
-    def stream(self, number: int) -> Stream | None:
-        """A stream that is still kept."""
-        return self._streams.get(number)
+    @property
+    def may_ask(self) -> bool:
+        """Whether an answer may take its time, since the real server gives it."""
+        return self._session.may_ask
 
-    def open_stream(self, expected: Iterable[RequestId]) -> Stream:
+    def stream(self, name: str) -> Stream | None:
+        """A stream that is still kept."""
+        return self._streams.get(name)
+
+    def open_stream(self, expected: Sequence[RequestId]) -> Stream:
         """The stream of requests that are about to be taken."""
         self._forget()
-        self._numbers += 1
-        stream = Stream(self._numbers, self._order, expected)
-        self._streams[self._numbers] = stream
+        stream = Stream(stream_name(expected), self._order, expected)
+        if (before := self._streams.get(stream.name)) is not None:  # its id is used anew
+            before.end()
+            self.drop(before)
+        self._streams[stream.name] = stream
         self._of_request |= dict.fromkeys(expected, stream)
         return stream
 
     def drop(self, stream: Stream) -> None:
         """A client has had all of a stream."""
-        self._streams.pop(stream.number, None)
+        if self._streams.get(stream.name) is stream:
+            del self._streams[stream.name]
         self._order.discard(stream)
 
     def _forget(self) -> None:
@@ -116,14 +123,23 @@ class Visitor:
             if message.get("method") == CANCELLED:
                 await self._end_cancelled(parameters_of(message).get("requestId"))
 
-    def begin(self, frame: bytes) -> None:
-        """Take a frame in a task of the session's own: it goes on when its connection breaks."""
-        self._begin(self.take(frame))
+    def begin(self, frame: bytes, stream: Stream) -> None:
+        """Take a frame in a task of the session's own: it goes on when its connection breaks.
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        Args:
+            frame: The client's.
+            stream: Of the requests in it.
+        """
+        task = asyncio.ensure_future(self._take_for(frame, stream))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _take_for(self, frame: bytes, stream: Stream) -> None:
+        try:
+            await self.take(frame)
+        finally:
+            if not self.may_ask:
+                stream.settle()
 
     async def _end_cancelled(self, about: object) -> None:
         """Only an answer ends the stream of a request, so one that was given up gets one."""

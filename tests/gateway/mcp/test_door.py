@@ -58,7 +58,7 @@ def test_a_short_answer_is_a_document_and_a_longer_one_a_stream(tmp_path: Path) 
             assert longer.headers["content-type"] == "text/event-stream"
             said = [one["params"]["data"] if "params" in one else one["result"] for one in longer.messages]
             assert said == [0, 1, 2, {"content": "done"}]
-            assert [event.id for event in longer.events] == ["3-1", "3-2", "3-3", "3-4"]
+            assert [event.id for event in longer.events] == ["r2-1", "r2-2", "r2-3", "r2-4"]
             return [short.body, *(event.data for event in longer.events)]
 
     asyncio.run(check(Mode.RECORD))
@@ -138,23 +138,20 @@ def test_a_client_that_loses_a_stream_goes_on_with_it(
                 mcp_protocol_version="2025-11-25",
             )
             await call.until(1)
-            assert [event.id for event in call.events] == [
-                "2-0",
-                "2-1",
-            ]  # it could go on before anything came
+            assert [event.id for event in call.events] == ["r1-0", "r1-1"]  # from before anything came
             await call.leave()
             await let_others_run()
             house.servers[0].say({"id": 1, "result": {"content": "late"}})
-            rest = await house.ask("GET", mcp_session_id=session, last_event_id="2-1")
+            rest = await house.ask("GET", mcp_session_id=session, last_event_id="r1-1")
             assert [one.get("result") for one in rest.messages] == [{"content": "late"}]
-            both = await house.ask("GET", mcp_session_id=session, last_event_id="2-0")
+            both = await house.ask("GET", mcp_session_id=session, last_event_id="r1-0")
             assert len(both.messages) == 2
 
     async def replay() -> None:
         async with house_at(tmp_path, Mode.REPLAY) as house:
             session = await house.begin(mcp_protocol_version="2025-11-25")
             call = await house.call(session, "hangs", 1, mcp_protocol_version="2025-11-25")
-            rest = await house.ask("GET", mcp_session_id=session, last_event_id="2-1")
+            rest = await house.ask("GET", mcp_session_id=session, last_event_id="r1-1")
             assert rest.messages == call.messages[1:]
 
     asyncio.run(record())
@@ -265,6 +262,48 @@ def test_a_request_that_is_cancelled_gets_an_answer_that_ends_its_stream(tmp_pat
     asyncio.run(check(Mode.REPLAY))
 
 
+def test_no_clock_has_a_hand_in_a_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the machine is slow: a document stays one, and a call that waits for its client is a stream
+    from the start."""
+
+    async def check(mode: Mode) -> list[tuple[str, bytes]]:
+        async with house_at(tmp_path, mode, answer) as house:
+            session = await house.begin()
+            short = await house.call(session, "plain", 1)
+            given_up = house.open("POST", request("tools/call", 2, name="silent"), mcp_session_id=session)
+            await until(lambda: len(house.servers[0].heard) == 3 if house.servers else given_up.status)
+            cancel = request("notifications/cancelled", requestId=2)
+            await house.ask("POST", cancel, mcp_session_id=session)
+            await until(lambda: given_up.is_whole)
+            return [(one.headers["content-type"], one.body) for one in (short, given_up)]
+
+    asyncio.run(check(Mode.RECORD))
+    replays = []
+    for patience in (0, 0.2, 60):
+        monkeypatch.setattr(door_module, "_PATIENCE_S", patience)
+        replays.append(asyncio.run(check(Mode.REPLAY)))
+
+    assert replays[0] == replays[1] == replays[2]
+    assert [kind for kind, _ in replays[0]] == ["application/json", "text/event-stream"]
+
+
+def test_the_ids_of_events_do_not_depend_on_other_requests(tmp_path: Path) -> None:
+    async def check(mode: Mode, *ids: int | str) -> list[list[str]]:
+        async with house_at(tmp_path, mode, answer) as house:
+            session = await house.begin()
+            told = {}
+            for about in ids:
+                body = request("tools/call", about, name="progress")
+                told[about] = await house.ask("POST", body, mcp_session_id=session)
+            return [[event.id for event in told[about].events] for about in (1, 2, "2", "a\nb" * 99)]
+
+    first = asyncio.run(check(Mode.RECORD, 1, 2, "2", "a\nb" * 99))
+
+    assert asyncio.run(check(Mode.REPLAY, "a\nb" * 99, "2", 2, 1)) == first
+    assert len({event for events in first for event in events}) == 16
+    assert all(len(event) < 24 for events in first for event in events)
+
+
 def test_a_client_that_takes_only_documents(tmp_path: Path) -> None:
     async def check() -> None:
         async with house_at(tmp_path, Mode.RECORD, answer) as house:
@@ -315,7 +354,7 @@ def test_a_flood_for_a_client_that_has_left_holds_nobody_up(
                 house.servers[0].say({"method": "notifications/message", "params": {"data": number}})
             house.servers[0].say({"id": 1, "result": {"content": "late"}})
             assert (await house.call(session, "plain", 2)).messages[-1]["result"] == {"content": "plain"}
-            rest = await house.ask("GET", mcp_session_id=session, last_event_id="2-201")
+            rest = await house.ask("GET", mcp_session_id=session, last_event_id="r1-201")
             assert rest.messages[-1]["result"] == {"content": "late"}
 
     asyncio.run(check())

@@ -182,15 +182,15 @@ def test_a_stream_that_breaks_on_replay_goes_on(
         client.begin()
         response = client.open("POST", request("tools/call", 2, name="progress"))
         first = b"".join(iter(response.readline, b"data: \n"))  # only where to go on from
-        assert b"id: 2-0" in first
+        assert b"id: r2-0" in first
         response.close()
-        status, rest = client.ask("GET", Last_Event_ID="2-0")
+        status, rest = client.ask("GET", Last_Event_ID="r2-0")
         assert status == 200
         assert [line for line in rest.splitlines() if line.startswith(b"id: ")] == [
-            b"id: 2-1",
-            b"id: 2-2",
-            b"id: 2-3",
-            b"id: 2-4",
+            b"id: r2-1",
+            b"id: r2-2",
+            b"id: r2-3",
+            b"id: r2-4",
         ]
 
 
