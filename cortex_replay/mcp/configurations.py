@@ -16,6 +16,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from cortex_replay.config import bounds
 from cortex_replay.mcp.names import label_of
 from cortex_replay.secret_names.values import secrets_in, secrets_in_header
 from cortex_replay.strict_json import JsonError, loads
@@ -25,6 +26,7 @@ __all__ = [
     "BadConfiguration",
     "Configuration",
     "Dialect",
+    "Document",
     "Server",
     "Target",
     "interpret",
@@ -230,7 +232,7 @@ def variables_in(server: Server) -> list[str]:
     """The variables that a server is to be told, in order."""
     pattern = _VARIABLES.get(server.dialect)
     texts = (*server.command, *server.environment.values(), server.url, *server.headers.values())
-    found = [match[1] for text in texts for match in pattern.finditer(text)] if pattern else []
+    found = [match[1] for text in texts for match in pattern.finditer(_closed(text)[0])] if pattern else []
     return list(dict.fromkeys(found))
 
 
@@ -239,6 +241,8 @@ def _document(data: bytes, *, is_toml: bool) -> Document:
         raise BadConfiguration(f"is longer than {MOST_BYTES // 2**20} MB")
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode()
+        if is_toml and (problem := bounds.problem_of(text)):
+            raise BadConfiguration(problem)
         found = tomllib.loads(text) if is_toml else _loads(text)
     except UnicodeDecodeError:
         raise BadConfiguration("is not UTF-8") from None
@@ -285,7 +289,8 @@ def _server(name: str, spec: object, dialect: Dialect) -> Server | None:
     )
     if not made.label:
         raise BadConfiguration("has a name that no recording can have")
-    if any(map(_ONLY_CLIENT_KNOWS.search, (*words, url, *made.environment.values(), *made.headers.values()))):
+    texts = (*words, url, *made.environment.values(), *made.headers.values())
+    if any(_ONLY_CLIENT_KNOWS.search(_closed(text)[0]) for text in texts):
         raise BadConfiguration("needs values that only its client can fill in")
     return made
 
@@ -331,7 +336,17 @@ def _expand(text: str, dialect: Dialect, variables: Mapping[str, str]) -> str:
         default = "" if dialect is Dialect.OPENCODE else found[2]
         return variables.get(found[1], found[0] if default is None else default)
 
-    return text if pattern is None else pattern.sub(fill, text)
+    if pattern is None:
+        return text
+    closed, rest = _closed(text)
+    return pattern.sub(fill, closed) + rest
+
+
+def _closed(text: str) -> tuple[str, str]:
+    """A text up to its last ``}``, and the rest, which has no variable. In the first, whatever is opened is
+    closed: so nothing is searched for its end in vain, again and again."""
+    end = text.rfind("}") + 1
+    return text[:end], text[end:]
 
 
 def toml_words(name: str, values: Mapping[str, str | Sequence[str]]) -> Iterator[str]:

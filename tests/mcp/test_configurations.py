@@ -194,6 +194,22 @@ def test_a_hostile_file_is_a_clear_error(data: bytes) -> None:
         parse(data)
 
 
+@pytest.mark.parametrize("data", [b"a = " + b"1" * 5000, b"a." * 50_000 + b"a = 1", b"a = " + b"[" * 5000])
+def test_a_hostile_file_of_codex_is_a_clear_error(data: bytes) -> None:
+    with pytest.raises(BadConfiguration):
+        parse(data, Dialect.CODEX)
+
+
+@pytest.mark.parametrize("opened", ["${A:-", "${input:", "{file:"])
+def test_what_is_opened_again_and_again_takes_no_time(opened: str) -> None:
+    """With the square of its length, this would take hours."""
+    many = opened * 1_000_000
+    server = parse(json.dumps({"mcpServers": {"a": {"command": many}}}).encode()).servers["a"]
+
+    assert variables_in(server) == []
+    assert server.expand({"A": "x"}).command == (many,)
+
+
 def test_codex_is_read_from_toml_and_told_by_words() -> None:
     read = parse(b'[mcp_servers.a]\ncommand = "x"\nargs = ["y"]\nenv = {K = "v"}\n', Dialect.CODEX)
     assert read.servers["a"].command == ("x", "y")

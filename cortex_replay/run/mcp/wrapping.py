@@ -94,7 +94,7 @@ def wrap(
         return _Work(environment, scratch, target_of).give_copy(command, cwd, named, own)
     client, index = place
     words = command[index + 1 :] if index is not None else ()
-    visit = Visit(tuple(words), cwd, environment, is_in_script=index is None)
+    visit = Visit(tuple(words), cwd, environment, None if index is not None else " ".join(command))
     return _Work(environment, scratch, target_of).show(command, client, index, visit, own)
 
 

@@ -160,6 +160,13 @@ def test_a_server_that_claude_code_asks_about_is_not_slipped_past_it(place: Plac
     assert (names(made), made.left) == (["a"], {"b": "Claude Code has it switched off"})
 
 
+def test_a_script_slips_nothing_past_claude_code_either(place: Place) -> None:
+    place.write(".mcp.json", {"mcpServers": SERVERS})
+
+    assert place.wrap("sh", "-c", "claude hello").left == {"files": "Claude Code asks about it first"}
+    assert names(place.wrap("sh", "-c", "claude -p hello")) == ["files"]
+
+
 def test_what_is_switched_off_stays_so_without_questions(place: Place) -> None:
     place.write(".mcp.json", {"mcpServers": SERVERS})
     place.write(".claude/settings.local.json", {"disabledMcpjsonServers": ["files"]})
@@ -284,6 +291,18 @@ def test_codex_s_project_counts_only_if_it_is_trusted(place: Place, is_trusted: 
     place.write("~/.codex/config.toml", f'[projects."{place.cwd}"]\ntrust_level = "{level}"\n')
 
     assert names(place.wrap("codex", "exec", "hello")) == (["files"] if is_trusted else [])
+
+
+def test_a_project_with_too_many_servers_for_codex_is_left_alone(place: Place) -> None:
+    """Each file has as many as it may; both together have more."""
+    own, theirs = ("".join(f'[mcp_servers.{of}{n}]\ncommand = "x"\n' for n in range(60)) for of in "ab")
+    place.write("~/.codex/config.toml", f'{own}[projects."{place.cwd}"]\ntrust_level = "trusted"\n')
+    place.write(".codex/config.toml", theirs)
+
+    made = place.wrap("codex", "exec", "hello")
+
+    assert len(made.servers) == 60
+    assert [*made.left.values()] == ["it names more than 100 servers"]
 
 
 def test_a_script_of_a_shell_finds_the_client_with_those_settings(place: Place) -> None:

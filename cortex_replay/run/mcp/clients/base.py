@@ -15,8 +15,10 @@ from cortex_replay.mcp.configurations import (
     BadConfiguration,
     Configuration,
     Dialect,
+    Document,
     Server,
     Target,
+    interpret,
     parse,
 )
 from cortex_replay.store.git import find_top
@@ -33,7 +35,8 @@ class Visit:
     cwd: Path
     environment: Mapping[str, str] = field(repr=False)
     """The command's own."""
-    is_in_script: bool = False
+    script: str | None = None
+    """What starts it, where that is a script of a shell."""
 
     @property
     def home(self) -> Path | None:
@@ -79,6 +82,13 @@ class Found:
         for name, why in configuration.unusable.items():
             self.servers.pop(name, None)
             self.left[name] = why
+
+    def interpret(self, shown: str, document: Document, dialect: Dialect) -> None:
+        """Take up what was put together from several files; if it is no good, that is noted."""
+        try:
+            self.add(shown, interpret(document, dialect))
+        except BadConfiguration as reason:
+            self.left[shown] = f"it {reason}"
 
     def leave(self, name: str, why: str) -> None:
         """Let a server be as it is."""

@@ -14,7 +14,6 @@ from cortex_replay.mcp.configurations import (
     Configuration,
     Dialect,
     Target,
-    interpret,
     parse,
 )
 from cortex_replay.run.mcp.clients.base import FOLDER, Found, Pointer, Visit
@@ -71,7 +70,7 @@ class ClaudeCode:
             self._find_project(visit, found, project, settings)
         local = project.get(Dialect.COMMON.value)
         if isinstance(local, dict) and "local" in sources:
-            found.add("~/.claude.json", interpret({Dialect.COMMON.value: local}))
+            found.interpret("~/.claude.json", {Dialect.COMMON.value: local}, Dialect.COMMON)
         for name in _names(project.get("disabledMcpServers")):
             found.leave(name, "Claude Code has it switched off")
 
@@ -101,7 +100,8 @@ class ClaudeCode:
         told_of = [project, *settings]
         refused = {name for one in told_of for name in _names(one.get("disabledMcpjsonServers"))}
         allowed = {name for one in told_of for name in _names(one.get("enabledMcpjsonServers"))}
-        asks = not visit.is_in_script and not {"-p", "--print"} & set(visit.words)
+        words = visit.words if visit.script is None else visit.script.split()
+        asks = not {"-p", "--print"} & set(words)
         takes_all = any(one.get("enableAllProjectMcpServers") is True for one in told_of)
         is_trusted = project.get("hasTrustDialogAccepted") is True
         for name in [*of_project.servers]:

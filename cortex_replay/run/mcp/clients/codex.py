@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.config.files import shown_path
-from cortex_replay.mcp.configurations import Configuration, Dialect, Target, interpret, merge, toml_words
+from cortex_replay.mcp.configurations import Configuration, Dialect, Target, merge, toml_words
 from cortex_replay.run.mcp.clients.base import Found, Pointer, Visit
 
 __all__ = ["Codex"]
@@ -33,7 +33,7 @@ class Codex:
                 if read is not None:
                     table = {Dialect.CODEX.value: read.document.get(Dialect.CODEX.value) or {}}
                     whole = merge(whole, table)
-                    found.add(shown_path(folder / ".codex" / "config.toml"), interpret(whole, Dialect.CODEX))
+                    found.interpret(shown_path(folder / ".codex" / "config.toml"), whole, Dialect.CODEX)
         if named is not None:
             found.left["--mcp-config"] = "Codex has its servers from its own configuration only"
         for name, server in [*found.servers.items()]:

@@ -82,6 +82,7 @@ class OpenCode:
 
     def _inline(self, visit: Visit) -> dict[str, Any]:
         try:
-            return parse(visit.environment.get(self._VARIABLE, "{}").encode(), Dialect.OPENCODE).document
+            given = visit.environment.get(self._VARIABLE, "{}")
+            return parse(given.encode("utf-8", "surrogateescape"), Dialect.OPENCODE).document
         except BadConfiguration:
             return {}
