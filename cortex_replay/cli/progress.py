@@ -56,44 +56,42 @@ def step_bar(items: Sequence[_T], label: str) -> Iterator[Iterable[_T]]:
 @contextmanager
 def wait_line() -> Iterator[Callable[[str], None]]:
     """A line that says what is waited for."""
-    is_shown = output.is_terminal(sys.stderr)
-    width = 0
-
-    def show(text: str) -> None:
-        nonlocal width
-        if is_shown:
-            line = f"{output.escape(text)} …"
-            click.echo("\r" + line.ljust(width), nl=False, err=True)
-            width = len(line)
-
-    try:
-        yield show
-    finally:
-        if width:
-            click.echo("\r" + " " * width + "\r", nl=False, err=True)
+    with _line() as write:
+        yield lambda text: write(f"{output.escape(text)} …")
 
 
 @contextmanager
 def call_progress(total: int, tokens: Callable[[], int]) -> Iterator[Callable[[int, int], None]]:
     """A line about calls to a model. What is yielded takes how many are done, and how many of them failed."""
     started = drawn = time.monotonic()
-    is_shown = output.is_terminal(sys.stderr)
-    width = 0
 
     def show(done: int, failed: int) -> None:
-        nonlocal drawn, width
+        nonlocal drawn
         now = time.monotonic()
-        if not is_shown or (now - drawn < _REDRAW_S and done < total):
+        if now - drawn < _REDRAW_S and done < total:
             return
         drawn = now
         line = f"{done}/{total}  {done / max(now - started, 0.001):.0f}/s  {tokens():,} tokens"
-        if failed:
-            line += f"  {failed} failed"
-        click.echo("\r" + line.ljust(width), nl=False, err=True)
-        width = len(line)
+        write(f"{line}  {failed} failed" if failed else line)
+
+    with _line() as write:
+        yield show
+
+
+@contextmanager
+def _line() -> Iterator[Callable[[str], None]]:
+    """A line on a terminal that is written again and again, and is gone at the end."""
+    is_shown = output.is_terminal(sys.stderr)
+    width = 0
+
+    def write(text: str) -> None:
+        nonlocal width
+        if is_shown:
+            click.echo("\r" + text.ljust(width), nl=False, err=True)
+            width = len(text)
 
     try:
-        yield show
+        yield write
     finally:
         if width:
             click.echo("\r" + " " * width + "\r", nl=False, err=True)

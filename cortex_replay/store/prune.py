@@ -165,13 +165,7 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
     """
     used: set[_Key] = set()
     unused: set[_Key] = set()
-    for data in reports:
-        try:
-            report = loads(data)
-        except JsonError as error:
-            raise ValueError(str(error)) from None
-        if not isinstance(report, dict) or "unused" not in report:
-            raise ValueError("expected an object with the list `unused`")
+    for report in map(_report, reports):
         for name, keys in (("used", used), ("unused", unused)):
             items = report.get(name, [])
             for item in items if isinstance(items, list) else [items]:
@@ -194,15 +188,20 @@ def read_unused_calls(reports: Iterable[bytes]) -> frozenset[_CallKey]:
     """
     used: set[str] = set()
     unused: set[_CallKey] = set()
-    for data in reports:
-        try:
-            report = loads(data)
-        except JsonError as error:
-            raise ValueError(str(error)) from None
-        if isinstance(report, dict):
-            used.update(str(key) for key in _listed(report, "used_exchanges"))
-            unused.update(map(_call_key, _listed(report, "unused_calls")))
+    for report in map(_report, reports):
+        used.update(str(key) for key in _listed(report, "used_exchanges"))
+        unused.update(map(_call_key, _listed(report, "unused_calls")))
     return frozenset(call for call in unused if call[0] not in used)
+
+
+def _report(data: bytes) -> dict[str, JsonValue]:
+    try:
+        report = loads(data)
+    except JsonError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(report, dict) or "unused" not in report:
+        raise ValueError("expected an object with the list `unused`")
+    return report
 
 
 def _listed(report: Mapping[str, JsonValue], name: str) -> list[JsonValue]:
