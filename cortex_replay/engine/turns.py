@@ -96,6 +96,8 @@ class KeyState(Generic[_T]):
     """Numbers the calls of the scope of this kind, whatever they ask."""
     call: int = 0
     """The number of the call whose turn it is."""
+    staging: threading.Lock = field(default_factory=threading.Lock)
+    """Is held by who stages its answers, where several calls may be open at once."""
     _numbered: int = -1
 
     def number_call(self) -> None:

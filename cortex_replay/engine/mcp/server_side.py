@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import orjson
 
+from cortex_replay.engine.http.offload import aside
 from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.engine.mcp.client_side import ClientSide
 from cortex_replay.engine.mcp.keeping import Keeper
@@ -44,6 +47,7 @@ class ServerSide:
         self._questions: dict[RequestId, tuple[Call, Message]] = {}
         """What it has asked the client, and which call that belongs to."""
         self._strange = 0
+        self._keeping = asyncio.Lock()
 
     async def hear(self, said: Said) -> None:
         """Take a frame, or the reason why a call gets none."""
@@ -67,6 +71,12 @@ class ServerSide:
     def forget_question(self, about: RequestId | None) -> tuple[Call, Message] | None:
         """What the client answers now, and the call it belongs to; ``None`` if nothing is known of it."""
         return None if about is None else self._questions.pop(about, None)
+
+    async def settle(self) -> None:
+        """Wait until no answer is being kept: what the client says next comes behind it."""
+        if self._keeping.locked():
+            async with self._keeping:
+                pass
 
     async def lose(self, problem: str) -> None:
         """The server has ended."""
@@ -97,7 +107,8 @@ class ServerSide:
             return  # the client has given it up, or has its answer
         call.script.end(message, len(frame))
         try:
-            self._keeper.keep(call)
+            async with self._keeping:  # a picture takes seconds to look through
+                await aside(call.script.size, self._keeper.keep, call)
         except (LlmError, OSError) as error:
             await self._client.fail(call, f"its answer could not be kept: {words_of(error)}")
             return

@@ -88,6 +88,7 @@ class Session:
 
     async def take(self, frame: bytes) -> None:
         """A frame of the client. Returns when the next one may come."""
+        await self._server_side.settle()
         try:
             if len(frame) > MOST_FRAME:
                 raise NotAMessage(f"a frame of more than {MOST_FRAME // 2**20} MB is not taken", _INVALID)
@@ -116,6 +117,7 @@ class Session:
         Args:
             keep: Whether what came behind the last call is kept; not if nobody may record any more.
         """
+        await self._server_side.settle()
         for call in self._calls:
             if call.playback is None and not call.is_kept and call.method != LISTEN:
                 self._client.withdraw(call, "")

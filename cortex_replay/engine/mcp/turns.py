@@ -8,6 +8,7 @@ what is kept stands in that order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,15 +40,25 @@ class CallTurn(ExchangeTurn):
         """Whether something was kept of an equal call."""
         return self.state is not None and any(kept is not _NOTHING for kept in self.state.successes)
 
+    def keep(self, wire: dict[str, JsonValue], what: str, query: str) -> bool:
+        """Stage an answer; see :meth:`ExchangeTurn.keep`."""
+        with self._alone():
+            return super(CallTurn, self).keep(wire, what, query)
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """No equal call is staged meanwhile: each is staged with all of them."""
+        return nullcontext() if self.state is None else self.state.staging
+
     def amend(self, wire: dict[str, JsonValue], what: str) -> None:
         """Stage anew what was kept, with what came behind it."""
         if self.state is None or self._kept is None:
             return
-        try:
-            self._kept = self._stage(Exchange(wire, key=self.look.key), self.state, is_amended=True)
-        except RecordingRefused as error:
-            self.scope.run.ledger.refuse(f"{what}: what came behind it: {error}")
-        self.state.successes[self.place] = self._kept
+        with self._alone():
+            try:
+                self._kept = self._stage(Exchange(wire, key=self.look.key), self.state, is_amended=True)
+            except RecordingRefused as error:
+                self.scope.run.ledger.refuse(f"{what}: what came behind it: {error}")
+            self.state.successes[self.place] = self._kept
 
     def withdraw(self) -> None:
         """Nothing came of it: the next equal call has its number, if none came since."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cortex_replay.engine.mcp import keeping
+from cortex_replay.engine.mcp.calls import Call
+from cortex_replay.engine.mcp.keeping import Keeper
 from cortex_replay.modes import Mode
 from cortex_replay.store import Store
 from tests.engine.mcp.harness import (
@@ -280,3 +283,37 @@ def test_two_scopes_ask_their_own_servers(tmp_path: Path) -> None:
         return servers
 
     assert [len(server.heard) for server in asyncio.run(both())] == [1, 1]
+
+
+def test_a_large_answer_is_kept_off_the_loop_and_before_what_the_client_says_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking through a picture takes seconds: other sessions of a gateway go on meanwhile."""
+    threads: list[bool] = []
+    keep = Keeper.keep
+
+    def keep_and_tell(keeper: Keeper, call: Call) -> None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        keep(keeper, call)
+
+    monkeypatch.setattr(Keeper, "keep", keep_and_tell)
+
+    def reply(message: dict[str, Any]) -> list[dict[str, Any]]:
+        text = "x" * 100_000 if message["id"] == 1 else "small"
+        return [{"id": message["id"], "result": {"content": [{"type": "text", "text": text}]}}]
+
+    async def ask_twice() -> list[dict[str, Any]]:
+        run = run_at(tmp_path, Mode.RECORD)
+        client = Client(run, FakeServer(reply))
+        await client.say("tools/call", {"name": "draw"}, 1)
+        await client.ask("tools/call", {"name": "draw"}, id=2)
+        await client.session.close()
+        run.commit()
+        return client.got
+
+    recorded = asyncio.run(ask_twice())
+
+    assert threads == [False, True]
+    assert [len(message["result"]["content"][0]["text"]) for message in recorded] == [100_000, 5]
+    [(_, stored)] = Store.open(tmp_path).scan_exchanges()
+    assert len(json.loads(stored)["then"]) == 1
