@@ -21,6 +21,7 @@ import pytest
 
 from cortex_replay.mcp.messages import NO_FIXTURE
 from integration import install
+from integration.mcp.http_tee import teeing
 from integration.mcp.reference_servers import entry_of, reference_servers
 from tests.waiting import wait_until
 
@@ -142,16 +143,22 @@ def misses(lines: list[dict[str, Any]]) -> list[Any]:
 def test_all_of_server_everything_replays_without_it(
     tmp_path: Path, transport: str, client: Callable[..., list[str]], replays: int
 ) -> None:
-    """Every tool, resource and prompt, again and again: the same frames, and those of a call in order."""
+    """Every tool, resource and prompt, again and again: the same bytes to each request, event by event, and
+    the frames of a call in order."""
     kind, part = ("sse", "/sse") if transport == "sse" else ("http", "")
     with everything(transport) as server, gateway("record", tmp_path, server) as url:
         recorded = run(client(kind, url + part))
-    told = [_replay(tmp_path, client, kind, part) for _ in range(replays)]
+    told, sent = [], []
+    for _ in range(replays):
+        with teeing() as tee, gateway("replay", tmp_path) as url:
+            told.append(run(client(kind, tee.lead_to(url) + part)))
+        sent.append(tee.answers)
 
     assert misses(told[0]) == []
     assert frames(told[0]) == frames(recorded)
-    for other in told[1:]:
-        assert frames(other) == frames(told[0])
+    assert b"".join(one.answer for one in sent[0]).count(b'"jsonrpc"') >= len(frames(told[0]))
+    for other, answers in zip(told[1:], sent[1:], strict=True):
+        assert answers == sent[0]
         assert stories(other) == stories(told[0])
 
 
