@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
 
+import orjson
+
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.clean_scripts import clean_script, read_script
 from cortex_replay.errors import RecordingRefused
@@ -134,7 +136,9 @@ class RedactingStager:
         if exchange.match is not None:
             self._refuse({_KEY: [*exchange.match]})
         for wire in wires:
-            self._refuse_labels({"wire": _readable(wire), "request": exchange.request})
+            document: dict[str, JsonValue] = {"wire": _readable(wire), "request": exchange.request}
+            if _may_hold_label(document):
+                self._refuse_labels(document)
         return replace(exchange, wire=wires[0], then=tuple(wires[1:]))
 
     def _clean_wire(self, wire: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -197,6 +201,13 @@ class RedactingStager:
     def _refuse(self, document: JsonValue) -> None:
         if places := [place for place, _ in self._redactor.found_in(document)]:
             raise RecordingRefused(dict.fromkeys(places))
+
+
+def _may_hold_label(document: JsonValue) -> bool:
+    try:
+        return may_hold_label(orjson.dumps(document))
+    except orjson.JSONEncodeError:  # a number or a text that only Python can write
+        return True
 
 
 def clean_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, JsonValue]:

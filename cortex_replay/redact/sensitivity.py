@@ -31,7 +31,11 @@ __all__ = [
 # Linear: a scan for the end of a label ends at the next bracket, where the next scan begins.
 _LABEL: Final = re.compile(r"\[\s*sens(?:itivity)?\s*:([^\[\]]*)\]", re.IGNORECASE)
 _GATE: Final = "the allowed sensitivity"
-_HINT_OF_ONE: Final = re.compile(rb"\[(?:\s|\\[nrtf])*sens", re.IGNORECASE)
+_HINT_OF_ONE: Final = re.compile(
+    rb"\[(?:\s|\\[nrtf]|\\u[0-9a-f]{4}|[\x80-\xff])*"  # spaces of every script, written in any way
+    rb"(?:s|\xc5\xbf|\\u017f)en(?:s|\xc5\xbf|\\u017f)",  # the long s is one, too
+    re.IGNORECASE,
+)
 
 
 class Sensitivity(StrEnum):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from cortex_replay import (
@@ -21,12 +24,13 @@ from cortex_replay import (
 )
 from cortex_replay.config import Settings
 from cortex_replay.redact.clearance import clearance_for, places_above
-from cortex_replay.redact.sensitivity import Sensitivity
+from cortex_replay.redact.sensitivity import Sensitivity, may_hold_label
 from cortex_replay.testing import EchoAdapter, Rule, ScriptedAdapter
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, stream, whole
 from tests.cli.commands import run as run_command
 from tests.engine.http.harness import ask, body_of, request_for, run_over
+from tests.engine.mcp.harness import Client, record as record_calls
 from tests.gateway.upstream import model_server
 
 CLAUDE = DIALECTS[0]
@@ -186,3 +190,37 @@ def test_places() -> None:
     assert list(places_above(document, Sensitivity.MEDIUM)) == ["a name in a[1]", "b.c"]
     assert list(places_above(LABELLED, Sensitivity.LOW)) == ["the text"]
     assert list(places_above(document, Sensitivity.HIGH)) == []
+
+
+@pytest.mark.parametrize("space", ["", *filter(str.isspace, map(chr, range(0x3001)))], ids=ascii)
+def test_a_label_is_one_whatever_spaces_are_in_it(space: str) -> None:
+    """And however a document with it is written: whoever looks at its bytes first misses none."""
+    for label in (
+        f"[{space}sens:high]",
+        f"[{space}\N{LATIN SMALL LETTER LONG S}EN\N{LATIN SMALL LETTER LONG S}:high]",
+    ):
+        assert list(places_above(label, Sensitivity.MEDIUM)) == ["the text"]
+        assert all(
+            may_hold_label(json.dumps({"a": label}, ensure_ascii=flag).encode()) for flag in (False, True)
+        )
+        assert may_hold_label(orjson.dumps({"a": label}))
+
+
+@pytest.mark.parametrize("label", [LABELLED, "[\N{NO-BREAK SPACE}sens:high]"])
+@pytest.mark.parametrize("place", ["arguments", "answer", "bytes", "number"])
+def test_a_call_of_a_tool_is_passed_on_and_not_kept(tmp_path: Path, label: str, place: str) -> None:
+    encoded = base64.b64encode(label.encode()).decode()
+    said: dict[str, Any] = {
+        "answer": {"type": "text", "text": label},
+        "bytes": {"type": "resource", "resource": {"uri": "a:b", "blob": encoded}},
+        "number": {"type": "text", "text": label, "_meta": {"size": 2**70}},
+    }
+    reply = {"content": [said.get(place, {"type": "text", "text": "fine"})]}
+    arguments = {"text": label if place == "arguments" else "fine"}
+
+    async def act(client: Client) -> None:
+        assert (await client.call("t", 1, **arguments))["result"] == reply
+
+    record_calls(tmp_path, act, lambda message: [{"id": message["id"], "result": reply}])
+
+    assert Store.open_or_create(tmp_path).exchange_keys() == {}
