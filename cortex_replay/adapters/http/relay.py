@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http.connections import Connections
+from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.known_values import KNOWN
 from cortex_replay.redact.redactor import Redactor
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from cortex_replay.adapters.http.sockets import UpgradeRefused, UpstreamSocket
 
 __all__ = ["RelayClient", "RelayReply", "ReplyBody"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(r"(?![ \t])[^\0\r\n\u0100-\U0010ffff]*+(?<![ \t])")
+_MOST_SHOWN: Final = 80
 
 
 class ReplyBody(Protocol):
@@ -55,10 +61,10 @@ class RelayClient(Connections):
             deadline: For all of it.
 
         Raises:
-            InvalidRequest: The target leads away from the base URL.
+            InvalidRequest: The target leads away from the base URL, or a header is none.
             Transport, Timeout: See :meth:`ByteStream.read`.
         """
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        encoded = [_encode(name, value) for name, value in headers]
         if not any(name == b"accept-encoding" for name, _ in encoded):  # unless a signature covers it
             encoded.append((b"accept-encoding", b"identity"))
         is_ours = {"cortex_replay": True}  # not to be intercepted on its own way out
@@ -94,3 +100,12 @@ class RelayClient(Connections):
     def _redactor(self) -> Redactor | None:
         secrets = self._secrets
         return Redactor(secrets, only=[KNOWN]) if secrets else None
+
+
+def _encode(name: str, value: str) -> tuple[bytes, bytes]:
+    """A header as it is sent. What is wrong with it is told without its value, which may be a key."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest("headers", f"{name[:_MOST_SHOWN]!r} is not the name of a header")
+    if not _VALUE.fullmatch(value):
+        raise InvalidRequest("headers", f"the value of {name[:_MOST_SHOWN]} has what no header can carry")
+    return name.encode("latin-1"), value.encode("latin-1")

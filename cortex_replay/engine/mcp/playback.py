@@ -26,6 +26,7 @@ __all__ = ["Answered", "Playback"]
 
 _MOST_SHOWN: Final = 8
 _MANY: Final = 100
+_LONGEST_NUMBER: Final = 9
 
 
 class Answered(NamedTuple):
@@ -182,8 +183,9 @@ class Playback:
 
     def _number_in(self, found: RequestId | None) -> int | None:
         name, _, number = found.rpartition("-") if isinstance(found, str) else ("", "", "")
-        is_ours = name == self.name and number.isdecimal() and 1 <= int(number) <= len(self._asked)
-        return int(number) if is_ours else None
+        if name != self.name or not number.isdecimal() or len(number) > _LONGEST_NUMBER:
+            return None
+        return int(number) if 1 <= int(number) <= len(self._asked) else None
 
     def _recorded_answer(self, number: int) -> Message | None:
         if self._recorded is None:

@@ -238,3 +238,17 @@ def test_an_answer_to_nothing_is_dropped_in_replay_and_passed_on_in_record(tmp_p
 
     assert [message.get("id") for message in client.servers[0].heard] == [1, 77, 2]
     assert replayed.got == client.got
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "²", "٣", "0", "-1", ""])
+def test_an_answer_to_what_nobody_asked_is_nothing(tmp_path: Path, number: str) -> None:
+    record(tmp_path, answering({"text": "tea"}), sampler())
+
+    async def act(client: Client) -> None:
+        await client.say("tools/call", {"name": "sample", "arguments": {}}, id=1)
+        asked = await client.message("sampling/createMessage")
+        await client.answer(f"{asked['id'].rpartition('-')[0]}-{number}", {"text": "coffee"})
+        await client.reply(asked, {"text": "tea"})
+        assert text_of(await client.answer_to(1)) == "tea"
+
+    replay(tmp_path, act)

@@ -166,7 +166,8 @@ class HttpLink:
             if self._version:
                 headers[PROTOCOL_VERSION] = self._version
         if place is not None and place.event:
-            headers[LAST_EVENT_ID] = place.event
+            as_utf8 = place.event.encode().decode("latin-1")
+            headers[LAST_EVENT_ID] = as_utf8.strip(" \t")
         return headers
 
     @contextlib.asynccontextmanager

@@ -60,9 +60,12 @@ def _target_of(given: bytes, url: str) -> str:
     """Where messages go, which must be at the same server.
 
     Raises:
-        Transport: It is elsewhere.
+        Transport: It is elsewhere, or nowhere.
     """
-    endpoint = urljoin(url, given.decode("utf-8", "replace"))
+    try:
+        endpoint = urljoin(url, given.decode("utf-8", "replace"))
+    except ValueError:
+        raise Transport("the server names an endpoint that is no URL") from None
     there, here = (server_of(one.partition("?")[0]) for one in (endpoint, url))
     if here is None or there != here:
         raise Transport("the server names an endpoint on another server; nothing was sent there")

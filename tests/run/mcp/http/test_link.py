@@ -423,6 +423,45 @@ def test_an_endpoint_on_another_server_gets_nothing() -> None:
     asyncio.run(check())
 
 
+def test_an_endpoint_that_is_no_url_is_said_at_once() -> None:
+    async def check() -> None:
+        async with linked(older("http://["), "/sse", transport="sse") as (side, _):
+            with pytest.raises(Transport, match="names an endpoint that is no URL"):
+                await side.send(call())
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("headers", [{"x-token": "€"}, {"x-token": f"{KEY}\r\nx: 1"}, {"x token": KEY}])
+def test_a_header_that_is_none_ends_the_call_without_being_quoted(headers: dict[str, str]) -> None:
+    async def check() -> None:
+        async with linked(session, headers=headers) as (side, web):
+            problem = (await side.ask(INITIALIZE)).problem
+            assert "headers" in problem
+            assert KEY not in problem
+            assert web.heard == []
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("event", ["€", "\x01 é", " x "])
+def test_an_event_may_be_called_whatever_a_server_likes(event: str) -> None:
+    async def handle(heard: Heard) -> None:
+        await heard.stream()
+        if heard.method == "GET":
+            await heard.event({"id": 1, "result": {}})
+        else:
+            await heard.event(b"", event, retry=1)
+
+    async def check() -> None:
+        async with linked(handle) as (side, web):
+            assert await side.result_of(call()) == {}
+            sent = web.heard[1].headers["last-event-id"]
+            assert sent.encode("latin-1").decode() == event.strip()
+
+    asyncio.run(check())
+
+
 def test_a_server_that_has_neither_transport() -> None:
     async def handle(heard: Heard) -> None:
         await heard.answer(404, b"no", content_type="text/plain")
