@@ -1,7 +1,8 @@
 """What a request may have been recorded under, where nothing is recorded under its own key.
 
 A program may live on another day than we do. What is today's date may be so by chance: it was a word of the
-question all along, or it was that of the recording. And what was bound there may be too common here. Nothing
+question all along, or it was that of the recording. What was bound there may be too common here. And what was
+a secret there may be what stands for one here, as an earlier answer was replayed without it. Nothing
 is guessed: each of these is another reading of the whole request, and it counts only where exactly that was
 recorded.
 """
@@ -16,7 +17,9 @@ from typing import Final, NamedTuple
 from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
 from cortex_replay.bindings.dates import days_in, forms_of_days, months_in, present_days_in
 from cortex_replay.engine.common_values import key_elsewhere
+from cortex_replay.engine.cut_secrets import key_with_secret
 from cortex_replay.engine.lookup import LookUp, look_up, names_in_request
+from cortex_replay.redact.redactor import MARK
 from cortex_replay.store import Fixture, Store
 from cortex_replay.types import LlmRequest
 
@@ -49,12 +52,15 @@ def look_again(store: Store, owner: str, look: LookUp, request: LlmRequest) -> L
     """
     if look.binder is None:
         return None
+    has_mark = MARK.encode() in request.canonical_bytes()
     for reading in _readings(store, look, look.binder, request):
         other = reading.look
         if other.key != look.key and store.has_any(other.key, owner):
             found: LookUp | None = other
         else:
             found = _recorded_elsewhere(store, owner, other)
+        if found is None and has_mark and (key := key_with_secret(store, owner, other.key)) is not None:
+            found = replace(other, key=key)
         if found is not None and _is_meant(store, owner, reading._replace(look=found)):
             # What is known of the run stands in answers, even where it is not bound in what was asked.
             found.fill_with(Filling({**look.filling.values, **found.filling.values}))

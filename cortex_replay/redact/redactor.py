@@ -29,9 +29,10 @@ from cortex_replay.redact.patterns import URL_PASSWORD
 from cortex_replay.redact.residue import Residue
 from cortex_replay.redact.search import BLANK, Search, SecretSpan
 
-__all__ = ["MOST_LEARNED", "Hit", "Redactor"]
+__all__ = ["MARK", "MOST_LEARNED", "Hit", "Redactor"]
 
-_MARK: Final = "[REDACTED:"
+MARK: Final = "[REDACTED:"
+"""What stands for a secret begins so."""
 _BETWEEN: Final = f"{BLANK}\n{BLANK}"
 _MOST_PASSES: Final = 8
 MOST_LEARNED: Final = 128
@@ -161,7 +162,7 @@ class Redactor:
         at = 0
         for start, end, rule in found:
             _copy_part(made, pieces, ends, at, start)
-            made[bisect_right(ends, start)].append(f"{_MARK}{rule}]")
+            made[bisect_right(ends, start)].append(f"{MARK}{rule}]")
             at = end
         _copy_part(made, pieces, ends, at, len(whole))
         return ["".join(parts) for parts in made], found
@@ -280,7 +281,7 @@ class Redactor:
 
     def _mask(self, text: str) -> str:
         """The text with what was cut out of it earlier blanked."""
-        return self._placeholder.sub(lambda match: BLANK * len(match[0]), text) if _MARK in text else text
+        return self._placeholder.sub(lambda match: BLANK * len(match[0]), text) if MARK in text else text
 
     def _secrets(self, text: str, name: str | None = None) -> list[SecretSpan]:
         """Every part of a text that is to go, in order, none touching another's characters."""
@@ -376,7 +377,7 @@ def _replace(text: str, found: list[SecretSpan]) -> str:
     parts = []
     at = 0
     for start, end, rule in found:
-        parts += [text[at:start], f"{_MARK}{rule}]"]
+        parts += [text[at:start], f"{MARK}{rule}]"]
         at = end
     return "".join([*parts, text[at:]])
 
