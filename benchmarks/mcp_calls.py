@@ -1,4 +1,4 @@
-"""[mcp]: what a call of MCP costs behind ``cortex-replay mcp``, beside a client with the server by itself;
+"""[mcp]: what an MCP call costs behind ``cortex-replay mcp``, beside a client with the server by itself;
 and what the shim costs to start within a run, beside a bare Python."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DIRECT: Final = "the server alone"
 
 
 def run(folder: Path, _wanted: Collection[str]) -> list[Row]:
-    say("measuring calls of MCP")
+    say("measuring MCP calls")
     ways = {
         _DIRECT: _COMMAND,
         "record": (_PROGRAM, "mcp", "weather", "--mode", "record", "--", *_COMMAND),

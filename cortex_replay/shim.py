@@ -99,7 +99,7 @@ def folder_in(place: str) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether it is a folder, no link, that nobody but this user can look into."""
+    """Whether it is a folder, no link, and only this user can look into it."""
     try:
         status = os.lstat(folder)
     except OSError:
@@ -247,8 +247,8 @@ def follow(connection: "_socket.socket") -> "int | bytes | None":
     """Wait for the end of a session; gives its status. ``None`` if it is not for this run, bytes if it is for
     another one.
 
-    A signal ends the session, and it is waited for. Where the run dies, its servers are ended here: nobody
-    else knows of them.
+    A signal ends the session, and it is waited for. Where the run dies, its servers are ended here: no
+    other process knows of them.
     """
     ended_by = _end_on_signals(connection)
     groups: set[int] = set()

@@ -16,7 +16,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "record": "Ask a real model and record what it answers.",
         "replay": "Run a command with every model call answered from the store.",
         "serve": "Serve recorded answers to any SDK, or record what it asks.",
-        "mcp": "Stand in for a server of MCP: record what it says, or replay it without the server.",
+        "mcp": "Stand in for an MCP server: record what it says, or replay it without the server.",
         "batch": "Record the answers to many requests.",
         "learn": "Replay a recorded command, and make rules for what differs from run to run.",
         "refresh": "Ask again what is recorded, show what changed, and write it.",

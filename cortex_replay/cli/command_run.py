@@ -321,7 +321,7 @@ def _tell(run: Run) -> None:
 
 
 def _tell_of_servers(ledger: Ledger, store: Store) -> None:
-    """What servers of MCP were asked, of the counts below; nothing of a run that asked none."""
+    """What MCP servers were asked, of the counts below; nothing of a run that asked none."""
     for text, count in ledger.remarks.most_common(_MOST_SHOWN):
         output.talk(f"note: {output.escape(text)}" + (f" ({count} times)" if count > 1 else ""))
     if ledger.servers:
@@ -335,7 +335,7 @@ def _name_unused_calls(ledger: Ledger, store: Store) -> None:
     for call in unused[:_MOST_SHOWN]:
         output.talk(f"unused: {output.escape(call.path)}, {output.escape(f'{call.server} {call.what}')}")
     if len(unused) > _MOST_SHOWN:
-        output.talk(f"… and {len(unused) - _MOST_SHOWN} more calls of MCP servers that are not used")
+        output.talk(f"… and {len(unused) - _MOST_SHOWN} more calls to MCP servers that are not used")
 
 
 def _explanations(ledger: Ledger) -> list[str]:
@@ -368,7 +368,7 @@ def summarise(run: Run, status: int) -> None:
         "live calls": ledger.live,
         "unused fixtures": len(ledger.unused(run.store)),
         **server_rows(ledger.servers),
-        **({"unused calls of MCP servers": len(ledger.unused_calls(run.store))} if ledger.servers else {}),
+        **({"unused calls to MCP servers": len(ledger.unused_calls(run.store))} if ledger.servers else {}),
         **ledger.cost_rows(),
         "command's status": status,
     }

@@ -18,7 +18,7 @@ def main() -> int:
 
 
 def _serve_from_run() -> "int | None":
-    """Let the run that this process is a part of serve a client of MCP; ``None`` if there is none."""
+    """Let the run that this process is a part of serve an MCP client; ``None`` if there is none."""
     from cortex_replay import shim  # noqa: PLC0415 - for this alone
 
     asked = shim.read_arguments(sys.argv[1:])

@@ -79,7 +79,7 @@ def explain_command(
     Where it offers tools of MCP servers that describe them otherwise by now, you see what the new words
     cost the cache.
 
-    Where its answers call tools, you see which calls of MCP servers that caused, and which later prompt has
+    Where its answers call tools, you see which calls to MCP servers that caused, and which later prompt has
     the results.
     """
     if len(fixtures) > _MOST_FIXTURES:

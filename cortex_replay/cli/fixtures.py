@@ -73,7 +73,7 @@ def fixtures_like(store: Store, wanted: str, model: str | None, scope: str = "")
 
 
 def find_mcp_call(store: Store, wanted: str, scope: str = "") -> StoredExchange | None:
-    """The one recorded call of a server of MCP with this path, or whose key begins so, if there is one.
+    """The one recorded call to an MCP server with this path, or whose key begins so, if there is one.
 
     Raises:
         UsageError: There are several.
@@ -89,7 +89,7 @@ def find_mcp_call(store: Store, wanted: str, scope: str = "") -> StoredExchange 
     found = [item for item in like if _is_of_mcp(store, item)]
     if len(found) > 1:
         choices = "".join(f"\n  {item.key[:16]}  {output.escape(item.path)}" for item in found[:10])
-        raise click.UsageError(f"{len(found)} calls of MCP fit {wanted!r}; give more digits:{choices}")
+        raise click.UsageError(f"{len(found)} MCP calls fit {wanted!r}; give more digits:{choices}")
     return found[0] if found else None
 
 

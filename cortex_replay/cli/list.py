@@ -53,7 +53,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _McpRow:
-    """A recorded call of a server of MCP."""
+    """A recorded call to an MCP server."""
 
     calls: Sequence[McpCall]
     """The answers to equal calls; none if the file is not what the index says."""
@@ -102,7 +102,7 @@ class _Filter:
 
     @property
     def is_of_mcp(self) -> bool:
-        """Whether only calls of MCP servers can fit."""
+        """Whether only calls to MCP servers can fit."""
         return (self.server, self.tool, self.cause) != (None, None, None)
 
     def takes_scope(self, scope: str) -> bool:
@@ -141,13 +141,13 @@ Exit status:
 @click.option(
     "--scope", metavar="PATTERN", help="Only what scopes (tests) whose names match have of their own."
 )
-@click.option("--server", metavar="PATTERN", help="Only calls of MCP servers whose names match.")
-@click.option("--tool", metavar="PATTERN", help="Only calls of MCP tools whose names match.")
+@click.option("--server", metavar="PATTERN", help="Only calls to MCP servers whose names match.")
+@click.option("--tool", metavar="PATTERN", help="Only calls to MCP tools whose names match.")
 @click.option("--cause", metavar="HASH", help="Only MCP calls caused by answers to this prompt.")
 @click.option(
     "--run", "runs", metavar="RUN", multiple=True, help="Only what this run recorded: `latest`, or its id."
 )
-@click.option("--mcp", "with_mcp", is_flag=True, help="With --json, list calls of MCP servers, too.")
+@click.option("--mcp", "with_mcp", is_flag=True, help="With --json, list calls to MCP servers, too.")
 @json_option
 @click.pass_context
 def list_command(
@@ -155,9 +155,9 @@ def list_command(
 ) -> None:
     """List the recordings: prompt hash, model, question.
 
-    Calls of MCP servers follow: key, server, what was called. What a test or another scope has of its own is
+    Calls to MCP servers follow: key, server, what was called. What a test or another scope has of its own is
     listed with its name. The question is the first line of what the user said last. At a terminal it is
-    shortened to fit. With --json each recording has its whole hash and its file as well; there, calls of MCP
+    shortened to fit. With --json each recording has its whole hash and its file as well; there, MCP calls
     servers are listed if you name --mcp, --server, --tool or --cause.
     """
     wanted = _Filter(**filters)
@@ -222,7 +222,7 @@ def _mcp_rows(store: Store, wanted: _Filter, of_runs: set[str] | None) -> list[_
         if wanted.takes_scope(stored.scope) and (of_runs is None or stored.path in of_runs):
             try:
                 calls = answers_to(store, stored)
-            except FixtureIntegrityFailed as error:  # nobody knows what it is; the others are what they are
+            except FixtureIntegrityFailed as error:  # it proves nothing; the others are what they are
                 rows.append(_McpRow((), stored, error.issues))
                 continue
             if any(map(wanted.takes_call, calls)):

@@ -33,14 +33,15 @@ _SIGNALLED: Final = 128
   cortex-replay mcp files -- npx -y @modelcontextprotocol/server-filesystem .
   cortex-replay mcp files --mode once -- npx -y @modelcontextprotocol/server-filesystem .
   cortex-replay mcp check files -- npx -y @modelcontextprotocol/server-filesystem .
-  cortex-replay record -- claude -p "..."      its servers, which stand behind this command, are recorded, too
+  cortex-replay record -- claude -p "..."      servers behind this command are recorded, too
 
-It stands where a client's configuration names the server. Within `record -- COMMAND`, `replay -- COMMAND`,
-`serve` or a test, mode and store are those of that run. `mcp check --help` tells of the check.
+Put it where your client's configuration has the server's command. Within `record -- COMMAND`,
+`replay -- COMMAND`, `serve` or a test, it uses the mode and the store of that run.
+`cortex-replay mcp check --help` describes the check.
 
 Exit status:
   0  the client has left
-  1  a failure; the run that it is a part of has ended
+  1  a failure: the run that it belongs to has ended, for one
   2  wrong usage
   5  the store is not what its index says
 """,
@@ -53,12 +54,12 @@ Exit status:
     type=click.Choice([*map(str, Mode)]),
     help="replay: start no server; once: start it for what is missing; record: ask all.  [default: replay]",
 )
-@click.option("--scope", default="", metavar="NAME", help="Count the calls of this client by themselves.")
+@click.option("--scope", default="", metavar="NAME", help="Count the calls of this client on their own.")
 @click.pass_context
 def mcp_command(ctx: click.Context, /, name: str, store: Path | None, scope: str, **flags: Any) -> None:
-    """Stand in for a server of MCP: record what it says, or replay it without the server.
+    """Stand in for an MCP server: record what it says, or replay it without the server.
 
-    The server's words stand behind --. It gets the environment that the client gives to this command.
+    The server's own command stands behind --. It gets the environment that the client gives to this one.
     """
     command = options.command_after_dashes(ctx)
     if not command:
@@ -66,25 +67,25 @@ def mcp_command(ctx: click.Context, /, name: str, store: Path | None, scope: str
     if problem := problem_of_name(name):
         raise click.BadParameter(problem, ctx, param_hint="NAME")
     root = options.store_root(ctx, store)
-    ours, shims = _part()
-    if ours is None and shims is not None:
-        ctx.exit(shims)
+    parent, status = _detach()
+    if status is not None:
+        ctx.exit(status)
     how = shlex.join(["cortex-replay", "mcp", name, "--mode", "once", "--store", str(root), "--", *command])
     run = open_run(root, flags, default="replay", how_to_record=how)
     client = StdioClient(name, tuple(command), dict(os.environ), scope=scope)
     try:
-        asyncio.run(_serve(Desk(run), client, ours))
+        asyncio.run(_serve(Desk(run), client, parent))
     finally:
         if run.mode.writes:
             warn_of_dropped(run.commit())
             output.talk(f"recorded {run.ledger.recorded}")
 
 
-def _part() -> tuple[socket.socket | None, int | None]:
+def _detach() -> tuple[socket.socket | None, int | None]:
     """Go on in a process of our own, which no signal of the client reaches, and follow it from here.
 
-    A client may kill whom it has started at any time; what it has seen is kept all the same, and servers are
-    ended. Gives the connection to whoever follows, or the status of whoever has ended.
+    A client may kill what it has started at any time; what it has seen is kept all the same, and servers are
+    ended. The new process gets a connection to the old one, and the old one the status of the new.
     """
     if not hasattr(os, "fork"):
         return None, None
@@ -105,20 +106,20 @@ def _part() -> tuple[socket.socket | None, int | None]:
     return ours, None
 
 
-async def _serve(desk: Desk, client: StdioClient, shims: socket.socket | None) -> None:
+async def _serve(desk: Desk, client: StdioClient, parent: socket.socket | None) -> None:
     loop = asyncio.get_running_loop()
 
     async def end() -> None:
-        if shims is None:
+        if parent is None:
             await asyncio.Event().wait()
             return
-        shims.setblocking(False)
+        parent.setblocking(False)
         with contextlib.suppress(ConnectionError):
-            await loop.sock_recv(shims, 1)
+            await loop.sock_recv(parent, 1)
 
     def note(group: int, is_there: bool) -> None:
-        if shims is not None:
+        if parent is not None:
             with contextlib.suppress(OSError):
-                shims.send(f"{'+' if is_there else '-'}{group}\n".encode())
+                parent.send(f"{'+' if is_there else '-'}{group}\n".encode())
 
     await serve_client(desk, client, end(), note)

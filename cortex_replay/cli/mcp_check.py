@@ -75,10 +75,14 @@ Exit status:
 )
 @click.argument("name")
 @options.store_option
-@click.option("--url", metavar="URL", help="The server, where it is reached over HTTP.")
+@click.option("--url", metavar="URL", help="The server's URL, if it is reached over HTTP.")
 @click.option("--breaking", is_flag=True, help="Exit with 4 only if a recorded call may be wrong now.")
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, help="To wait in all."
+    "--seconds",
+    type=click.FloatRange(0.1),
+    default=_SECONDS,
+    show_default=True,
+    help="How long to wait in all.",
 )
 @options.json_option
 @click.pass_context
@@ -92,7 +96,7 @@ def check_command(
     seconds: float,
     as_json: bool,
 ) -> None:
-    """Compare what a server of MCP offers now with what is recorded, and tell which recordings that touches.
+    """Compare what an MCP server offers now with what is recorded, and tell which recordings that touches.
 
     It starts the server, asks for its tools, prompts and resource templates, and calls none of them. Nothing
     is written. A provider of the kind mcp needs neither --url nor a command.

@@ -1,4 +1,4 @@
-"""The servers of MCP that a command would start, wrapped for one run of it."""
+"""The MCP servers that a command would start, wrapped for one run of it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> 
         ConfigError: Nobody can be asked.
     """
     if run.desk().http.names:
-        return  # a server of MCP may be all that is asked
+        return  # an MCP server may be all that is asked
     upstreams = list(run.engine().upstreams)
     lacking = [upstream.missing_key(environment) for upstream in upstreams]
     if any(not names and _may_answer(one) for one, names in zip(upstreams, lacking, strict=True)):

@@ -37,7 +37,7 @@ __all__ = ["prune_command"]
 A fixture goes when it fits every criterion that is given. A report of unused fixtures is a JSON
 object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}, with "scope" for what a scope
 has of its own; with several, a fixture is unused when some report says so and none has used it.
-So are recorded calls of MCP servers, by "unused_calls" and "used_exchanges".
+So are recorded calls to MCP servers, by "unused_calls" and "used_exchanges".
 A file goes with the last scope that has it. With --server or --tool it is the recorded calls of
 tools that go, and fixtures stay.
 
@@ -60,8 +60,8 @@ Exit status:
 @click.option("--path", "pattern", metavar="PATTERN", help="Files whose path matches this pattern.")
 @click.option("--scope", metavar="PATTERN", help="What scopes (tests) whose names match have of their own.")
 @click.option("--older-than", "age", metavar="AGE", help="Recorded longer ago than this: 36h, 30d, 8w.")
-@click.option("--server", metavar="PATTERN", help="Calls of servers of MCP whose names match.")
-@click.option("--tool", metavar="PATTERN", help="Calls of tools of MCP whose names match.")
+@click.option("--server", metavar="PATTERN", help="Calls to MCP servers whose names match.")
+@click.option("--tool", metavar="PATTERN", help="Calls to MCP tools whose names match.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @json_option
 @click.pass_context
@@ -122,7 +122,7 @@ def _count(plan: PrunePlan, *, is_about_calls: bool) -> str:
     fixtures = output.count(len(plan.going) - calls, "fixture")
     if is_about_calls:
         return output.count(calls, "call")
-    return f"{fixtures} and {output.count(calls, 'call')} of MCP servers" if calls else fixtures
+    return f"{fixtures} and {output.count(calls, 'call')} to MCP servers" if calls else fixtures
 
 
 def _as_json(plan: PrunePlan, *, dry_run: bool) -> dict[str, object]:

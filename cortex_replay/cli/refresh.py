@@ -144,7 +144,7 @@ def _print_skipped(plan: Plan) -> None:
     if plan.tools:
         many = output.count(plan.tools, "call")
         output.talk(
-            f"not asked: {many} of servers of MCP: a tool may do something each time. To record them again, "
+            f"not asked: {many} to MCP servers: a tool may do something each time. To record them again, "
             "run what calls them in mode record"
         )
 

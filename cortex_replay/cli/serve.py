@@ -62,7 +62,7 @@ def _serve_stdio(run: Run, name: str | None) -> None:
   cortex-replay serve --stdio --caller ci              the admin RPC, one message a line (docs/admin.md)
 
 A client's base URL is what is printed, with /anthropic, /openai, /ollama, /gemini or the name of a configured
-provider behind it, or /mcp/NAME for a server of MCP; /s-NAME before that gives a test its own count of
+provider behind it, or /mcp/NAME for an MCP server; /s-NAME before that gives a test its own count of
 answers. Ctrl-C commits and ends.
 
 Exit status:

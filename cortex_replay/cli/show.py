@@ -82,8 +82,8 @@ def show_command(
 ) -> None:
     """Show one recording, or the story of a run.
 
-    FIXTURE is the start of a prompt hash, or of the key of a call of an MCP server, or the path of a file as
-    INDEX.toml has it: you see prompt, answers, usage, where it came from; of a call of an MCP server every
+    FIXTURE is the start of a prompt hash, or of the key of a call to an MCP server, or the path of a file as
+    INDEX.toml has it: you see prompt, answers, usage, where it came from; of a call to an MCP server every
     message, and the model's tool call that caused it.
 
     RUN is `latest`, the id of a recording run or the start of one, or `all`: you see its calls to models and

@@ -1,4 +1,4 @@
-"""The story of a run, and of single calls of servers of MCP, as text."""
+"""The story of a run, and of single calls to MCP servers, as text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def story_lines(story: Story, columns: int | None) -> Iterator[str]:
     width = max(columns or _WIDTH, _LEAST_WIDTH)
     models, servers = story.model_steps, story.mcp_steps
     runs = ", ".join(map(output.escape, story.runs))
-    counted = f"{output.count(models, 'model call')}, {output.count(servers, 'call')} of MCP servers"
+    counted = f"{output.count(models, 'model call')}, {output.count(servers, 'call')} to MCP servers"
     yield click.style(f"run {runs}: {counted}", bold=True)
     start = min((step.call.at for step in story.steps if step.call.at is not None), default=0.0)
     names = [f"model {step.number}" for step in models]

@@ -339,7 +339,7 @@ def _name_of(kind: Fault) -> str:
 
 
 def _hits_of_servers(ledger: Mapping[str, Any]) -> int:
-    """How many of the hits are calls of servers of MCP."""
+    """How many of the hits are calls to MCP servers."""
     return sum(int(counted.get("hits", 0)) for counted in ledger.get("servers", {}).values())
 
 

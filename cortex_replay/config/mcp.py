@@ -1,4 +1,4 @@
-"""The settings of one server of MCP."""
+"""The settings of one MCP server."""
 
 from __future__ import annotations
 

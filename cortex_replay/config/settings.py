@@ -82,7 +82,7 @@ class Settings:
     bindings: BindingRules = field(default_factory=BindingRules)
     """Which values of a run's surroundings are bound."""
     mcp: Mapping[str, McpSettings] = field(default_factory=dict)
-    """By the name of a server of MCP: what becomes of calls to it."""
+    """By the name of an MCP server: what becomes of calls to it."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 

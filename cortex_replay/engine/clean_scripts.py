@@ -1,8 +1,8 @@
-"""What was answered to a call of MCP, without secrets.
+"""What was answered to an MCP call, without secrets.
 
 Bytes stand there as base64. A secret cannot be cut out of base64: what is left would be none, and a client
 would choke on it. So they are set apart. What is text is decoded, redacted and encoded again; other bytes
-stay, and whoever stages them looks into them (:func:`read_script`).
+stay; what stages them looks into them (:func:`read_script`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _clean_blob(encoded: str, data: bytes, redactor: Redactor) -> str:
 
 
 def read_script(wire: Wire) -> Wire:
-    """A script as somebody would read it who looks for a secret: its bytes each, and all in a row. The very
+    """A script as a search for secrets reads it: its bytes each, and all in a row. The very
     same one where it has none."""
     found: list[bytes] = []
 

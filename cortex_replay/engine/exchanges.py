@@ -182,7 +182,7 @@ class ExchangeTurn:
         except RecordingRefused as error:
             ledger.refuse(f"{what}: {error if error.clearance else problem}")
             return False
-        except FixtureIntegrityFailed as error:  # nobody could read it: JSON may be nested too deep
+        except FixtureIntegrityFailed as error:  # no reader could take it: JSON may be nested too deep
             ledger.refuse(f"{what}: it cannot be stored: {error.issues[0].reason}")
             return False
         if self.claim is not None:

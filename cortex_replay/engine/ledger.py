@@ -172,9 +172,9 @@ class Ledger:
     """Of what scopes have of their own, or have from now on."""
     used_exchanges: set[str] = field(default_factory=set)
     servers: dict[str, ServerCounts] = field(default_factory=dict)
-    """What servers of MCP were asked; the counts above have it, too."""
+    """What MCP servers were asked; the counts above have it, too."""
     remarks: Counter[str] = field(default_factory=Counter)
-    """What somebody should know of servers of MCP, and how often it came up."""
+    """What the user should know of MCP servers, and how often it came up."""
 
     def __post_init__(self, redactor_for: Callable[[], Redactor]) -> None:
         self._lock = threading.Lock()
@@ -331,7 +331,7 @@ class Ledger:
             self.bypassed[host if is_listed else _OTHERS] += count
 
     def count_call(self, server: str, kind: CallKind) -> None:
-        """What came of a call of a server of MCP, besides being counted as any call is."""
+        """What came of a call to an MCP server, besides being counted as any call is."""
         with self._lock:
             if server not in self.servers and len(self.servers) >= _MOST_LISTED:
                 server = _OTHERS
@@ -344,7 +344,7 @@ class Ledger:
             self.used_exchanges.add(key)
 
     def remark(self, text: str) -> None:
-        """Say something of a server of MCP in the summary: that it printed what is no message, that its tools
+        """Say something of an MCP server in the summary: that it printed what is no message, that its tools
         have changed. Equal texts are counted."""
         with self._noting():
             text = self._clean(text)
@@ -371,7 +371,7 @@ class Ledger:
             return [item for item in store.list(scoped=True) if not self._has_used(item)]
 
     def unused_calls(self, store: Store) -> list[StoredCall]:
-        """The recorded calls of servers of MCP that no call of this run has used, in order."""
+        """The recorded calls to MCP servers that no call of this run has used, in order."""
         with self._lock:
             used = frozenset(self.used_exchanges)
         return stored_mcp_calls(store, without=used)

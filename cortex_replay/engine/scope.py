@@ -65,7 +65,7 @@ class Scope:
     keeps_first: bool = False
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
     causes: Causes = field(default_factory=Causes)
-    """The tool calls of its models that servers of MCP may get."""
+    """The tool calls of its models that MCP servers may get."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
     _exchanges: dict[str, KeyState[Exchange]] = field(default_factory=dict)

@@ -88,7 +88,7 @@ class RunState:
         self.call_log: CallLog | None = None
         """What is asked, in order, for who wants to know; set before the first call."""
         self.call_rules = CallRules()
-        """What becomes of calls of MCP before a recording is looked for."""
+        """What becomes of MCP calls before a recording is looked for."""
         self.kept_prompts = KeptPrompts()
         """What a provider keeps under names that calls go on from."""
         self.learner: CallLearner | None = None

@@ -126,7 +126,7 @@ class Fault:
         return self.kind in TOOL_KINDS
 
     def fits(self, server: str, tool: str) -> bool:
-        """Whether it is one for a tool of a server of MCP."""
+        """Whether it is one for a tool of an MCP server."""
         pattern = self.detail or "*"
         return fnmatchcase(tool, pattern) or fnmatchcase(f"{server}/{tool}", pattern)
 

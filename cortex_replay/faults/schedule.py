@@ -64,7 +64,7 @@ class Faults:
 
         Args:
             scope: Whose call it is.
-            server: The name of the server of MCP.
+            server: The name of the MCP server.
             tool: The name of the tool.
         """
         with self._lock:

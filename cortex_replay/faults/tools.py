@@ -1,4 +1,4 @@
-"""What goes wrong with a call of a tool, as a client of MCP gets it."""
+"""What goes wrong with a call of a tool, as an MCP client gets it."""
 
 from __future__ import annotations
 

@@ -214,11 +214,11 @@ class App:
 
     @property
     def _serves_mcp(self) -> bool:
-        """Whether nobody has the path for something else."""
+        """Whether the path is free for this."""
         return self._make_door is not None and MCP_PATH.strip("/") not in self._engine.upstreams.names
 
     def _open_door(self) -> Door:
-        assert self._make_door is not None  # noqa: S101 - nobody is led there otherwise
+        assert self._make_door is not None  # noqa: S101 - there is no route to here otherwise
         if self._door is None:
             self._door = self._make_door()
         return self._door
@@ -236,10 +236,10 @@ class App:
     async def _mcp_request(
         self, scope: Message, entry: Entry, header: Callable[[str], str], receive: Receive, place: Place
     ) -> Request | HttpReply:
-        """What a client of MCP asks."""
+        """What an MCP client asks."""
         found = server_at(entry.path)
         if found is None:
-            reason = f"cortex-replay: there is nothing at {entry.path}; a server of MCP is at /mcp/NAME"
+            reason = f"cortex-replay: there is nothing at {entry.path}; an MCP server is at /mcp/NAME"
             return error_reply(None, 404, reason, "not_found_error")
         read = b""
         if scope["method"] == "POST":

@@ -336,7 +336,7 @@ class Gateway:
         return self._is_open_in_replay and self.run.scope(scope).mode is Mode.REPLAY
 
     def _door(self) -> Door:
-        # Most gateways see no client of MCP.
+        # Most gateways see no MCP client.
         from cortex_replay.gateway.mcp.door import Door  # noqa: PLC0415
 
         return Door(self.run.desk())

@@ -1,4 +1,4 @@
-"""The recorded calls of servers of MCP, each with what was asked, when, and what the server said."""
+"""The recorded calls to MCP servers, each with what was asked, when, and what the server said."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class McpCall:
 
 
 def read_mcp_calls(store: Store) -> list[McpCall]:
-    """Every recorded call of a server of MCP, in the order in which they were asked.
+    """Every recorded call to an MCP server, in the order in which they were asked.
 
     Raises:
         FixtureIntegrityFailed: A file is not what the index says.
@@ -157,8 +157,8 @@ def answers_to(store: Store, stored: StoredExchange) -> list[McpCall]:
 
 
 def stored_mcp_calls(store: Store, *, without: AbstractSet[str] = frozenset()) -> list[StoredCall]:
-    """Where the recorded calls of servers of MCP stand. They have a folder of their own, so that nothing else
-    has to be read. A file that is not what the index says is left out: nobody knows what it is.
+    """Where the recorded calls to MCP servers stand. They have a folder of their own, so that nothing else
+    has to be read. A file that is not what the index says is left out.
 
     Args:
         store: Where to look.

@@ -20,7 +20,7 @@ _RUN_START: Final = re.compile(r"\d{8}T?")
 
 
 class _Recorded(Protocol):
-    """A call to a model, or to a server of MCP."""
+    """A call to a model, or to an MCP server."""
 
     @property
     def run(self) -> str: ...

@@ -1,4 +1,4 @@
-"""The story of a run: its calls to models and to servers of MCP, in order, and what led to what.
+"""The story of a run: its calls to models and to MCP servers, in order, and what led to what.
 
 A recorded call of a tool says which tool call of a model caused it. Where equal calls got equal answers, one
 recording stands for all of them; then what is equal is found by comparing.

@@ -1,4 +1,4 @@
-"""What a server of MCP offers today beside what was recorded, and which recordings the changes touch."""
+"""What an MCP server offers today beside what was recorded, and which recordings the changes touch."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def intercept(
         allow_hosts: Hosts that are left alone though calls to them look like calls to a model.
         keep_failed: Whether what was recorded is kept if the block raises.
         http: Which calls are recorded and replayed: those to ``models``, or ``all``.
-        mcp: Whether sessions of MCP are recorded and replayed; or names for servers, by patterns of their
+        mcp: Whether MCP sessions are recorded and replayed; or names for servers, by patterns of their
             commands or URLs, and ``False`` for those that are left alone.
 
     Raises:

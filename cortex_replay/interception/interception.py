@@ -46,7 +46,7 @@ class Interception:
             to a model, or all calls are ours: the application under test. A configured provider is never left
             alone.
         http: Which calls are recorded and replayed: those to ``models``, or ``all``.
-        mcp: The servers of MCP whose sessions are recorded and replayed; without it they are left alone.
+        mcp: The MCP servers whose sessions are recorded and replayed; without it they are left alone.
         outer_scope: The name under which calls are counted by a gateway that they are passed on to.
     """
 
@@ -68,7 +68,7 @@ class Interception:
         self.scope = scope
         self.mcp = mcp
         self.calls = 0
-        """How many were intercepted; not those to servers of MCP."""
+        """How many were intercepted; not those to MCP servers."""
         self.strangers: set[str] = set()
         """The hosts that were asked as models are, and are none of the configured providers."""
         self.others: set[str] = set()

@@ -1,4 +1,4 @@
-"""Configurations in which clients of MCP name their servers: what they say, and how to point them elsewhere.
+"""Configurations in which MCP clients name their servers: what they say, and how to point them elsewhere.
 
 Clients agree on little: the table is called ``mcpServers``, ``servers``, ``mcp`` or ``mcp_servers``, and a
 variable ``${NAME}``, ``${env:NAME}`` or ``{env:NAME}``. What a client alone knows how to read (a question to

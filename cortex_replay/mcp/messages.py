@@ -48,7 +48,7 @@ PING: Final = "ping"
 TOOLS_CALL: Final = "tools/call"
 TOOLS_LIST: Final = "tools/list"
 MOST_FRAME: Final = 64 * 2**20
-"""How many bytes a frame may have, whatever carries it and whoever sends it."""
+"""How many bytes a frame may have, whatever carries it, from either side."""
 NO_FIXTURE: Final = -32010
 """The code of an error that says that nothing is recorded; the protocol leaves -32000 to -32019 to others."""
 OWN_IDS: Final = "cortex-replay-"

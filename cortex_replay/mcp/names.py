@@ -1,4 +1,4 @@
-"""What a server of MCP is called where nobody has named it: by its command, or by its URL.
+"""What an MCP server is called if the user has not named it: by its command, or by its URL.
 
 A name is the same on every machine, so there is no folder, version, interpreter or port in it; nor an
 argument, which may be a secret.

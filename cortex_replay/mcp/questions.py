@@ -1,4 +1,4 @@
-"""What a call of MCP is found by."""
+"""What an MCP call is found by."""
 
 from __future__ import annotations
 

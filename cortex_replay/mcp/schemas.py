@@ -33,7 +33,7 @@ def problem_of_arguments(arguments: JsonValue, schema: JsonValue) -> str | None:
     """Why a schema refuses the arguments of a call, if it does; or why that cannot be told."""
     if not isinstance(schema, dict | bool):
         return None
-    import jsonschema_rs  # noqa: PLC0415 - whoever records a call needs none
+    import jsonschema_rs  # noqa: PLC0415 - recording needs none
 
     try:
         validator = jsonschema_rs.validator_for(schema, retriever=_stay_here, mask="a value")

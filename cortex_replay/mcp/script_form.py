@@ -1,6 +1,6 @@
 """The form of a recorded script: what a reader plays, and nothing else.
 
-Whoever can write a file can put anything into it. What is played becomes what a client gets, so each entry
+A file can hold anything. What is played becomes what a client gets, so each entry
 has exactly the fields that a player knows, numbers name what stands before them, and a call comes to an end.
 """
 

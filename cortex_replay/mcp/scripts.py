@@ -39,7 +39,7 @@ _ENTRY_BYTES: Final = 64
 
 
 def is_script(wire: Mapping[str, JsonValue]) -> bool:
-    """Whether it is a recording of a call of MCP."""
+    """Whether it is a recording of an MCP call."""
     return "messages" in wire
 
 

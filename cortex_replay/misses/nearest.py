@@ -183,7 +183,7 @@ class _Head:
 
 
 class _ToolHead(_Head):
-    """As :class:`_Head`, of a call of MCP: a server is known by its name, and so is a tool."""
+    """As :class:`_Head`, of an MCP call: a server is known by its name, and so is a tool."""
 
     def __init__(self, asked: dict[str, JsonValue]) -> None:
         super().__init__(asked)

@@ -1,4 +1,4 @@
-"""A call of MCP that is not recorded, explained: the nearest one, what differs, what there is instead."""
+"""An MCP call that is not recorded, explained: the nearest one, what differs, what there is instead."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _form(request: Request) -> Request:
 def _server_lines(store: Store, server: str, redactor: Redactor, scope: str) -> Iterator[str]:
     servers = {found for one in recorded_requests(store, scope) if (found := server_in(one)) is not None}
     if not servers:
-        yield "No call of a server of MCP is recorded in this store yet."
+        yield "No call to an MCP server is recorded in this store yet."
     elif server not in servers:
         yield f"No call of server {escape_text(server)} is recorded, but of: {_listed(servers, redactor)}."
 

@@ -111,7 +111,7 @@ def _adopt_all(store: Store) -> None:
 def _reason_of_unused(config: pytest.Config, summary: Summary, root: Path) -> str:
     fixtures, calls = len(summary.unused), len(summary.unused_calls)
     counted = [f"{fixtures} fixture{'s' * (fixtures != 1)}"] * bool(fixtures)
-    counted += [f"{calls} call{'s' * (calls != 1)} of MCP servers"] * bool(calls)
+    counted += [f"{calls} call{'s' * (calls != 1)} to MCP servers"] * bool(calls)
     what = f"{' and '.join(counted)} {'is' if fixtures + calls == 1 else 'are'} unused"
     report = str(config.getoption("llm_report") or "used.json")
     first = "" if config.getoption("llm_report") else "pytest --llm-report used.json; "
@@ -149,7 +149,7 @@ def _find_unused(
 def _find_unused_calls(
     store: Store, used: AbstractSet[str], ran: Mapping[str, bool], *, is_whole: bool
 ) -> tuple[list[StoredCall], int]:
-    """The same of recorded calls of servers of MCP: it is known whose one is if a test has it of its own."""
+    """The same of recorded calls to MCP servers: it is known whose one is if a test has it of its own."""
     calls = stored_mcp_calls(store, without=used)
     unused = [call for call in calls if is_whole or (call.scope and ran.get(call.scope))]
     return unused, len(calls) - len(unused)
@@ -199,7 +199,7 @@ def _write_step_summary(summary: Summary, session: pytest.Session) -> None:
         "refused calls": sum(summary.bypassed.values()),
         "unused fixtures": len(summary.unused),
         **server_rows(summary.servers),
-        **({"unused calls of MCP servers": len(summary.unused_calls)} if summary.servers else {}),
+        **({"unused calls to MCP servers": len(summary.unused_calls)} if summary.servers else {}),
         **cache_rows(summary.paid, summary.saved),
         **summary.prices.rows(summary.paid, summary.saved),
         "failed tests": session.testsfailed,

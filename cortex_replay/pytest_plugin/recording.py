@@ -38,7 +38,7 @@ class LlmRecording:
         return f"<LlmRecording of {len(self.calls)} calls>"
 
     def observe(self, ask: Callable[[], LlmRequest | None], outcome: Outcome | None) -> None:
-        """Note a call and what it got. What servers of MCP were asked is no call to a model."""
+        """Note a call and what it got. What MCP servers were asked is no call to a model."""
         if isinstance(outcome, Exchange) and is_script(outcome.wire):
             return
         request = ask()

@@ -140,7 +140,7 @@ class LlmSession:
 
     @property
     def tool_servers(self) -> ToolServers:
-        """The socket for servers of MCP, opened with the first marked test."""
+        """The socket for MCP servers, opened with the first marked test."""
         if self._tool_servers is None:
             from cortex_replay.pytest_plugin.tool_servers import ToolServers  # noqa: PLC0415 - a server
 
@@ -287,7 +287,7 @@ class TestRun:
         if not self.mode.asks and not self._allows_no_calls and not has_asked:
             pytest.fail(
                 "cortex-replay: this test is marked llm_replay, and made no model call that was intercepted, "
-                "nor opened a session of MCP. Does its client use another library than httpx, requests, "
+                "nor opened an MCP session. Does its client use another library than httpx, requests, "
                 "urllib3, botocore, aiohttp or http.client, or ask in a way that is not known "
                 "(docs/pytest.md)? If it makes none, say "
                 "@pytest.mark.llm_replay(allow_no_calls=True), or llm_allow_no_calls = true in the ini.",
@@ -364,7 +364,7 @@ def _http_of(item: pytest.Item, options: Mapping[str, Any]) -> Http:
 
 
 def _mcp_of(item: pytest.Item, options: Mapping[str, Any]) -> McpChoice:
-    """Which sessions of MCP of a test are ours, by the marker or the ini.
+    """Which MCP sessions of a test are ours, by the marker or the ini.
 
     Raises:
         Failed: The marker says what makes no sense.

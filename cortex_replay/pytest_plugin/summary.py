@@ -39,9 +39,9 @@ class Summary:
     paid: Tally = field(default_factory=dict)
     saved: Tally = field(default_factory=dict)
     servers: dict[str, ServerCounts] = field(default_factory=dict)
-    """What servers of MCP were asked; the counts have it, too."""
+    """What MCP servers were asked; the counts have it, too."""
     remarks: Counter[str] = field(default_factory=Counter)
-    """What somebody should know of them, and how often it came up."""
+    """What the user should know of them, and how often it came up."""
     unused_calls: list[StoredCall] = field(default_factory=list)
     """Recorded calls of them that no test makes."""
     prices: PriceList = field(default_factory=PriceList)

@@ -1,4 +1,4 @@
-"""Servers of MCP that a test's subprocesses start: their calls are the test's."""
+"""MCP servers that a test's subprocesses start: their calls are the test's."""
 
 from __future__ import annotations
 

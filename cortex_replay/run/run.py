@@ -158,7 +158,7 @@ class Run(RunCore):
         return self._engines[named]
 
     def desk(self) -> Desk:
-        """Where the run's sessions of MCP are opened; always the same one."""
+        """Where the run's MCP sessions are opened; always the same one."""
         if self._desk is None:
             from cortex_replay.run.mcp.desk import Desk  # noqa: PLC0415 - most runs have none
             from cortex_replay.run.mcp.http.servers import HttpServers  # noqa: PLC0415

@@ -224,7 +224,7 @@ def new_exchange(
 
 
 def _place_of_call(request: Mapping[str, JsonValue]) -> str:
-    """What stands before the key in the place of a call of MCP: who reviews it sees which tool was called."""
+    """What stands before the key in the place of an MCP call: who reviews it sees which tool was called."""
     server = server_in(request)
     if server is None:
         return ""

@@ -33,7 +33,7 @@ class Exchange:
 
     wire: dict[str, JsonValue]
     """What was answered: ``status``, ``headers``, and one of ``body``, ``body_base64``, ``events`` and
-    ``frames``; or ``messages`` to a call of MCP."""
+    ``frames``; or ``messages`` to an MCP call."""
     match: FixtureKey | None = None
     n: int | None = None
     key: str | None = None

@@ -26,7 +26,7 @@ __all__ = ["ExportSummary", "Omission", "export_crtx"]
 _OMISSIONS: Final = {
     "failure": ("recorded errors", "it has answers only; their files are left out"),
     "exchange": ("calls that are no completions", "it makes none; their files are left out"),
-    "tool": ("calls of servers of MCP", "it makes none; their files are left out"),
+    "tool": ("calls to MCP servers", "it makes none; their files are left out"),
     "scoped": ("answers of single scopes", "it knows no scopes, and gives the shared answer"),
     "answer": ("further answers", "it gives the first one to every call"),
     "request": (

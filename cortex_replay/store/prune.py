@@ -178,7 +178,7 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
 
 
 def read_unused_calls(reports: Iterable[bytes]) -> frozenset[_CallKey]:
-    """The recorded calls of MCP that some report calls unused and none calls used.
+    """The recorded MCP calls that some report calls unused and none calls used.
 
     A report has them in the lists ``unused_calls``, of objects with ``key`` and perhaps ``scope``, and
     ``used_exchanges``, of keys. One of an earlier version has neither.

@@ -168,7 +168,7 @@ def _of_exchange(row: Row, exchange: Exchange) -> Recording:
 
 
 def _of_call(row: Row, exchange: Exchange, request: dict[str, JsonValue]) -> Recording:
-    """A call of MCP: what was called with what, and what came of it."""
+    """An MCP call: what was called with what, and what came of it."""
     body = request.get("body")
     arguments = body.get("arguments") if isinstance(body, dict) else None
     question = f"{name_call(request)} {compact(arguments)}" if arguments else name_call(request)

@@ -1,4 +1,4 @@
-"""The recorded calls of servers of MCP, among the exchanges of a store."""
+"""The recorded calls to MCP servers, among the exchanges of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference servers of MCP, as npm has them, in a folder that can be taken away again."""
+"""The reference MCP servers, as npm has them, in a folder that can be taken away again."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def entry_of(folder: Path, name: str) -> Path:
 
 
 def _install(folder: Path) -> None:
-    npm = install.needed("npm", "install servers of MCP")
-    install.needed("node", "run servers of MCP")
+    npm = install.needed("npm", "install MCP servers")
+    install.needed("node", "run MCP servers")
     (folder / "package.json").write_text("{}")  # else npm looks for one above
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
     packages = [f"@modelcontextprotocol/server-{name}@{VERSION}" for name in _NAMES]

@@ -78,7 +78,7 @@ def older_everything() -> Path:
     """server-everything as it was, installed once."""
 
     def put(folder: Path) -> None:
-        npm = install.needed("npm", "install servers of MCP")
+        npm = install.needed("npm", "install MCP servers")
         (folder / "package.json").write_text("{}")  # else npm looks for one above
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
         package = f"@modelcontextprotocol/server-everything@{OLDER}"

@@ -25,7 +25,7 @@ def go_server() -> Path:
     """The example of the Go SDK that remembers things."""
 
     def fill(folder: Path) -> None:
-        go = install.needed("go", "build a server of MCP")
+        go = install.needed("go", "build an MCP server")
         package = f"github.com/modelcontextprotocol/go-sdk/examples/server/memory@v{GO_SDK}"
         install.completed([go, "install", package], GOBIN=os.fspath(folder))
 

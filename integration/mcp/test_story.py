@@ -65,7 +65,7 @@ def run_agent(command: str, store: Path, server: Path, **environment: str) -> di
 
 
 def test_an_agent_is_recorded_told_and_replayed(tmp_path: Path, model: FakeProvider) -> None:
-    install.needed("node", "run servers of MCP")
+    install.needed("node", "run MCP servers")
     store = tmp_path / "store"
     keys = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "sk-of-this-test-1234"}
     recorded = run_agent("record", store, entry_of(reference_servers(), "everything"), **keys)

@@ -48,7 +48,7 @@ def test_the_story_of_the_latest_run(root: Path) -> None:
     key = next(call.key[:12] for call in read_mcp_calls(store) if call.tool)
     lines = lines_of("show", "latest", "--store", root)
 
-    assert lines[0].endswith("3 model calls, 2 calls of MCP servers")
+    assert lines[0].endswith("3 model calls, 2 calls to MCP servers")
     assert [line[12:] if line[:10].strip() else line.strip() for line in lines[1:]] == [
         "files    initialize",
         "result: fs 1",
@@ -77,7 +77,7 @@ def test_a_run_whose_tools_said_what_they_had_said_before(tmp_path: Path) -> Non
     at = next(n for n, line in enumerate(lines) if line.startswith("calls mcp__files__read_short"))
 
     assert {call.run for call in read_mcp_calls(Store.open(tmp_path))} == {first}
-    assert lines[0].endswith("2 model calls, 0 calls of MCP servers")
+    assert lines[0].endswith("2 model calls, 0 calls to MCP servers")
     assert lines[at].endswith("(an equal call)")
     assert lines[at + 1 : at + 3] == ["result: a greeting", "its result is in the prompt of model 2"]
     asked = next(call for call in read_calls(Store.open(tmp_path)).calls if call.run == again)
@@ -259,7 +259,7 @@ def test_the_summary_of_a_job_has_a_row_for_each_server(
     written = (tmp_path / "summary.md").read_text()
 
     assert "| MCP server files | 2 hits |" in written
-    assert "| unused calls of MCP servers | 0 |" in written
+    assert "| unused calls to MCP servers | 0 |" in written
 
 
 def test_a_report_lets_prune_remove_calls_that_nobody_makes(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_report_lets_prune_remove_calls_that_nobody_makes(tmp_path: Path) -> N
     some = run("prune", "--store", store, "--unused-from", files[0], "--tool", "read_*")
     assert "1 call (" in some.stderr
     gone = run("prune", "--store", store, "--unused-from", files[0])
-    assert "3 fixtures and 1 call of MCP servers (" in gone.stderr
+    assert "3 fixtures and 1 call to MCP servers (" in gone.stderr
     assert lines_of("list", "--store", store) == []
 
 

@@ -1,4 +1,4 @@
-"""What the commands for stores make of recorded calls of MCP."""
+"""What the commands for stores make of recorded MCP calls."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_tools_are_not_asked_again_and_refresh_says_why(tmp_path: Path) -> None:
 
     result = run("refresh", "--store", tmp_path)
 
-    assert "not asked: 1 call of servers of MCP: a tool may do something each time." in result.stderr
+    assert "not asked: 1 call to MCP servers: a tool may do something each time." in result.stderr
 
 
 def test_an_export_for_crtx_leaves_them_out_and_says_so(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_an_export_for_crtx_leaves_them_out_and_says_so(tmp_path: Path) -> None:
     result = run("export", "--store", tmp_path / "store", "--crtx", tmp_path / "out")
 
     assert result.exit_code == 0
-    assert "calls of servers of MCP: 1 (" in result.output
+    assert "calls to MCP servers: 1 (" in result.output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["INDEX.toml"]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of calls to servers of MCP, by name and by tool."""
+"""What becomes of calls to MCP servers, by name and by tool."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def record(root: Path, *recordings: Recording) -> Store:
 
 
 def record_list(root: Path, *tools: dict[str, Any], server: str = "files") -> None:
-    """Record what a server of MCP lists."""
+    """Record what an MCP server lists."""
 
     async def whole() -> None:
         run = run_at(root, Mode.RECORD)

@@ -1,4 +1,4 @@
-"""What servers are called where nobody has named them."""
+"""What servers are called if the user has not named them."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_method_that_was_never_asked_for(tmp_path: Path) -> None:
 
 def test_a_store_without_such_calls(tmp_path: Path) -> None:
     assert miss(Store.create(tmp_path), "files", "tools/list", {})[1:] == [
-        "No call of a server of MCP is recorded in this store yet."
+        "No call to an MCP server is recorded in this store yet."
     ]
 
 

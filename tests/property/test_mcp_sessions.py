@@ -1,4 +1,4 @@
-"""Laws of sessions of MCP: whatever a client and a server say, replay says it again, call by call."""
+"""Laws of MCP sessions: whatever a client and a server say, replay says it again, call by call."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_calls_that_no_test_makes_are_unused(project: pytest.Pytester) -> None:
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["unused: *, tools_server echo(n=2)", "error: 1 call of MCP servers is unused: *"]
+        ["unused: *, tools_server echo(n=2)", "error: 1 call to MCP servers is unused: *"]
     )
     report = json.loads((project.path / "used.json").read_text())
     assert [call["what"] for call in report["unused_calls"]] == ["echo(n=2)"]

@@ -1,4 +1,4 @@
-"""Servers of MCP that subprocesses of a test start behind the shim."""
+"""MCP servers that subprocesses of a test start behind the shim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded calls of MCP in a store: where they stand, and which are trusted."""
+"""Recorded MCP calls in a store: where they stand, and which are trusted."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def _servers(settings: Settings, environment: Mapping[str, str]) -> Iterator[Ups
 
 
 def is_mcp(name: str, settings: Settings) -> bool:
-    """Whether what a command line names is a server of MCP."""
+    """Whether what a command line names is an MCP server."""
     provider = settings.providers.get(name)
     return name.startswith(UPSTREAM_PREFIX) or (provider is not None and provider.kind == "mcp")
 

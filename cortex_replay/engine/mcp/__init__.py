@@ -1,1 +1,1 @@
-"""Sessions of MCP, without a transport."""
+"""MCP sessions, without a transport."""

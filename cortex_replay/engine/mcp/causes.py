@@ -24,7 +24,7 @@ _MOST_WISHES: Final = 256
 
 
 class _Wish(NamedTuple):
-    """A tool call of a model that nobody has made yet."""
+    """A tool call that a model has asked for, and that was not made yet."""
 
     key: FixtureKey
     answer: int
@@ -41,7 +41,7 @@ class _Wish(NamedTuple):
 
 
 class Causes:
-    """The tool calls of a scope's models that nobody has made yet."""
+    """The tool calls that a scope's models have asked for, and that were not made yet."""
 
     def __init__(self) -> None:
         self._open: list[_Wish] = []

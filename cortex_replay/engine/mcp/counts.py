@@ -1,4 +1,4 @@
-"""How many calls servers of MCP got, and what came of them."""
+"""How many calls MCP servers got, and what came of them."""
 
 from __future__ import annotations
 

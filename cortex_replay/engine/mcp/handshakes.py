@@ -49,7 +49,7 @@ def _handshakes(store: Store, owner: str, upstream: str) -> Iterator[Exchange]:
     for key in _keys(store, owner, upstream):
         try:
             found = store.exchange(key, owner)
-        except LlmError:  # whoever asks for it hears what is wrong
+        except LlmError:  # the error comes when it is asked for
             continue
         match found:
             case Exchange(request={"upstream": str(there), "path": str(path)}) if (

@@ -1,4 +1,4 @@
-"""What a call of MCP is looked up by in a scope."""
+"""What an MCP call is looked up by in a scope."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class Refusal(NamedTuple):
 def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Refusal:
     """Count a miss, and say why it is one.
 
-    A client of the newer protocol asks which versions there are, and shakes hands in the old way where nobody
-    knows that question. So where a handshake is recorded, and the question is not, it is no miss.
+    A client of the newer protocol asks which versions there are, and shakes hands in the old way where that
+    question is not known. So where a handshake is recorded, and the question is not, it is no miss.
     """
     request = look.asked
     server = server_in(request) or ""

@@ -24,7 +24,7 @@ class OpenCalls:
         self._calls: dict[RequestId, Call] = {}
         self._by_token: dict[str | int, Call] = {}
         self._idle: asyncio.Event | None = None
-        """Is set when no call is open any more, if anybody waits for that."""
+        """Set when no call is open any more; ``None`` until something waits for that."""
 
     def __len__(self) -> int:
         return len(self._calls)

@@ -59,7 +59,7 @@ class Deed:
 
 
 def _without_progress(message: Message) -> Message:
-    """Parameters that ask for no progress, since nobody waits for it."""
+    """Parameters that ask for no progress, since the client has its answer."""
     parameters = parameters_of(message)
     meta = parameters.get("_meta")
     if not isinstance(meta, dict) or "progressToken" not in meta:

@@ -118,7 +118,7 @@ class Playback:
 
     async def play(self) -> None:
         """Go on, as far as it goes without the client."""
-        if self._is_playing:  # whoever plays it finds what there is to go on with
+        if self._is_playing:  # the loop that plays it goes on with what is there
             return
         self._is_playing = True
         try:

@@ -1,4 +1,4 @@
-"""What becomes of a call of MCP before a recording is looked for: it may be refused, go wrong, or go to the
+"""What becomes of an MCP call before a recording is looked for: it may be refused, go wrong, or go to the
 real server in every mode."""
 
 from __future__ import annotations

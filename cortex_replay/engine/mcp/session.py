@@ -1,4 +1,4 @@
-"""One session of MCP between a client and a server that may not be there."""
+"""One MCP session between a client and a server that may not be there."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Session:
         """The client has left: keep what came, and end the server.
 
         Args:
-            keep: Whether what came behind the last call is kept; not if nobody may record any more.
+            keep: Whether what came behind the last call is kept; not if the time to record is over.
         """
         await self._server_side.settle()
         for call in self._calls:

@@ -1,4 +1,4 @@
-"""The turns of calls of MCP.
+"""The turns of MCP calls.
 
 A session may have equal calls open at the same time, and its server has a state of its own. So no call waits
 for an equal one, and none is given the answer that another scope got: calls are numbered as they come, and

@@ -104,7 +104,7 @@ class Uplink:
 
         Args:
             frame: Of the client.
-            call: What it belongs to, if somebody should know that the server did not get it.
+            call: What it belongs to; it fails if the server does not get it.
 
         Raises:
             Transport: The server has ended.

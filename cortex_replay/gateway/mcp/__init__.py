@@ -1,1 +1,1 @@
-"""The gateway as a server of MCP: Streamable HTTP, and the older transport with a stream and an endpoint."""
+"""The gateway as an MCP server: Streamable HTTP, and the older transport with a stream and an endpoint."""

@@ -1,4 +1,4 @@
-"""Clients of MCP come in here, each with a session of its own."""
+"""MCP clients come in here, each with a session of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's request to the gateway as a server of MCP, read and checked."""
+"""A client's request to the gateway as an MCP server, read and checked."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Order:
                     await self.change()
 
     def discard(self, stream: Stream) -> None:
-        """A stream is over, and nobody waits for it."""
+        """A stream is over, and nothing waits for it."""
         self._streams.discard(stream)
         self.tell()
 
@@ -101,7 +101,7 @@ class Stream:
         """The number of the latest that a connection took."""
         self._reader = 0
         """How many connections have had it; the latest has it."""
-        self._is_read = bool(self._expected)  # whoever asked is there
+        self._is_read = bool(self._expected)  # the connection that asked is there
         self._is_deferred = False
         """Whether nothing comes until the client says something."""
         self.is_over = False
@@ -139,7 +139,7 @@ class Stream:
         return place < len(self._kept) and self._kept[place][0] < number
 
     async def put(self, frame: bytes, answered: RequestId | None = None) -> None:
-        """Say something, which may end it. Waits while a connection is slow; what nobody takes is dropped."""
+        """Say something, which may end it. Waits while a connection is slow; what is not taken is dropped."""
         while self._is_full and self._given < self._first and self._is_read and not self.is_over:
             await self._order.change()
         while self._is_full:
@@ -162,7 +162,7 @@ class Stream:
         self._order.tell()
 
     def leave(self) -> None:
-        """Whoever asked has its answer, or has left before it took anything."""
+        """The connection that asked has its answer, or has left before it took anything."""
         if not self._reader:
             self._is_read = False
             self._order.tell()

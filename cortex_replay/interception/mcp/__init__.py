@@ -1,1 +1,1 @@
-"""Sessions of MCP that clients of the Python SDK open in this process."""
+"""MCP sessions that clients of the Python SDK open in this process."""

@@ -52,7 +52,7 @@ class Connection:
         self.write, self._from_client = anyio.create_memory_object_stream[Any](0)
 
     def session_id(self) -> str | None:
-        """The id of the session over HTTP; there is none if nobody was asked."""
+        """The id of the session over HTTP; ``None`` if no server was asked."""
         return None if self._link is None else self._link.session_id
 
     async def serve(self) -> None:

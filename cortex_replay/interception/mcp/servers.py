@@ -1,4 +1,4 @@
-"""Which servers of MCP are ours, what they are called, and who opens sessions with them."""
+"""Which MCP servers are ours, what they are called, and who opens sessions with them."""
 
 from __future__ import annotations
 

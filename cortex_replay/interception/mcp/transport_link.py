@@ -98,7 +98,7 @@ class TransportLink:
         return item if isinstance(item, Exception) else self._sdk.frame_of_server(item)
 
     async def greet(self, frames: Iterable[bytes]) -> None:
-        """Tell the server what its client said before it was there; nobody needs the answers.
+        """Tell the server what its client said before it was there; the answers are dropped.
 
         Raises:
             Transport: It is gone.
@@ -116,7 +116,7 @@ class TransportLink:
         self._stop.set()
         if self._task is not None:
             await asyncio.wait({self._task})
-            self._reason()  # or asyncio complains that nobody asked
+            self._reason()  # or asyncio complains that it was never asked for
 
     def _reason(self) -> str:
         """Why the transport is gone."""

@@ -1,1 +1,1 @@
-"""Real servers of MCP, and how they are reached."""
+"""Real MCP servers, and how they are reached."""

@@ -1,4 +1,4 @@
-"""Where sessions of MCP are opened, whatever carries them."""
+"""Where MCP sessions are opened, whatever carries them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ in the words of a command, its client does that."""
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """A command whose servers of MCP lead to us."""
+    """A command whose MCP servers lead to us."""
 
     command: list[str]
     environment: dict[str, str] = field(repr=False)
@@ -135,7 +135,7 @@ class _Work:
         return _outcome(made, environment, found, targets, client.title)
 
     def give_copy(self, command: Sequence[str], cwd: Path, named: Path, own: Configuration) -> Wrapping:
-        """Give a command that nobody here knows the copy of a configuration."""
+        """Give a command that is no known client the copy of a configuration."""
         found = Found()
         found.add(shown_path(named), own)
         targets = self._targets(found)

@@ -1,4 +1,4 @@
-"""A server of MCP as its author writes one: with the SDK, over whatever transport it is told."""
+"""An MCP server as its author writes one: with the SDK, over whatever transport it is told."""
 
 # mypy: disable-error-code="import-not-found,untyped-decorator,attr-defined,type-arg,call-overload"
 

@@ -1,4 +1,4 @@
-"""A server of MCP with what recorders find hard: pages, a counter, answers out of order, a question back.
+"""An MCP server with what recorders find hard: pages, a counter, answers out of order, a question back.
 
 It speaks JSON-RPC over its standard streams, with nothing but the standard library.
 """

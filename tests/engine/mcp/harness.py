@@ -1,4 +1,4 @@
-"""A client and a server of MCP without a transport."""
+"""A client and an MCP server without a transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent with a model and a server of MCP: a question, a tool that asks a model back, an answer."""
+"""An agent with a model and an MCP server: a question, a tool that asks a model back, an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of servers of MCP, counted apart from those of models."""
+"""calls to MCP servers, counted apart from those of models."""
 
 from __future__ import annotations
 

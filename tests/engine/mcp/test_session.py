@@ -1,4 +1,4 @@
-"""Sessions of MCP: recorded by a server, replayed without one."""
+"""MCP sessions: recorded by a server, replayed without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of MCP over HTTP: sessions, streams, and what is refused."""
+"""MCP clients over HTTP: sessions, streams, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of MCP over Streamable HTTP, which answers with JSON."""
+"""An MCP server over Streamable HTTP, which answers with JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of MCP over standard streams, without the SDK so that it starts at once.
+"""An MCP server over standard streams, without the SDK so that it starts at once.
 
 It appends what it hears to the file that it is given. ``count`` says how often it was called, ``echo`` what
 it was given, ``ask`` what the client's model says, and ``die`` ends the server.

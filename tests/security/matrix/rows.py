@@ -133,7 +133,7 @@ SERVER: Final = (
     "-Iuc",
     "import json, sys\nfor line in sys.stdin: print(json.dumps({**json.loads(line), 'result': {}}))",
 )
-"""The user's own server of MCP, which a client has named."""
+"""The user's own MCP server, which a client has named."""
 _RPC = b'{"jsonrpc":"2.0","id":1,"method":"llm_complete","params":{"model":"demo","messages":"Hi."}}\n'
 
 

@@ -1,4 +1,4 @@
-"""Clients of MCP that a command may start: where they read their servers, and how one run is shown others.
+"""MCP clients that a command may start: where they read their servers, and how one run is shown others.
 
 Each is asked for what it would read itself, from where it would read it, and is shown a copy by its arguments
 or its environment; its own files stay as they are. A server that the client would not start without asking,

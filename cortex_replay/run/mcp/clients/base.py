@@ -66,7 +66,7 @@ class Found:
     files: dict[str, None] = field(default_factory=dict)
     """Where the servers are named, as a person would say it."""
     has_stand_in: bool = False
-    """Whether the user has put our stand-in before a server himself."""
+    """Whether the user's own configuration has our stand-in before a server."""
 
     def add(self, shown: str, configuration: Configuration) -> None:
         """Take up a configuration that holds before those so far."""

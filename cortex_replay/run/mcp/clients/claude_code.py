@@ -75,7 +75,7 @@ class ClaudeCode:
             found.leave(name, "Claude Code has it switched off")
 
     def _own(self, visit: Visit) -> tuple[Configuration | None, list[dict[str, Any]]]:
-        """The user's own file, and his settings."""
+        """The user's own file and settings."""
         told = visit.environment.get("CLAUDE_CONFIG_DIR")
         folder = Path(told) if told else visit.home
         if folder is None:
@@ -88,7 +88,7 @@ class ClaudeCode:
     def _find_project(
         self, visit: Visit, found: Found, project: Mapping[str, Any], settings: list[dict[str, Any]]
     ) -> None:
-        """What a repository names. Claude Code asks about these when somebody is there to answer."""
+        """What a repository names. Claude Code asks about these if it runs at a terminal."""
         of_project: Found = Found()
         for folder in visit.folders(to_top=False):
             configuration = of_project.read_project(folder, ".mcp.json", Dialect.COMMON)

@@ -1,1 +1,1 @@
-"""Servers of MCP that a run reaches over HTTP."""
+"""MCP servers that a run reaches over HTTP."""

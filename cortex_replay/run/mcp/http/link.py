@@ -1,4 +1,4 @@
-"""A real server of MCP that is reached over HTTP: Streamable HTTP, or the older transport."""
+"""A real MCP server that is reached over HTTP: Streamable HTTP, or the older transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of MCP at a URL, and what a client's headers add to what is sent there."""
+"""An MCP server at a URL, and what a client's headers add to what is sent there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The servers of MCP that a run can reach over HTTP, by name."""
+"""The MCP servers that a run can reach over HTTP, by name."""
 
 from __future__ import annotations
 

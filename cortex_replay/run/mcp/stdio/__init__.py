@@ -1,1 +1,1 @@
-"""Servers and clients of MCP that speak over standard streams."""
+"""MCP servers and clients that speak over standard streams."""

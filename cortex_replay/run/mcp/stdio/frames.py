@@ -81,7 +81,7 @@ class FrameReader:
                 return b""
 
     def close(self) -> None:
-        """Read no more: whoever waits finds the end."""
+        """Read no more: a reader that waits finds the end."""
         self._readiness.close()
 
 
@@ -100,7 +100,7 @@ class FrameWriter:
         loop = asyncio.get_running_loop()
         self._readiness = _Readiness(descriptor, loop.add_writer, loop.remove_writer)
         self._was_blocking = os.get_blocking(descriptor)
-        if not os.isatty(descriptor):  # a terminal is shared with whoever started us
+        if not os.isatty(descriptor):  # a terminal is shared with the process that started us
             os.set_blocking(descriptor, False)
 
     async def write(self, frame: bytes, *, is_cut: bool = False) -> None:
@@ -151,7 +151,7 @@ class _Readiness:
         """Wait for it.
 
         Raises:
-            NotImplementedError: Nobody tells when: it is a plain file, or this is Windows.
+            NotImplementedError: The loop cannot tell: it is a plain file, or this is Windows.
             ConnectionError: It was closed.
         """
         if self._is_closed:

@@ -170,14 +170,14 @@ class ProcessLink:
         self._note(process.pid, False)
 
     async def _wait_for_children(self) -> None:
-        """Wait until nobody of its group is left. One that has ended counts until somebody has asked for it,
-        which nobody may do, so this takes a moment at most."""
+        """Wait until its group is empty. A process that has ended counts until its parent asks for its
+        status, which may never happen, so this takes a moment at most."""
         deadline = asyncio.get_running_loop().time() + min(self._grace_s, _CHILDREN_S)
         while self._signal(0) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(_LOOK_S)
 
     def _signal(self, number: int) -> bool:
-        """Send a signal to the group; whether somebody is there to get it."""
+        """Send a signal to the group; whether it has any process."""
         try:
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):

@@ -63,14 +63,14 @@ class RunSocket:
     def open(
         cls, desk: Desk, scope: Callable[[], str | None] = str, outer: str | None = None
     ) -> Iterator[RunSocket | None]:
-        """A socket, if there can be one. Without it servers of MCP are no part of the run; all else is."""
+        """A socket, if there can be one. Without it MCP servers are no part of the run; all else is."""
         if not hasattr(socket, "AF_UNIX"):
             yield None
             return
         try:
             served = cls(desk, scope, outer)
         except OSError as error:
-            logger.warning("no socket for servers of MCP: %s", error)
+            logger.warning("no socket for MCP servers: %s", error)
             yield None
             return
         try:
@@ -109,7 +109,7 @@ class RunSocket:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except OSError as error:  # too many descriptors are open
-                logger.warning("a client of MCP could not be taken: %s", error)
+                logger.warning("an MCP client could not be taken: %s", error)
                 await asyncio.sleep(0.1)
                 continue
             if len(self._clients) >= _MOST_CLIENTS or shim.peer_user(connection) != os.geteuid():
@@ -128,9 +128,9 @@ class RunSocket:
                 client = await _receive(connection, received)
             await self._serve_client(connection, client)
         except (NotAClient, OSError, TimeoutError) as error:
-            logger.debug("a client of MCP was refused: %s", error)
+            logger.debug("an MCP client was refused: %s", error)
         except Exception:  # the run has others
-            logger.exception("a session of MCP failed")
+            logger.exception("an MCP session failed")
         finally:
             for descriptor in received:
                 with contextlib.suppress(OSError):
@@ -285,7 +285,7 @@ def _bind(folder: Folder) -> tuple[str, socket.socket]:
         listener.bind(f"{folder.path}/{new}")
         listener.listen(_MOST_CLIENTS)
         listener.setblocking(False)
-        folder.rename(new, folder, name)  # whoever finds it can connect
+        folder.rename(new, folder, name)  # once it can be found, it takes connections
     except BaseException:
         listener.close()
         raise

@@ -1,4 +1,4 @@
-"""Servers of MCP that are reached over HTTP, good ones and others."""
+"""MCP servers that are reached over HTTP, good ones and others."""
 
 from __future__ import annotations
 

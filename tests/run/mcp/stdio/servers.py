@@ -1,4 +1,4 @@
-"""Small servers of MCP, most of them bad ones. Each is a program for ``python -c``."""
+"""Small MCP servers, most of them bad ones. Each is a program for ``python -c``."""
 
 from __future__ import annotations
 
