@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import name_call, question_of, server_in, stands_alone, subject_of
 
 PICTURE = b"\x89PNG\r\n\x1a\n"
 ENCODED = base64.b64encode(PICTURE).decode()
+ALONE: dict[str, JsonValue] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+LATER: dict[str, JsonValue] = {"io.modelcontextprotocol/protocolVersion": "2027-01-01", "progressToken": 1}
 
 
 def body(method: str, parameters: dict[str, Any]) -> Any:
@@ -106,3 +109,13 @@ def test_another_exchange_has_no_server() -> None:
     assert server_in(None) is None
     assert server_in({"method": "POST", "upstream": "mcp:x"}) is None
     assert server_in({"method": "MCP", "upstream": "openai"}) is None
+
+
+def test_a_request_that_stands_alone_is_another_question() -> None:
+    """Its answer says what no answer in a session says, and its client insists on that."""
+    in_session = question_of("tools", "tools/call", {"name": "now", "_meta": {"progressToken": 1}})
+    alone = question_of("tools", "tools/call", {"name": "now", "_meta": {**ALONE}})
+
+    assert in_session == question_of("tools", "tools/call", {"name": "now"})
+    assert alone != in_session
+    assert alone == question_of("tools", "tools/call", {"name": "now", "_meta": {**LATER}})
