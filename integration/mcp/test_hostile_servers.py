@@ -1,4 +1,5 @@
-"""Servers that send far too much: a clear error, nothing lost, and no more memory than a frame may have."""
+"""Servers that send far too much, hang, die or talk rubbish: a clear error, nothing lost, no hang, and no
+more memory than a frame may have."""
 
 from __future__ import annotations
 
@@ -124,3 +125,46 @@ def test_whoever_does_the_work_may_be_killed(tmp_path: Path) -> None:
     )
     assert "took over 2 answers of a run that died" in done.stderr
     assert len([*tmp_path.glob("fixtures/**/*.json")]) == 2
+
+
+CALLS = """\
+import logging, sys
+import anyio
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+async def main(command):
+    async with Client(stdio_client(StdioServerParameters(command=command[0], args=command[1:]))) as client:
+        for tool in ("fine", "rubbish", "hangs", "fine", "dies", "rubbish"):
+            try:
+                answer = await client.call_tool(tool, {}, read_timeout_seconds=2 if tool == "hangs" else 60)
+                print(tool, answer.content[0].text)
+            except MCPError as error:
+                print(tool, "failed:", str(error).splitlines()[0])
+
+logging.disable(logging.CRITICAL)
+anyio.run(main, sys.argv[1:])
+"""
+
+
+def call_all(folder: Path, *command: str) -> list[str]:
+    """What a client of the Python SDK gets, call by call."""
+    shim = [sys.executable, "-W", "ignore", "-c", CALLS, PROGRAM, "mcp", "bad", *command]
+    done = subprocess.run(
+        shim, cwd=folder, capture_output=True, text=True, timeout=120, check=True, stdin=subprocess.DEVNULL
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_server_that_hangs_talks_rubbish_and_dies_in_a_frame(tmp_path: Path) -> None:
+    server = Path(__file__).parent / "servers" / "misbehaving.py"
+    recorded = call_all(tmp_path, "--mode", "record", "--", sys.executable, os.fspath(server))
+    replayed = call_all(tmp_path, "--", "/nothing/there")
+
+    alike = ["fine fine", "rubbish rubbish", "hangs failed: Request 'tools/call' timed out", "fine fine"]
+    died = "failed: cortex-replay: bad: the server has ended (exit status 3) in the middle of a frame"
+    assert recorded == [*alike, f"dies {died}", f"rubbish {died}"]
+    assert replayed[:4] == alike
+    assert "nothing is recorded for tool dies of server bad" in replayed[4]
+    assert replayed[5] == "rubbish rubbish"
+    subprocess.run([PROGRAM, "verify", "--strict"], cwd=tmp_path, check=True)
