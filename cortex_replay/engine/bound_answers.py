@@ -105,7 +105,10 @@ def _change_wire(wire: Wire, change: _Change) -> Wire:
     """The wire with its texts changed: its headers, and its body, events, frames or messages."""
     headers = _changeable_headers(wire)
     parts, content = _content(wire)
-    changed = change([*(Section([text], is_plain=True) for text in headers.values()), *content])
+    sections = [*(Section([text], is_plain=True) for text in headers.values()), *content]
+    changed = change(sections)
+    if changed == [section.texts for section in sections]:
+        return wire
     made = dict(wire)
     if headers:
         new_headers = {name: texts[0] for name, texts in zip(headers, changed, strict=False)}
@@ -117,7 +120,7 @@ def _change_wire(wire: Wire, change: _Change) -> Wire:
         made["messages"] = change_texts([*messages], lambda _: next(new))
     for name, listed in parts.items():
         made[name] = [part if _text_of(part) is None else _with_text(part, next(new)) for part in listed]
-    return wire if made == wire else made
+    return made
 
 
 def _changeable_headers(wire: Wire) -> dict[str, str]:
