@@ -128,11 +128,11 @@ def test_errors_are_passed_on_as_they_are(opened: Opened) -> None:
         opened("once", provider.url) as gateway,
     ):
         answer = post(gateway)
-        live, failed = gateway.run.ledger.live, gateway.run.ledger.failed
 
     assert (answer.status_code, answer.content) == (429, body)
     assert (answer.headers["retry-after"], answer.headers["request-id"]) == ("7", "req_9")
-    assert (live, failed) == (1, 1)
+    ledger = gateway.run.ledger  # the gateway is closed: no call is under way
+    assert (ledger.live, ledger.failed) == (1, 1)
 
 
 def test_failures_are_answers_when_that_is_asked_for(opened: Opened) -> None:
