@@ -38,6 +38,7 @@ __all__ = [
     "anchor_of",
     "append_to",
     "fcntl",
+    "guarded_scratch",
     "scratch_folder",
     "write_file",
 ]
@@ -57,6 +58,8 @@ _NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
 READ_FLAGS: Final = os.O_RDONLY | _NONBLOCK | _SAFE
 """To open a file for reading: no link is followed, no pipe waited for."""
 _FOLDER: Final = READ_FLAGS | getattr(os, "O_DIRECTORY", 0)
+_GUARDED: Final = "cortex-replay-guarded-"
+_GUARD: Final = "owner"
 _TOPS: Final = (".git", "cortex-replay.toml", "pyproject.toml")
 """What stands at the top of a project."""
 
@@ -401,6 +404,38 @@ def scratch_folder(*, keeps: bool = False) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+@contextmanager
+def guarded_scratch() -> Iterator[Path]:
+    """As :func:`scratch_folder`, for what holds secrets: where its process is killed, the next one to ask for
+    such a folder removes it. A lock, which the kernel drops, tells that somebody still has it."""
+    if not _HAS_HANDLES:
+        with scratch_folder() as plain:
+            yield plain
+        return
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=_GUARDED) as path, Folder.at(path) as folder:
+        descriptor = folder.open_private(f"{_GUARD}.new")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            folder.rename(f"{_GUARD}.new", folder, _GUARD)  # whoever finds it, finds it locked
+            yield Path(path)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove the guarded folders of this user whose processes are gone."""
+    for path in place.glob(f"{_GUARDED}*"):
+        with suppress(OSError), Folder.at(path) as folder:  # somebody has it, or it is another user's
+            descriptor = folder.open_plain(_GUARD)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_uid == path.lstat().st_uid == os.geteuid():
+                    shutil.rmtree(path)
+            finally:
+                os.close(descriptor)
 
 
 def absolute_path(path: Path) -> Path:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cortex_replay.cli import output
-from cortex_replay.disk import scratch_folder
+from cortex_replay.disk import guarded_scratch
 from cortex_replay.engine.http.relay import GATEWAY_VARIABLE
 from cortex_replay.errors import ConfigError
 from cortex_replay.mcp.configurations import Server, Target
@@ -18,6 +18,8 @@ from cortex_replay.run.mcp.stdio.shim import shim_command
 from cortex_replay.run.mcp.wrapping import Wrapping, wrap
 
 __all__ = ["mcp_words", "wrap_servers"]
+
+_LONGEST_SHOWN: Final = 100
 
 
 def mcp_words(flags: Mapping[str, Any]) -> list[str]:
@@ -61,7 +63,7 @@ def wrap_servers(
             return _gateway_target(run, filled, environment[GATEWAY_VARIABLE])
         return Target(tuple(shim_command(server.label, server.command)))
 
-    with scratch_folder() as folder:
+    with guarded_scratch() as folder:
         place = (cwd or Path.cwd()).resolve()
         made = wrap(command, environment, place, folder.resolve(), target_of, flags.get("mcp_config"))
         if not is_silent:
@@ -85,15 +87,13 @@ def _gateway_target(run: Run, server: Server, gateway: str) -> Target | None:
 def _tell(made: Wrapping, withheld: Collection[str]) -> None:
     parts = []
     if made.servers:
-        names = ", ".join(output.escape(server.name) for server in made.servers)
+        names = ", ".join(_shown(server.name) for server in made.servers)
         parts.append(f"{output.count(made.servers, 'MCP server')} wrapped: {names}")
     if made.left:
         reasons: dict[str, list[str]] = {}
         for name, why in made.left.items():
             reasons.setdefault(why, []).append(name)
-        told = (
-            f"{', '.join(map(output.escape, names))} ({output.escape(why)})" for why, names in reasons.items()
-        )
+        told = (f"{', '.join(map(_shown, names))} ({output.escape(why)})" for why, names in reasons.items())
         parts.append(f"not wrapped: {'; '.join(told)}")
     if not parts:
         return
@@ -102,3 +102,8 @@ def _tell(made: Wrapping, withheld: Collection[str]) -> None:
     for name in made.wanted(sorted(withheld)):
         shown = output.escape(name)
         output.talk(f"note: MCP servers want {shown}, which is withheld (--pass-env {shown} hands it over)")
+
+
+def _shown(name: str) -> str:
+    """A name on the terminal, where a stranger may have chosen it."""
+    return output.escape(name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…")

@@ -73,6 +73,19 @@ def test_servers_lead_to_the_run(tmp_path: Path, servers: Path, capsys: pytest.C
     )
 
 
+def test_names_that_a_stranger_chose_are_short_and_plain_on_the_terminal(
+    tmp_path: Path, servers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.open(mode="once", store=tmp_path / "llm")
+    long = "a\x1b[31m" + "b" * 10**6
+    servers.write_text(json.dumps({"mcpServers": {long: {"command": "x"}, f"!{long}": {}}}))
+
+    _, talk = wrapped(run, servers, capsys)
+
+    assert len(talk) < 500
+    assert "\x1b" not in talk
+
+
 def test_secrets_of_a_configuration_are_never_stored(
     tmp_path: Path, servers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cortex_replay.disk import Folder, anchor_of, append_to, write_file
+from cortex_replay.disk import Folder, anchor_of, append_to, guarded_scratch, write_file
 
 
 def names_in(folder: Path) -> list[str]:
@@ -101,3 +102,23 @@ def test_a_refused_write_leaves_nothing_behind(repository: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011
         write_file(Path("folder"), b"x")
     assert names_in(repository) == ["dangling", "file", "folder", "linked"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = ("dead", "link", "new")
+    dead, link, new = (tmp_path / f"cortex-replay-guarded-{name}" for name in names)
+    for folder in (dead, new, tmp_path / "elsewhere"):
+        folder.mkdir(0o700)
+        (folder / "secret").touch()
+    for folder in (dead, tmp_path / "elsewhere"):
+        (folder / "owner").touch()  # nobody holds its lock
+    link.symlink_to(tmp_path / "elsewhere")
+
+    with guarded_scratch() as first, guarded_scratch() as second:
+        (first / "secret").touch()
+        assert [folder.exists() for folder in (dead, link, new, first, second)] == [False, *[True] * 4]
+    assert (tmp_path / "elsewhere" / "secret").exists()
+    assert [folder.exists() for folder in (first, second)] == [False, False]
