@@ -130,8 +130,8 @@ class Stream:
 
     @property
     def latest(self) -> bytes:
-        """What was said last."""
-        return self._kept[-1][1]
+        """What was said last; nothing if it ended before anything was."""
+        return self._kept[-1][1] if self._kept else b""
 
     def is_waiting_since(self, number: int) -> bool:
         """Whether something is not taken yet that was said before a place in the order."""

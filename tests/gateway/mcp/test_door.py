@@ -413,6 +413,20 @@ def test_a_session_that_did_not_begin_is_none(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+def test_a_session_that_ends_before_it_has_begun(tmp_path: Path) -> None:
+    """Its server is silent, and the gateway stops."""
+
+    async def check() -> None:
+        async with house_at(tmp_path, Mode.RECORD) as house:
+            opening = house.open("POST", request("initialize", 0, protocolVersion="2025-11-25"))
+            await until(lambda: house.servers)
+        assert opening.task is not None
+        await asyncio.wait_for(opening.task, 10)
+        assert (opening.is_whole, opening.messages) == (True, [])
+
+    asyncio.run(check())
+
+
 def test_a_miss_is_an_answer(tmp_path: Path) -> None:
     async def check() -> None:
         async with house_at(tmp_path, Mode.RECORD, answer) as house:
