@@ -30,11 +30,20 @@ _MOST_BYTES: Final = 2**16
 _MOST_NAMED: Final = 3
 
 
-def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> None:
+def refuse_without_key(
+    run: Run, root: Path, environment: Mapping[str, str], *, names_servers: bool = False
+) -> None:
     """Refuse to go on where whoever is asked would want a key, and there is none.
 
     A server that somebody named may want none, and so does Ollama, if it runs. With recordings in a store,
-    they may be all that is needed, and a call that needs more is told which key it lacks.
+    they may be all that is needed, and so may servers of MCP; a call that needs more is told which key it
+    lacks.
+
+    Args:
+        run: The run.
+        root: Of the store.
+        environment: Where keys are.
+        names_servers: Whether the user names servers of MCP.
 
     Raises:
         ConfigError: Nobody can be asked.
@@ -46,8 +55,15 @@ def refuse_without_key(run: Run, root: Path, environment: Mapping[str, str]) -> 
     if any(not names and _may_answer(one) for one, names in zip(upstreams, lacking, strict=True)):
         return
     variables = list(dict.fromkeys(name for names in lacking for name in names))
-    if run.mode is Mode.ONCE and (root / INDEX_NAME).is_file() and len(run.store):
-        named = _either([*variables[:_MOST_NAMED], "another"])
+    named = _either([*variables[:_MOST_NAMED], "another"])
+    if names_servers:
+        output.talk(f"warning: no key is set ({named}), so only MCP servers can be asked")
+        return
+    if (
+        run.mode is Mode.ONCE
+        and (root / INDEX_NAME).is_file()
+        and (len(run.store) or run.store.list_exchanges())
+    ):
         output.talk(f"warning: no key is set ({named}), so only what is recorded is answered")
         return
     problem = "none is set, so nobody would answer; the command was not run."
@@ -80,7 +96,7 @@ def _advice(variables: list[str]) -> str:
         text = read_at_most(Path(".env"), _MOST_BYTES)[1].decode(errors="replace")
         if any(re.search(rf"^\s*(?:export\s+)?{name}\s*=", text, re.MULTILINE) for name in variables):
             lines.append("The file .env has one, and is not read: set -a; . ./.env; set +a")
-    lines.append("Does the command bring a key of its own? Then add --no-key.")
+    lines.append("Does the command bring a key of its own, or ask no model? Then add --no-key.")
     return "\n".join(lines)
 
 

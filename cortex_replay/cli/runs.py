@@ -143,7 +143,7 @@ def open_run(
         surroundings=surroundings,
     )
     if needs_key and run.mode.asks:
-        refuse_without_key(run, root, os.environ)
+        refuse_without_key(run, root, os.environ, names_servers=bool(flags.get("mcp_config")))
     if not run.mode.writes and not os.path.lexists(root / INDEX_NAME) and not root.is_file():
         hint = f"record it once: {how_to_record}"
         finding = Finding("index-unreadable", INDEX_NAME, "is not there: nothing is recorded yet", hint)

@@ -162,9 +162,10 @@ def serve_command(
         with gateway.stop_on_signals(), RunSocket.open(Desk(run)) as served:
             facts["mcp"] = None if served is None else served.path
             output.print_address(json.dumps(facts) if as_json else gateway.url())
-            output.talk(
-                f"{run.mode}: {len(run.store)} fixtures in {output.escape(str(root))}; Ctrl-C ends it"
-            )
+            calls = len(run.store.list_exchanges())
+            others = f" and {output.count(calls, 'other call')}" if calls else ""
+            there = f"{output.count(len(run.store), 'fixture')}{others}"
+            output.talk(f"{run.mode}: {there} in {output.escape(str(root))}; Ctrl-C ends it")
             gateway.serve_here()
     finally:
         if run.mode.writes:

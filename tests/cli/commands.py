@@ -14,7 +14,11 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
+from cortex_replay.canonical import JsonValue
 from cortex_replay.cli.main import main
+from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.mcp.questions import question_of
+from cortex_replay.store.exchange import Exchange
 from tests.builder import StoreBuilder, ask
 
 ROOT = Path(__file__).parents[2]
@@ -86,4 +90,13 @@ def record_answers(*pairs: tuple[LlmRequest, str], adapter: str = "scripted") ->
     store = Store.open_or_create(".")
     for request, text in pairs:
         store.add(Fixture.of(request, Answer(text, finish_reason="stop"), meta={"adapter": adapter}))
+    store.commit()
+
+
+def record_tool(root: Path) -> None:
+    """Put a call of a tool into a store."""
+    question = question_of("files", "tools/call", {"name": "read_file"})
+    wire: dict[str, JsonValue] = {"messages": [{"at_ms": 0, "result": {"content": []}}]}
+    store = Store.open_or_create(root)
+    store.add_exchange(Exchange(wire, key=opaque_key(question), request=question))
     store.commit()

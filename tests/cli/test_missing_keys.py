@@ -12,7 +12,7 @@ from click.testing import Result
 
 from cortex_replay.cli import missing_keys
 from tests.builder import ask
-from tests.cli.commands import record_answers, run
+from tests.cli.commands import record_answers, record_tool, run
 
 HERE = ("--store", "llm")
 TOUCH = ("--", sys.executable, "-c", "open('ran', 'w')")
@@ -132,4 +132,20 @@ def test_recordings_may_be_all_that_is_needed(monkeypatch: pytest.MonkeyPatch) -
 def test_a_server_of_mcp_may_be_all_that_is_asked() -> None:
     record("--upstream", "mcp:docs=https://docs.example/mcp")
 
+    assert Path("ran").exists()
+
+
+def test_servers_that_the_user_names_may_be_all_that_is_asked() -> None:
+    Path("mcp.json").write_text('{"mcpServers": {"files": {"command": "npx", "args": ["server-files"]}}}')
+    result = record("--mcp-config", "mcp.json")
+
+    assert "warning: no key is set" in result.stderr
+    assert "only MCP servers can be asked" in result.stderr
+    assert Path("ran").exists()
+
+
+def test_so_may_recorded_calls_of_servers() -> None:
+    record_tool(Path("llm"))
+
+    assert "only what is recorded is answered" in record().stderr
     assert Path("ran").exists()

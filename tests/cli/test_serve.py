@@ -11,6 +11,7 @@ import pytest
 
 from cortex_replay import Store
 from tests.adapters.fake_provider import FakeProvider
+from tests.cli.commands import record_tool
 from tests.cli.programs import Shell, served
 
 
@@ -39,9 +40,10 @@ def test_a_server_records_until_it_is_stopped(
 
 def test_in_ci_only_what_is_said_records(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
     (tmp_path / "cortex-replay.toml").write_text('mode = "once"\n')
-    Store.create(tmp_path / "llm")
+    record_tool(tmp_path / "llm")
     with served(shell, CI="true") as (facts, _):
         assert facts["mode"] == "replay"
+    assert "replay: 0 fixtures and 1 other call in " in facts["talk"]
     with served(shell, "--mode", "once", CI="true") as (facts, _):
         assert facts["mode"] == "once"
     assert "CI is set" in facts["talk"]
