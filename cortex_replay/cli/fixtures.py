@@ -49,9 +49,12 @@ def find_fixture(
     """
     found = fixtures_like(store, wanted, model, scope)
     if not found:
-        end_without_fixture(
-            ctx, f"no fixture fits {output.escape(wanted)}; `cortex-replay list` shows them all"
-        )
+        shown = output.escape(wanted)
+        if find_mcp_call(store, wanted, scope) is not None:
+            end_without_fixture(
+                ctx, f"{shown} is a call of an MCP server, and no prompt: cortex-replay show {shown}"
+            )
+        end_without_fixture(ctx, f"no fixture fits {shown}; `cortex-replay list` shows them all")
     if len(found) > 1:
         choices = "".join(f"\n  {item.prompt_hash[:16]}  {output.escape(item.model)}" for item in found[:10])
         raise click.UsageError(f"{len(found)} fixtures fit {wanted!r}; give more digits or --model:{choices}")

@@ -18,6 +18,7 @@ from cortex_replay.prompt import PromptBlock, to_request
 from cortex_replay.store.fixture import Answer
 from cortex_replay.testing import EchoAdapter
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.cli.commands import record_tool
 from tests.history.recordings import Recording, record, record_list
 
 
@@ -204,3 +205,13 @@ def test_a_tool_of_mcp_that_its_server_describes_otherwise_by_now(tmp_path: Path
     [edit] = json.loads(told)["tool_edits"]
     assert (edit["server"], edit["tool"]) == ("files", "read")
     assert edit["cost"]["tokens"] > 3000
+
+
+def test_a_call_of_a_tool_is_no_prompt(tmp_path: Path) -> None:
+    record_tool(tmp_path)
+    path = Store.open(tmp_path).list_exchanges()[0].path
+
+    result = run(path, "--store", tmp_path)
+
+    assert result.exit_code == 3
+    assert f"is a call of an MCP server, and no prompt: cortex-replay show {path}" in result.stderr
