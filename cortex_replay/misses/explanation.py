@@ -18,7 +18,7 @@ from cortex_replay.misses.differences import differences, escape_text, plain_for
 from cortex_replay.misses.nearest import Nearest, nearest_exchange, nearest_fixture
 from cortex_replay.misses.rules import Lesson, compare
 from cortex_replay.misses.suggestions import KINDS, SHAPE_KINDS, suggest_normalisers, toml_line
-from cortex_replay.redact.redactor import Redactor
+from cortex_replay.redact.redactor import MARK, Redactor
 from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.store import Store
@@ -158,8 +158,8 @@ def _nearest_lines(
         nearest.path, before, after, name_system(nearest.request, str(after["system"]))
     )
     yield from _cost_lines(store, nearest, asked, plain)
-    # With a secret in it, no word of a text is quoted in a pattern.
-    counters = not (has_secrets or has_more)
+    # With a secret in it, or what stands for one, no word of a text is quoted in a pattern.
+    counters = not (has_secrets or has_more or MARK in compact(after))
     if counters:
         here = binder if nearest.bindings else Binder(binder.rules, NOWHERE)
         lesson = compare(nearest.request, normal, here, nearest.bindings)

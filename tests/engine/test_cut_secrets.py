@@ -70,8 +70,10 @@ def test_of_two_runs_with_a_secret_of_their_own_the_newer_one_counts(store: Stor
 def test_of_two_secrets_in_one_run_nobody_can_tell_which_is_meant(store: Store) -> None:
     record(store, SECRET, OTHER)
 
-    with pytest.raises(NoFixture):
+    with pytest.raises(NoFixture) as caught:
         replay(store, MARK)
+    assert "It differs in what was cut out as secret." in caught.value.explanation
+    assert "rekey" not in caught.value.explanation
 
 
 def test_a_prompt_that_holds_what_looks_like_a_cut_by_itself_is_another_one(store: Store) -> None:
