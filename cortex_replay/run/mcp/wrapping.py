@@ -147,10 +147,13 @@ class _Work:
         return _outcome(made, {**self._environment, COPY_VARIABLE: copy}, found, targets, "")
 
     def _targets(self, found: Found) -> dict[str, Target]:
-        """Where each server is to be looked for. Two whose names become one are two servers still."""
+        """Where each server is to be looked for. Two whose names become one are two servers still.
+
+        The one whose name it is has it, wherever it stands: what is recorded under it is its own.
+        """
         made: dict[str, Target] = {}
         labels: set[str] = set()
-        for name, server in [*found.servers.items()]:
+        for name, server in sorted(found.servers.items(), key=lambda item: item[0] != item[1].label):
             if server.label in labels:
                 found.leave(name, "another server is recorded under that name")
             elif (target := self._target_of(server)) is None:

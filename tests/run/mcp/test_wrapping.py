@@ -210,8 +210,8 @@ def test_two_names_that_become_one_are_not_mixed_up(place: Place) -> None:
 
     made = place.wrap("claude", "-p", "hello")
 
-    assert names(made) == ["a b"]
-    assert made.left == {"a-b": "another server is recorded under that name"}
+    assert names(made) == ["a-b"], "what is recorded under a name belongs to whoever has it"
+    assert made.left == {"a b": "another server is recorded under that name"}
 
 
 def test_a_server_that_is_reached_leads_to_the_gateway_without_its_key(place: Place) -> None:
