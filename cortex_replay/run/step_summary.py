@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,8 @@ __all__ = ["write_step_summary"]
 
 _VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 _MOST_SHOWN: Final = 10
+_MARKS: Final = re.compile(r"[\\`*\[\]<>|&]")
+"""What Markdown and HTML take as more than text."""
 
 
 def write_step_summary(
@@ -32,14 +35,20 @@ def write_step_summary(
     path = environment.get(_VARIABLE)
     if not path:
         return
+    redactor = process_redactor()
+
+    def cell(value: object) -> str:
+        return _cell(redactor.text(str(value))[0])  # before marks of ours stand in a secret
+
     lines = [f"### {title}", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {_cell(value)} |" for name, value in rows.items()]
+    lines += [f"| {cell(name)} | {cell(value)} |" for name, value in rows.items()]
     for text in islice(texts, _MOST_SHOWN):
         lines += ["", "```", escape_controls(text).replace("```", "'''"), "```"]
-    clean, _ = process_redactor().text("\n".join(lines))
+    clean, _ = redactor.text("\n".join(lines))
     with contextlib.suppress(OSError):
         append_to(Path(path), f"{clean}\n\n".encode())
 
 
-def _cell(value: object) -> str:
-    return escape_controls(str(value)).replace("|", "\\|")
+def _cell(text: str) -> str:
+    """What stands in a table as it is: a server of MCP may be called like a row, a link or a picture."""
+    return _MARKS.sub(r"\\\g<0>", escape_controls(" ".join(text.splitlines())))
