@@ -202,6 +202,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("serve --stdio", "serve", "--stdio", "--caller", "ci", stdin=_RPC, takes_mode=True),
     _of("mcp", "mcp", "tools", "--", "/nothing/there", stdin=_MCP, takes_mode=True),
     _of("mcp --mode once", "mcp", "tools", "--mode", "once", "--", *SERVER, stdin=_MCP, changes=STORES),
+    _of("mcp check", "mcp", "check", "tools", "--", *SERVER, statuses=frozenset(range(6))),
     _of("import", "import", "cassettes", changes=STORES),
     _of("import --dry-run --json", "import", "cassettes", "--dry-run", "--json"),
     _of("prune --model", "prune", "--model", "*", changes=STORES),
