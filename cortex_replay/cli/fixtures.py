@@ -52,7 +52,7 @@ def find_fixture(
         shown = output.escape(wanted)
         if find_mcp_call(store, wanted, scope) is not None:
             end_without_fixture(
-                ctx, f"{shown} is a call of an MCP server, and no prompt: cortex-replay show {shown}"
+                ctx, f"{shown} is a call to an MCP server, and no prompt: cortex-replay show {shown}"
             )
         end_without_fixture(ctx, f"no fixture fits {shown}; `cortex-replay list` shows them all")
     if len(found) > 1:

@@ -36,14 +36,14 @@ def refuse_without_key(
     """Refuse to go on where whoever is asked would want a key, and there is none.
 
     A server that somebody named may want none, and so does Ollama, if it runs. With recordings in a store,
-    they may be all that is needed, and so may servers of MCP; a call that needs more is told which key it
+    they may be all that is needed, and so may MCP servers; a call that needs more is told which key it
     lacks.
 
     Args:
         run: The run.
         root: Of the store.
         environment: Where keys are.
-        names_servers: Whether the user names servers of MCP.
+        names_servers: Whether the user names MCP servers.
 
     Raises:
         ConfigError: Nobody can be asked.

@@ -50,5 +50,5 @@ def write_step_summary(
 
 
 def _cell(text: str) -> str:
-    """What stands in a table as it is: a server of MCP may be called like a row, a link or a picture."""
+    """What stands in a table as it is: an MCP server may be called like a row, a link or a picture."""
     return _MARKS.sub(r"\\\g<0>", escape_controls(" ".join(text.splitlines())))

@@ -214,4 +214,4 @@ def test_a_call_of_a_tool_is_no_prompt(tmp_path: Path) -> None:
     result = run(path, "--store", tmp_path)
 
     assert result.exit_code == 3
-    assert f"is a call of an MCP server, and no prompt: cortex-replay show {path}" in result.stderr
+    assert f"is a call to an MCP server, and no prompt: cortex-replay show {path}" in result.stderr
