@@ -51,9 +51,9 @@ _GRACE_SECONDS: Final = 5
 _LOOK_EVERY_SECONDS: Final = 0.005
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _INSTANT: Final = Pace()
-_UPGRADE: Final = re.compile(rb"\A((?:(?!\r\n\r\n).)*?\r\n)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
+_UPGRADE: Final = re.compile(rb"\A((?:(?:(?!\r\n\r\n).)*?\r\n)?)(upgrade[ \t]*:)", re.IGNORECASE | re.DOTALL)
 """In the head of a request. The parser would stop behind it and lose the body."""
-_TO_WEBSOCKET: Final = re.compile(rb"\r\nupgrade[ \t]*:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
+_TO_WEBSOCKET: Final = re.compile(rb"(?:\A|\r\n)upgrade[ \t]*:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 """The one upgrade that is made; there is no body with it."""
 
 
@@ -67,6 +67,8 @@ class _Protocol(HttpToolsProtocol):
     _has_come_body = False
     _has_large_body = False
     _is_get = False
+    _has_line = False
+    """Whether a line of the head was read."""
     _unread_bytes = 0
     visit: Visit | None = None
     """Whom the client addressed, if it came through the proxy."""
@@ -75,6 +77,8 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._line = bytearray()
+        """What has come of a line of the head that has not ended."""
         self._await_head()
         if len(self.connections) > _MOST_CONNECTIONS:
             self._make_room()
@@ -167,20 +171,36 @@ class _Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._is_in_head = True
-        self._is_behind_chunk_head = False
+        self._is_behind_chunk_head = self._has_line = False
         self._head_bytes = 0
+
+    def _take_lines(self, data: bytes) -> bytes:
+        """What of a head may be read: whole lines, so that no header is cut in two; and what follows it."""
+        is_end = self._has_line and (self._line[:2] + data[:2]).startswith(b"\r\n")
+        whole = is_end or b"\r\n\r\n" in self._line[-3:] + data
+        is_request = self._has_line or (self._line or data)[:1].isupper()
+        end = len(data) if whole or not is_request else data.rfind(b"\n") + 1
+        if not end:
+            self._line += data
+            return b""
+        lines = bytes(self._line) + data[:end]
+        self._line = bytearray(data[end:])
+        return lines
 
     def data_received(self, data: bytes) -> None:
         if self._is_in_head:
-            if not self._head_bytes:
-                self._is_get = data.startswith(b"GET ")
             self._head_bytes += len(data)
+            data = self._take_lines(data)
+            if not self._has_line and data:
+                self._is_get = data.startswith(b"GET ")
+            self._has_line = self._has_line or bool(data)
             has_upgrade = b"pgrade" in data or b"PGRADE" in data
             if has_upgrade and not (self._is_get and _TO_WEBSOCKET.search(data)):
                 data = _UPGRADE.sub(rb"\1x-\2", data)
         was_behind_chunk_head = self._is_behind_chunk_head
         self._has_come_body = False
-        super().data_received(data)
+        if data:
+            super().data_received(data)
         if was_behind_chunk_head and self._is_behind_chunk_head and not self._has_come_body:
             self._head_bytes += len(data)  # nothing of a chunk: these are headers behind the last one
         if self._head_bytes > _MOST_HEAD_BYTES:

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from cortex_replay.gateway import Gateway
+from cortex_replay.gateway.server import _Protocol
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened
 
@@ -99,3 +100,34 @@ def test_a_connection_that_still_answers_is_not_taken_over(opened: Opened, provi
                 assert data, received
                 received += data
     assert b" 101 " not in received
+
+
+class _Reader(_Protocol):
+    """Notes what its parser would get."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self.read: list[bytes] = []
+
+    def take(self, data: bytes) -> None:
+        lines = self._take_lines(data)
+        self._has_line = self._has_line or bool(lines)
+        self.read += [lines] if lines else []
+
+
+HEAD = b"POST /v1/x HTTP/1.1\r\nupgrade: websocket\r\ncontent-length: 4\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", range(1, len(HEAD) + 4))
+def test_no_header_is_cut_in_two(cut: int) -> None:
+    """However the bytes come: one that is would not be known for an upgrade."""
+    data = HEAD + b"body"
+    reader = _Reader()
+    reader.take(data[:cut])
+    for byte in data[cut : len(HEAD)]:
+        reader.take(bytes([byte]))
+    is_whole = b"".join(reader.read)[: len(HEAD)] == HEAD
+
+    assert is_whole
+    assert all(part.endswith(b"\n") for part in reader.read[:-1])
+    assert not reader._line
