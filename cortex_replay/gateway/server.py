@@ -176,6 +176,8 @@ class _Protocol(HttpToolsProtocol):
 
     def _take_lines(self, data: bytes) -> bytes:
         """What of a head may be read: whole lines, so that no header is cut in two; and what follows it."""
+        if not self._line and b"\r\n\r\n" in data:  # as nearly all come
+            return data
         is_end = self._has_line and (self._line[:2] + data[:2]).startswith(b"\r\n")
         whole = is_end or b"\r\n\r\n" in self._line[-3:] + data
         is_request = self._has_line or (self._line or data)[:1].isupper()

@@ -58,7 +58,7 @@ class CallTurn(ExchangeTurn):
                 self._kept = self._stage(Exchange(wire, key=self.look.key), self.state, is_amended=True)
             except RecordingRefused as error:
                 self.scope.run.ledger.refuse(f"{what}: what came behind it: {error}")
-            self.state.successes[self.place] = self._kept
+            self._advance(self._kept, self.state)
 
     def withdraw(self) -> None:
         """Nothing came of it: the next equal call has its number, if none came since."""
