@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.mcp.rules import Interruption, Strike, tool_in
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
-from cortex_replay.mcp.messages import Message, error_message, render_message, request_id
+from cortex_replay.mcp.messages import INTERNAL_ERROR, Message, error_message, render_message, request_id
 
 __all__ = ["interruption", "strike_by"]
-
-_INTERNAL_ERROR: Final = -32603
 
 
 def strike_by(faults: Faults) -> Strike:
@@ -34,7 +30,7 @@ def interruption(fault: Fault, message: Message) -> Interruption:
     about = request_id(message)
     match fault.kind:
         case "tool-fail":
-            failure = error_message(about, _INTERNAL_ERROR, "Internal error (on demand)")
+            failure = error_message(about, INTERNAL_ERROR, "Internal error (on demand)")
             return Interruption(render_message(failure))
         case "tool-hang":
             return Interruption()

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from cortex_replay.canonical import JsonValue
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall, read_mcp_calls
-from cortex_replay.mcp.messages import INITIALIZE
+from cortex_replay.mcp.messages import DISCOVER, INITIALIZE, TOOLS_CALL
 from cortex_replay.mcp.offers import LISTS, Change, Kind, Offer, compare_offers
+from cortex_replay.mcp.questions import PROMPTS_GET, RESOURCES_READ
 from cortex_replay.mcp.schemas import problem_of_arguments
 from cortex_replay.mcp.tool_names import names_tool
 from cortex_replay.store import Store
 
 __all__ = [
-    "DISCOVER",
     "ContractChange",
     "RecordedOffer",
     "RecordedServer",
@@ -27,12 +27,10 @@ __all__ = [
     "servers_in",
 ]
 
-DISCOVER = "server/discover"
-"""What a client asks first in the era without handshakes."""
 _USES: dict[Kind, str] = {
-    "tool": "tools/call",
-    "prompt": "prompts/get",
-    "resource template": "resources/read",
+    "tool": TOOLS_CALL,
+    "prompt": PROMPTS_GET,
+    "resource template": RESOURCES_READ,
 }
 
 

@@ -6,7 +6,8 @@ import base64
 import binascii
 from typing import Final
 
-from cortex_replay.mcp.messages import Message, parameters_of
+from cortex_replay.mcp.messages import VERSION_FIELD, Message, parameters_of
+from cortex_replay.mcp.questions import SUBJECTS
 
 __all__ = [
     "EVENT_STREAM",
@@ -33,22 +34,20 @@ EVENT_STREAM: Final = "text/event-stream"
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Those with a handshake and sessions, oldest first."""
-_VERSION_FIELD: Final = "io.modelcontextprotocol/protocolVersion"
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Where a request says whom it is for."""
 _CODED: Final = ("=?base64?", "?=")
 
 
 def version_in(message: Message) -> str | None:
     """The version that a request says of itself, if it is of the era in which each request stands alone."""
     meta = parameters_of(message).get("_meta")
-    found = meta.get(_VERSION_FIELD) if isinstance(meta, dict) else None
+    found = meta.get(VERSION_FIELD) if isinstance(meta, dict) else None
     return found if isinstance(found, str) else None
 
 
 def name_in(message: Message) -> str | None:
     """The tool, prompt or resource that a request is for."""
-    found = parameters_of(message).get(_NAMED.get(str(message.get("method")), ""))
+    _, parameter = SUBJECTS.get(str(message.get("method")), ("", ""))
+    found = parameters_of(message).get(parameter)
     return found if isinstance(found, str) else None
 
 

@@ -11,16 +11,22 @@ from cortex_replay.strict_json import JsonError, loads
 
 __all__ = [
     "CANCELLED",
+    "DISCOVER",
     "INITIALIZE",
     "INITIALIZED",
+    "INTERNAL_ERROR",
+    "INVALID_REQUEST",
     "LISTEN",
+    "METHOD_NOT_FOUND",
     "MOST_FRAME",
     "NO_FIXTURE",
     "OWN_IDS",
+    "PARSE_ERROR",
     "PING",
     "PROGRESS",
     "TOOLS_CALL",
     "TOOLS_LIST",
+    "VERSION_FIELD",
     "Message",
     "NotAMessage",
     "RequestId",
@@ -39,6 +45,8 @@ __all__ = [
 Message = dict[str, JsonValue]
 RequestId = str | int
 
+DISCOVER: Final = "server/discover"
+"""What a client of the newer protocol asks first."""
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
 LISTEN: Final = "subscriptions/listen"
@@ -47,8 +55,14 @@ PROGRESS: Final = "notifications/progress"
 PING: Final = "ping"
 TOOLS_CALL: Final = "tools/call"
 TOOLS_LIST: Final = "tools/list"
+VERSION_FIELD: Final = "io.modelcontextprotocol/protocolVersion"
+"""In ``_meta`` of a request that stands alone."""
 MOST_FRAME: Final = 64 * 2**20
 """How many bytes a frame may have, whatever carries it, from either side."""
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INTERNAL_ERROR: Final = -32603
 NO_FIXTURE: Final = -32010
 """The code of an error that says that nothing is recorded; the protocol leaves -32000 to -32019 to others."""
 OWN_IDS: Final = "cortex-replay-"
@@ -63,7 +77,7 @@ class NotAMessage(ValueError):
         code: Of the error that its sender gets.
     """
 
-    def __init__(self, reason: str, code: int = -32700) -> None:
+    def __init__(self, reason: str, code: int = PARSE_ERROR) -> None:
         super().__init__(reason)
         self.code = code
 
@@ -81,7 +95,7 @@ def messages_in(frame: bytes) -> list[Message]:
     found = value if isinstance(value, list) else [value]
     messages = [item for item in found if isinstance(item, dict) and _is_message(item)]
     if not messages or len(messages) != len(found):
-        raise NotAMessage("it is no message of JSON-RPC 2.0", -32600)
+        raise NotAMessage("it is no message of JSON-RPC 2.0", INVALID_REQUEST)
     return messages
 
 

@@ -8,13 +8,14 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.blobs import change_blobs, decode_blob
-from cortex_replay.mcp.messages import INITIALIZE, TOOLS_CALL
+from cortex_replay.mcp.messages import INITIALIZE, TOOLS_CALL, VERSION_FIELD
 
 __all__ = [
     "MCP",
     "PROMPTS_GET",
     "RESOURCES_READ",
     "STANDS_ALONE",
+    "SUBJECTS",
     "UPSTREAM_PREFIX",
     "name_call",
     "question_of",
@@ -29,7 +30,7 @@ MCP: Final = "MCP"
 UPSTREAM_PREFIX: Final = "mcp:"
 PROMPTS_GET: Final = "prompts/get"
 RESOURCES_READ: Final = "resources/read"
-_SUBJECTS: Final = {
+SUBJECTS: Final = {
     TOOLS_CALL: ("tool", "name"),
     PROMPTS_GET: ("prompt", "name"),
     RESOURCES_READ: ("resource", "uri"),
@@ -37,7 +38,6 @@ _SUBJECTS: Final = {
 """What some methods are about: what it is, and which parameter names it."""
 STANDS_ALONE: Final[list[JsonValue]] = [["session", "none"]]
 """The query of a call that belongs to no session."""
-_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 def question_of(server: str, method: str, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -68,7 +68,7 @@ def _era(parameters: dict[str, JsonValue]) -> JsonValue:
     """Says that a request stands alone, as in 2026-07-28 and later: it names its version, and a client that
     does so cannot read the answers of a session."""
     meta = parameters.get("_meta")
-    return [*STANDS_ALONE] if isinstance(meta, dict) and _VERSION in meta else []
+    return [*STANDS_ALONE] if isinstance(meta, dict) and VERSION_FIELD in meta else []
 
 
 def stands_alone(request: Mapping[str, JsonValue]) -> bool:
@@ -86,7 +86,7 @@ def server_in(request: Mapping[str, JsonValue] | None) -> str | None:
 
 def subject_of(request: Mapping[str, JsonValue]) -> str | None:
     """The tool, the prompt or the resource that a call is about, if it is about one."""
-    _, parameter = _SUBJECTS.get(str(request.get("path")), ("", ""))
+    _, parameter = SUBJECTS.get(str(request.get("path")), ("", ""))
     body = request.get("body")
     found = body.get(parameter) if isinstance(body, dict) else None
     return found if isinstance(found, str) else None
@@ -95,7 +95,7 @@ def subject_of(request: Mapping[str, JsonValue]) -> str | None:
 def name_call(request: Mapping[str, JsonValue]) -> str:
     """A call as people name it: ``tool get-sum of server every``."""
     method, subject = str(request.get("path")), subject_of(request)
-    what = method if subject is None else f"{_SUBJECTS[method][0]} {subject}"
+    what = method if subject is None else f"{SUBJECTS[method][0]} {subject}"
     return f"{what} of server {str(request.get('upstream')).removeprefix(UPSTREAM_PREFIX)}"
 
 

@@ -27,11 +27,13 @@ from cortex_replay.types import LlmRequest
 __all__ = [
     "MISS_STATUS",
     "difference_lines",
+    "exhaustion_text",
     "explain_exhaustion",
     "explain_miss",
     "explain_opaque_exhaustion",
     "explain_opaque_miss",
     "explain_other_way",
+    "miss_text",
     "redact_plain",
     "store_redactor",
 ]
@@ -67,17 +69,37 @@ def explain_miss(
             return explain_exhaustion(key, how_to_record)
         redactor = store_redactor(store) if redactor is None else redactor
         binder = binder or Binder(store.key_rules.bindings, NOWHERE)
-        about = list(_nearest_lines(store, request, redactor, binder, how_to_record))
-    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
-        about = []
-    what = f"cortex-replay: nothing is recorded for {_key_name(key)}."
-    return "\n".join([what, *about, f"To record it: {how_to_record}"])
+        about = _nearest_lines(store, request, redactor, binder, how_to_record)
+    except Exception:  # noqa: BLE001 - see miss_text
+        about = iter(())
+    return miss_text(_key_name(key), about, how_to_record)
+
+
+def miss_text(what: str, about: Iterator[str], how_to_record: str) -> str:
+    """Nothing is recorded for something: what is known about it, and how to record it.
+
+    Args:
+        what: Was asked.
+        about: The lines that explain it. Whatever stands in the way of these, it is a miss.
+        how_to_record: The command, or the words, for the last line.
+    """
+    try:
+        lines = list(about)
+    except Exception:  # noqa: BLE001 - it is a miss all the same
+        lines = []
+    first = f"cortex-replay: nothing is recorded for {what}."
+    return "\n".join([first, *lines, f"To record it: {how_to_record}"])
+
+
+def exhaustion_text(what: str, how_to_record: str) -> str:
+    """Every answer that is recorded for something was given."""
+    first = f"cortex-replay: every answer that is recorded for {what} was given already."
+    return f"{first}\nTo record another: {how_to_record}"
 
 
 def explain_exhaustion(key: FixtureKey, how_to_record: str) -> str:
     """Every answer of a key was given."""
-    what = f"every answer that is recorded for {_key_name(key)} was given already."
-    return f"cortex-replay: {what}\nTo record another: {how_to_record}"
+    return exhaustion_text(_key_name(key), how_to_record)
 
 
 def explain_other_way(key: FixtureKey, asked: str, recorded: str, how_to_record: str) -> str:
@@ -105,22 +127,15 @@ def explain_opaque_miss(
         how_to_record: The command, or the words, for the last line.
         redactor: What cuts secrets out.
     """
-    try:
-        about = list(_nearest_exchange_lines(store, request, redactor))
-    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
-        about = []
     call = f"{request['method']} {request['path']} of {request['upstream']}"
-    what = f"cortex-replay: nothing is recorded for {escape_text(call)} ({key[:16]})."
-    return "\n".join([what, *about, f"To record it: {how_to_record}"])
+    about = _nearest_exchange_lines(store, request, redactor)
+    return miss_text(f"{escape_text(call)} ({key[:16]})", about, how_to_record)
 
 
 def explain_opaque_exhaustion(request: dict[str, JsonValue], key: str, how_to_record: str) -> str:
     """Every answer to a call that is recorded as it is was given."""
     what = f"{request['method']} {request['path']} of {request['upstream']} ({key[:16]})"
-    return (
-        f"cortex-replay: every answer that is recorded for {what} was given already.\n"
-        f"To record another: {how_to_record}"
-    )
+    return exhaustion_text(what, how_to_record)
 
 
 def store_redactor(store: Store) -> Redactor:

@@ -6,21 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.mcp.messages import INITIALIZE
-from cortex_replay.mcp.questions import name_call, server_in, stands_alone, subject_of
+from cortex_replay.mcp.messages import DISCOVER, INITIALIZE, TOOLS_CALL
+from cortex_replay.mcp.questions import SUBJECTS, name_call, server_in, stands_alone, subject_of
 from cortex_replay.misses.differences import escape_text
-from cortex_replay.misses.explanation import difference_lines, redact_plain
+from cortex_replay.misses.explanation import difference_lines, exhaustion_text, miss_text, redact_plain
 from cortex_replay.misses.nearest import nearest_exchange, recorded_requests
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store.store import Store
 
-__all__ = ["DISCOVER", "explain_tool_exhaustion", "explain_tool_miss"]
+__all__ = ["explain_tool_exhaustion", "explain_tool_miss"]
 
-DISCOVER: Final = "server/discover"
-"""What a client of the newer protocol asks first."""
 _MOST_NAMED: Final = 20
 _LONGEST_NAME: Final = 60
-_SUBJECTS: Final = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
 
 Request = dict[str, JsonValue]
 
@@ -39,20 +36,13 @@ def explain_tool_miss(
         scope: Whose recordings count beside the shared ones.
     """
     asked = redact_plain(request, redactor)[0]
-    try:
-        about = list(_lines(store, asked, redactor, scope))
-    except Exception:  # noqa: BLE001 - whatever stands in the way of explaining a miss, it is a miss
-        about = []
-    what = f"cortex-replay: nothing is recorded for {escape_text(name_call(asked))} ({key[:16]})."
-    return "\n".join([what, *about, f"To record it: {how_to_record}"])
+    what = f"{escape_text(name_call(asked))} ({key[:16]})"
+    return miss_text(what, _lines(store, asked, redactor, scope), how_to_record)
 
 
 def explain_tool_exhaustion(request: Request, key: str, how_to_record: str) -> str:
     """Every answer to a call was given."""
-    what = (
-        f"every answer that is recorded for {escape_text(name_call(request))} ({key[:16]}) was given already."
-    )
-    return f"cortex-replay: {what}\nTo record another: {how_to_record}"
+    return exhaustion_text(f"{escape_text(name_call(request))} ({key[:16]})", how_to_record)
 
 
 def _lines(store: Store, asked: Request, redactor: Redactor, scope: str) -> Iterator[str]:
@@ -80,7 +70,7 @@ def _form(request: Request) -> Request:
         if name == "arguments" and isinstance(value, dict):
             form |= {f"argument {argument}": given for argument, given in value.items()}
         else:
-            form["tool" if name == "name" and request.get("path") == "tools/call" else name] = value
+            form["tool" if name == "name" and request.get("path") == TOOLS_CALL else name] = value
     return form
 
 
@@ -107,7 +97,7 @@ def _subject_lines(store: Store, asked: Request, redactor: Redactor, scope: str)
         for one in recorded_requests(store, scope)
         if server_in(one) == server and one.get("path") == method and (subject := subject_of(one)) is not None
     }
-    what = _SUBJECTS.get(str(method), "calls")
+    what = f"{SUBJECTS[str(method)][0]}s" if method in SUBJECTS else "calls"
     yield f"Recorded {what} of server {escape_text(server or '')}: {_listed(subjects, redactor)}."
 
 

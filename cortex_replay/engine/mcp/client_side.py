@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from cortex_replay.engine.mcp.calls import Call
 from cortex_replay.engine.mcp.counts import CallKind
 from cortex_replay.engine.mcp.link import Outgoing, SendToClient
 from cortex_replay.engine.mcp.open_calls import OpenCalls
 from cortex_replay.engine.scope import Scope
-from cortex_replay.mcp.messages import NO_FIXTURE, Message, RequestId, error_message, render_message
+from cortex_replay.mcp.messages import (
+    INTERNAL_ERROR,
+    NO_FIXTURE,
+    Message,
+    RequestId,
+    error_message,
+    render_message,
+)
 from cortex_replay.redact.logs import logger_of
 
-__all__ = ["INTERNAL", "ClientSide"]
+__all__ = ["ClientSide"]
 
 logger = logger_of(__name__)
-INTERNAL: Final = -32603
-"""The code of an error that is not the client's fault."""
 
 
 class ClientSide:
@@ -65,7 +68,7 @@ class ClientSide:
             logger.warning("%s", text)
         elif call.id in self.calls:
             self.withdraw(call, text)
-            await self.refuse(call, INTERNAL, f"cortex-replay: {text}")
+            await self.refuse(call, INTERNAL_ERROR, f"cortex-replay: {text}")
 
     def withdraw(self, call: Call, problem: str) -> None:
         """Give back the turn of a call that is not recorded."""

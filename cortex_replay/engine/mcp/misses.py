@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.exchanges import nothing
 from cortex_replay.engine.mcp.handshakes import has_handshake
 from cortex_replay.engine.scope import Scope
-from cortex_replay.mcp.messages import NO_FIXTURE
+from cortex_replay.mcp.messages import DISCOVER, METHOD_NOT_FOUND, NO_FIXTURE
 from cortex_replay.mcp.questions import name_call, server_in
-from cortex_replay.misses.tool_calls import DISCOVER, explain_tool_exhaustion, explain_tool_miss
+from cortex_replay.misses.tool_calls import explain_tool_exhaustion, explain_tool_miss
 
 __all__ = ["Refusal", "refuse_call"]
 
-_NO_METHOD: Final = -32601
 """What a server says that does not know a method."""
 
 
@@ -35,7 +34,7 @@ def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Re
     server = server_in(request) or ""
     if request["path"] == DISCOVER and not is_exhausted and has_handshake(scope.store, scope.owner, server):
         return Refusal(
-            _NO_METHOD, "cortex-replay: this server was recorded with a handshake: send initialize"
+            METHOD_NOT_FOUND, "cortex-replay: this server was recorded with a handshake: send initialize"
         )
     if is_exhausted:
         explanation = explain_tool_exhaustion(request, look.key, scope.how_to_record)

@@ -9,13 +9,14 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.exchanges import nothing
 from cortex_replay.engine.mcp.calls import Call
-from cortex_replay.engine.mcp.client_side import INTERNAL, ClientSide
+from cortex_replay.engine.mcp.client_side import ClientSide
 from cortex_replay.engine.mcp.open_calls import MOST_OPEN
 from cortex_replay.engine.mcp.playback import Playback
 from cortex_replay.engine.scope import Scope
 from cortex_replay.mcp.messages import (
     INITIALIZE,
     INITIALIZED,
+    INTERNAL_ERROR,
     LISTEN,
     NO_FIXTURE,
     OWN_IDS,
@@ -113,7 +114,7 @@ class Playbacks:
             self._by_name.pop(call.playback.name, None)
             if self._client.calls.get(call.id) is call and call.method != LISTEN:
                 text = f"cortex-replay: the recording of {self._server} {call.method} has no end"
-                await self._client.refuse(call, INTERNAL, text)
+                await self._client.refuse(call, INTERNAL_ERROR, text)
 
     def _clean(self, value: JsonValue) -> JsonValue:
         return self._scope.run.redactor.document(value)[0]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.mcp.calls import Call
-from cortex_replay.engine.mcp.client_side import INTERNAL, ClientSide
+from cortex_replay.engine.mcp.client_side import ClientSide
 from cortex_replay.engine.mcp.keeping import Keeper
 from cortex_replay.engine.mcp.link import Connect, Outgoing, SendToClient, words_of
 from cortex_replay.engine.mcp.lookups import look_up_tool
@@ -26,6 +25,8 @@ from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 from cortex_replay.mcp.messages import (
     CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
     LISTEN,
     MOST_FRAME,
     OWN_IDS,
@@ -36,8 +37,6 @@ from cortex_replay.mcp.messages import (
     RequestId,
     error_message,
     is_answer,
-    is_notification,
-    is_request,
     messages_in,
     outcome_of,
     parameters_of,
@@ -51,7 +50,6 @@ from cortex_replay.redact.logs import logger_of
 __all__ = ["Session"]
 
 logger = logger_of(__name__)
-_INVALID: Final = -32600
 
 
 class Session:
@@ -91,7 +89,8 @@ class Session:
         await self._server_side.settle()
         try:
             if len(frame) > MOST_FRAME:
-                raise NotAMessage(f"a frame of more than {MOST_FRAME // 2**20} MB is not taken", _INVALID)
+                most = f"{MOST_FRAME // 2**20} MB"
+                raise NotAMessage(f"a frame of more than {most} is not taken", INVALID_REQUEST)
             messages = messages_in(frame)
         except NotAMessage as error:
             await self._client.tell(error_message(None, error.code, f"cortex-replay: {error}"))
@@ -137,20 +136,18 @@ class Session:
             await self._cancel(frame, message)
         elif message.get("method") == PROGRESS:
             await self._pass_on(frame)
-        elif is_request(message) or is_notification(message):
-            await self._begin(Call.of(frame, message))
         else:
-            await self._client.tell(
-                error_message(None, _INVALID, "cortex-replay: it is no message of JSON-RPC 2.0")
-            )
+            await self._begin(Call.of(frame, message))
 
     async def _begin(self, call: Call) -> None:
         if call.id is not None and call.id in self._calls:
             text = f"cortex-replay: the request {call.id} is open still; each has an id of its own"
-            await self._client.send(Outgoing(render_message(error_message(call.id, _INVALID, text)), None))
+            refusal = error_message(call.id, INVALID_REQUEST, text)
+            await self._client.send(Outgoing(render_message(refusal), None))
             return
         if len(self._calls) >= MOST_OPEN:
-            await self._client.refuse(call, INTERNAL, f"cortex-replay: {MOST_OPEN} calls are open already")
+            text = f"cortex-replay: {MOST_OPEN} calls are open already"
+            await self._client.refuse(call, INTERNAL_ERROR, text)
             return
         if call.method == PING and not self._uplink.is_open:
             await self._client.tell({"jsonrpc": "2.0", "id": call.id, "result": {}}, call.id, is_end=True)

@@ -12,9 +12,12 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.mcp.link import ServerLink, words_of
 from cortex_replay.errors import Transport
 from cortex_replay.mcp.messages import (
+    DISCOVER,
     INITIALIZE,
     INITIALIZED,
+    METHOD_NOT_FOUND,
     PING,
+    VERSION_FIELD,
     Message,
     NotAMessage,
     error_message,
@@ -32,7 +35,6 @@ _CLIENT: Final[Mapping[str, JsonValue]] = {"name": "cortex-replay", "version": "
 _LEGACY: Final = "2025-11-25"
 _MODERN: Final = "2026-07-28"
 _META: Final = "io.modelcontextprotocol/"
-_METHOD_NOT_FOUND: Final = -32601
 _REPLIES: Final[Mapping[str, JsonValue]] = {PING: {}, "roots/list": {"roots": []}}
 _MOST_PAGES: Final = 1000
 _MOST_BYTES: Final = 32 * 2**20
@@ -124,11 +126,11 @@ class _Client:
     async def _discover(self, found: Survey) -> Mapping[str, JsonValue] | None:
         """What a server can do that needs no handshake; ``None`` if it needs one."""
         self._meta = {
-            f"{_META}protocolVersion": _MODERN,
+            VERSION_FIELD: _MODERN,
             f"{_META}clientInfo": {**_CLIENT},
             f"{_META}clientCapabilities": {},
         }
-        answer = await self._ask("server/discover", {})
+        answer = await self._ask(DISCOVER, {})
         result = _table(answer.get("result"))
         if isinstance(capabilities := result.get("capabilities"), dict):
             found.server = _shown(_table(result.get("_meta")).get(f"{_META}serverInfo"))
@@ -221,7 +223,7 @@ class _Client:
 def _reply(message: Message) -> Message:
     about = request_id(message)
     if message["method"] not in _REPLIES:
-        return error_message(about, _METHOD_NOT_FOUND, "this client only asks for lists")
+        return error_message(about, METHOD_NOT_FOUND, "this client only asks for lists")
     return {"jsonrpc": "2.0", "id": about, "result": _REPLIES[str(message["method"])]}
 
 

@@ -15,6 +15,7 @@ from cortex_replay.engine.mcp.playback import Answered
 from cortex_replay.errors import LlmError, Transport
 from cortex_replay.mcp.messages import (
     INITIALIZE,
+    METHOD_NOT_FOUND,
     OWN_IDS,
     PING,
     Message,
@@ -34,7 +35,6 @@ _PATIENCE_S: Final = 60.0
 _PING_S: Final = 5.0
 _MOST_WAITING: Final = 16 * 2**20
 """How many bytes may wait for a server that is being started; then the client waits, too."""
-_NOT_AGAIN: Final = -32601
 
 
 class _Errand(NamedTuple):
@@ -306,7 +306,7 @@ class Uplink:
             self._expected.remove(known)
             outcome = known.outcome
         elif self.is_catching_up:
-            outcome = error_message(about, _NOT_AGAIN, "cortex-replay: the client is not asked again")
+            outcome = error_message(about, METHOD_NOT_FOUND, "cortex-replay: the client is not asked again")
         else:
             return False
         await link.send(render_message({"jsonrpc": "2.0", "id": about, **outcome}))

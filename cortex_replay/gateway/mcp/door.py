@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from cortex_replay.errors import Transport
 from cortex_replay.gateway.mcp.requests import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
     Problem,
     Request,
     is_modern,
@@ -95,8 +93,7 @@ class Door:
         try:
             messages = messages_in(request.body)
         except NotAMessage as error:
-            is_json = not str(error).startswith("it is no message")
-            await _refuse(Problem.of(400, str(error), PARSE_ERROR if is_json else INVALID_REQUEST), send)
+            await _refuse(Problem.of(400, str(error), error.code), send)
             return
         if is_modern(request, messages):
             await self._post_alone(request, messages, send)

@@ -18,12 +18,10 @@ from cortex_replay.mcp.headers import (
     plain_name,
     version_in,
 )
-from cortex_replay.mcp.messages import Message, error_message, request_id
+from cortex_replay.mcp.messages import INVALID_REQUEST, PARSE_ERROR, Message, error_message, request_id
 
 __all__ = [
-    "INVALID_REQUEST",
     "MCP_PATH",
-    "PARSE_ERROR",
     "Problem",
     "Request",
     "is_modern",
@@ -34,8 +32,6 @@ __all__ = [
 
 MCP_PATH: Final = "/mcp/"
 _PLACE: Final = re.compile(r"/mcp/([^/]{1,300})(?:/(sse|messages))?/?")
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
 _INVALID_PARAMETERS: Final = -32602
 _HEADER_MISMATCH: Final = -32020
 _UNSUPPORTED_VERSION: Final = -32022

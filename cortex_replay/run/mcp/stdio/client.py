@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cortex_replay.engine.mcp.link import Outgoing
 from cortex_replay.engine.mcp.session import Session
-from cortex_replay.mcp.messages import error_message, render_message
+from cortex_replay.mcp.messages import PARSE_ERROR, error_message, render_message
 from cortex_replay.redact.process import learn_secret
 from cortex_replay.run.mcp.desk import Desk
 from cortex_replay.run.mcp.stdio.frames import FrameReader, FrameTooLarge, FrameWriter
@@ -19,7 +19,6 @@ from cortex_replay.secret_names.values import secrets_in
 __all__ = ["StdioClient", "problem_of_name", "serve_client"]
 
 _MOST_NAME = 128
-_PARSE_ERROR = -32700
 _LAST_ANSWERS_S = 1.0
 """How long a client that says nothing more may wait for answers. Clients kill a server after two seconds."""
 
@@ -99,6 +98,6 @@ async def _listen(session: Session, reader: FrameReader, writer: FrameWriter) ->
         async for frame in reader.frames():
             await session.take(frame)
     except FrameTooLarge as error:
-        said = error_message(None, _PARSE_ERROR, f"cortex-replay: the frame cannot be taken: {error}")
+        said = error_message(None, PARSE_ERROR, f"cortex-replay: the frame cannot be taken: {error}")
         await writer.write(render_message(said))
     await session.finish(_LAST_ANSWERS_S)
