@@ -11,6 +11,10 @@ import pytest
 
 from tests.builder import StoreBuilder
 from tests.nested import LIGHT
+from tests.servers.s3 import S3Server, start_moto
+
+# Before the first test that imports one of them: helpers explain their assertions as tests do.
+pytest.register_assert_rewrite("tests.torture.doomed", "tests.torture.plans")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,3 +58,17 @@ def builder(tmp_path: Path) -> StoreBuilder:
     made.add("What is two?", "Two.")
     made.write()
     return made
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server in this process, for all tests of it."""
+    with start_moto() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket over S3, which this environment leads to."""
+    s3_server.enter(monkeypatch)
+    return f"s3://{s3_server.new_bucket()}/agents"
