@@ -58,7 +58,11 @@ def item(text: str, **fields: Any) -> dict[str, Any]:
 
 
 def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
-    socket.send(json.dumps({"type": kind, **fields}))
+    try:
+        socket.send(json.dumps({"type": kind, **fields}))
+    except ConnectionClosed:
+        until(socket, "no such type")  # a miss ends the session; the event that says so came before the end
+        raise
 
 
 def talk(gateway: Gateway, text: str = "hello", audio: str = PCM, scope: str = "", run: int = 0) -> list[str]:
