@@ -31,6 +31,8 @@ __all__ = [
     "is_encodable",
     "require_contract_writer",
     "struct_bytes",
+    "struct_ends",
+    "struct_item",
 ]
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
@@ -110,6 +112,22 @@ def struct_bytes(
     for name, value in additional:
         fields[name] = free_json(value)
     return orjson.dumps(fields)
+
+
+def struct_ends(
+    system: str,
+    temperature: float | None,
+    max_tokens: int | None,
+    additional: Iterable[tuple[str, JsonValue]] = (),
+) -> tuple[bytes, bytes]:
+    """What stands before the messages in :func:`struct_bytes`, and what stands behind them."""
+    head = orjson.dumps({"system": system, "messages": []})[: -len(b"]}")]
+    return head, struct_bytes(system, (), temperature, max_tokens, additional)[len(head) :]
+
+
+def struct_item(message: Mapping[str, Any]) -> bytes:
+    """One message, as it stands in :func:`struct_bytes` between the commas."""
+    return orjson.dumps(message)
 
 
 def exchange_bytes(

@@ -341,6 +341,10 @@ class Folder(Closing):
         with suppress(FileNotFoundError):
             os.unlink(self._at(name), dir_fd=self._descriptor)
 
+    def note_use(self, name: str) -> None:
+        """Note that a child was used now, in its times."""
+        os.utime(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
+
     def remove_folder(self, name: str) -> None:
         """Remove an empty child folder."""
         os.rmdir(self._at(name), dir_fd=self._descriptor)

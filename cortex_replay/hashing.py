@@ -7,7 +7,7 @@ from typing import Final
 
 from blake3 import blake3
 
-__all__ = ["are_digests", "blake3_hex", "is_digest", "keyed_hex"]
+__all__ = ["are_digests", "blake3_hex", "derive_key", "is_digest", "keyed_hex"]
 
 _HEX: Final = b"0123456789abcdef"
 
@@ -20,6 +20,11 @@ def blake3_hex(data: bytes) -> str:
 def keyed_hex(key: bytes, data: bytes) -> str:
     """What only who has the 32 bytes of ``key`` can tell of ``data``."""
     return blake3(data, key=key).digest().hex()
+
+
+def derive_key(purpose: str, secret: bytes) -> bytes:
+    """A key of 32 bytes for one purpose, from a secret that says nothing about keys for others."""
+    return blake3(secret, derive_key_context=purpose).digest()
 
 
 def is_digest(text: str) -> bool:

@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 127
 """How many containers may be nested, as in serde_json."""
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _MOST_REWRITTEN: Final = 256 * 1024
 """Beyond this, a hostile document that only starts like ours could grow a hundredfold when written."""
 _DEEPEST_INDENT = b"\n" + b"  " * MAX_DEPTH

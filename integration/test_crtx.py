@@ -8,18 +8,24 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cortex_replay import FixtureIntegrityFailed, LlmRequest, ReplayAdapter, Store
+from cortex_replay import FixtureIntegrityFailed, LlmMessage, LlmRequest, ReplayAdapter, Store
 from cortex_replay.mcp.questions import question_of
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import parse_exchange
-from cortex_replay.store.fixture import Fixture
+from cortex_replay.store.export import export_crtx
+from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.repack import plan_repack
 from cortex_replay.store.store import Verify
 from integration.peer import Crtx, said_here
 from integration.samples import plain_fixtures, unrecorded_requests
+from tests.golden import SHORT_STORE
+from tests.linked import plain_talk
 
 COUNT = 300
 BOTH_WAYS: tuple[Verify, ...] = ("full", "on-read")
@@ -118,6 +124,43 @@ def test_a_store_that_has_lived_opens_there(crtx: Crtx, tmp_path: Path, fixtures
     store.add(fixtures[299])
 
     assert_same_answers(crtx, root, list(newer.values()))
+
+
+def test_conversations_that_are_stored_once_open_there(
+    crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]
+) -> None:
+    """In both forms, and so does an export. It ignores what was asked, and the rows of parts."""
+    begun = [fixture for fixture in fixtures[:50] if fixture.request is not None and fixture.request.messages]
+    turns: list[Fixture] = []
+    for number, fixture in enumerate(begun):
+        request = fixture.request
+        assert request is not None
+        system = f"{request.system} {'You are brief. ' * 200 * (number % 2)}".strip()
+        for count in range(4):
+            messages = (*request.messages, *[LlmMessage("user", f"Go on, {n}.") for n in range(count)])
+            asked = replace(request, system=system, messages=messages)
+            key = FixtureKey(asked.model, asked.prompt_hash())
+            turns.append(replace(fixture, key=key, request=asked))
+    turns = list({fixture.key: fixture for fixture in turns}.values())
+    root = written_here(tmp_path / "store", turns)
+    text = (root / "INDEX.toml").read_text()
+    assert text.count("continues = ") > 2 * len(begun)
+    assert text.count("[[part]]") > 5
+
+    assert_same_answers(crtx, root, turns)
+    export_crtx(Store.open(root), tmp_path / "export")
+    plan_repack(DirectorySource(root), is_whole=True).apply(DirectorySource(root))
+    assert "continues = " not in (root / "INDEX.toml").read_text()
+    assert_same_answers(crtx, root, turns)
+    export_crtx(Store.open(root), tmp_path / "export of whole files")
+    assert_same_answers(crtx, tmp_path / "export", turns)
+    exports = [tmp_path / name for name in ("export", "export of whole files")]
+    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in exports)
+    assert first == second
+
+
+def test_a_store_from_when_conversations_began_to_be_stored_once_opens_there(crtx: Crtx) -> None:
+    assert_same_answers(crtx, SHORT_STORE, [fixture for fixture, _ in plain_talk()])
 
 
 def test_exchanges_between_the_rows_do_not_matter_there(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index
+from cortex_replay.store.index.index import ExchangeRow, FixtureRow, Index, ShardRow
+from cortex_replay.store.index.shards import render_files
 
 MODEL = "test-model"
 
 
-def ask(content: str, model: str = MODEL, **settings: Any) -> LlmRequest:
+def ask(content: str | Sequence[Any], model: str = MODEL, **settings: Any) -> LlmRequest:
     """A small request."""
     return LlmRequest.from_dict({"model": model, "messages": content, "max_tokens": 16, **settings})
 
@@ -35,6 +36,7 @@ class StoreBuilder:
 
     root: Path
     is_flat: bool = False
+    is_sharded: bool = False
     has_keys: bool = True
     files: dict[str, bytes] = field(default_factory=dict)
     fixtures: list[FixtureRow] = field(default_factory=list)
@@ -68,7 +70,10 @@ class StoreBuilder:
         for path, data in self.files.items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_bytes(data)
-        self.write_index(render_index(Index(self.fixtures, self.exchanges)))
+        index = Index(self.fixtures, self.exchanges, shards=[ShardRow("", "")] if self.is_sharded else [])
+        for path, data in render_files(index).items():
+            (self.root / path).parent.mkdir(exist_ok=True)
+            (self.root / path).write_bytes(data)
         return self.root
 
     def write_index(self, text: str | bytes) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 VECTORS = Path(__file__).parent / "vectors"
 REPLAY_FIXTURES = VECTORS / "replay_fixtures"
+SHORT_STORE = VECTORS / "short_store"
 
 
 def _integer(text: str) -> int | float:

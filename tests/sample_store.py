@@ -11,8 +11,8 @@ from pathlib import Path
 from cortex_replay import LlmRequest, StreamChunk, TokenUsage, ToolCall, ToolCallDelta, blake3_hex
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import FixtureRow, Index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import FixtureRow, Index
 
 MODEL = "sample-model-1"
 SYSTEM = "You are a terse assistant in a test suite."

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from cortex_replay.cli import output
-from cortex_replay.store.check import Progress
+from cortex_replay.progress import Progress
 
 __all__ = ["call_progress", "progress_bar", "step_bar", "wait_line"]
 
@@ -21,8 +21,13 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Progress | None]:
-    """A bar that is told how far the work is, now and then; work that is done fills it."""
+def progress_bar(label: str, *, worth_it: int = _WORTH_A_BAR) -> Iterator[Progress | None]:
+    """A bar that is told how far the work is, now and then; work that is done fills it.
+
+    Args:
+        label: What stands before it.
+        worth_it: How much work there must be.
+    """
     if not output.is_terminal(sys.stderr):
         yield None
         return
@@ -30,7 +35,7 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
 
     def advance(done: int, total: int) -> None:
         nonlocal bar
-        if total < _WORTH_A_BAR:
+        if total < worth_it:
             return
         if bar is None:
             bar = click.progressbar(length=total, label=label, file=sys.stderr)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -14,12 +14,14 @@ from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
 from cortex_replay.history.origins import BEFORE, run_in, seconds_in
+from cortex_replay.progress import Progress
 from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
-from cortex_replay.store.check import Progress
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
 from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.store.requests.assembly import Assembly
+from cortex_replay.store.trust import Untrusted
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage
 
 __all__ = ["BEFORE", "History", "HistoryCall", "read_calls", "times_of"]
@@ -103,17 +105,19 @@ def read_calls(store: Store, progress: Progress | None = None) -> History:
     for stored in store.list(scoped=True):
         places.setdefault(stored.path, stored)
         scopes.setdefault(stored.path, []).extend([stored.scope] if stored.scope else [])
-    reader = _Reader()
-    calls: list[HistoryCall] = []
-    without_request = 0
+    reader = _Reader(store)
+    read: list[tuple[StoredFixture, Fixture]] = []
     for done, (stored, data) in enumerate(store.contents(places.values()), start=1):
-        fixture = reader.read(stored.path, data)
-        if fixture.request is None:
-            without_request += 1
-        else:
-            calls += _calls_in(reader, fixture, fixture.request, stored.path, scopes[stored.path])
+        read.append((stored, reader.read(stored, data)))
         if progress and done % _PROGRESS_STEP == 0:
             progress(done, len(places))
+    # All of them before any gets a plan, which is its own.
+    requests = [reader.whole_request(stored, fixture) for stored, fixture in read]
+    calls: list[HistoryCall] = []
+    for (stored, fixture), request in zip(read, requests, strict=True):
+        if request is not None:
+            calls += _calls_in(reader, fixture, request, stored.path, scopes[stored.path])
+    without_request = requests.count(None)
     calls.sort(key=_place_in_time)
     return History(tuple(calls), without_request)
 
@@ -135,22 +139,41 @@ def _place_in_time(call: HistoryCall) -> tuple[bool, float, str, int, str, int]:
 class _Reader:
     """Reads fixtures; what two of them have in common is one value."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
+        self._assembly = Assembly(store.part)
         self._messages: dict[object, LlmMessage] = {}
         self._tools: dict[bytes, tuple[JsonValue, ...]] = {}
         self._plans: dict[tuple[bytes, str], PromptCachePlan | None] = {}
 
-    def read(self, path: str, data: bytes) -> Fixture:
+    def read(self, stored: StoredFixture, data: bytes) -> Fixture:
+        """A fixture; one that continues another has what is new, and its link."""
         try:
             document = read_document(data)
             request = document.get("request")
+            if isinstance(request, dict) and isinstance(request.get("parts"), dict):
+                request = document["request"] = self._with_parts(stored.path, request, request["parts"])
             tools = self._share(request) if isinstance(request, dict) else ()
             fixture = fixture_in(document)
         except FixtureError as error:
-            raise FixtureIntegrityFailed([Finding(error.code, path, str(error))]) from None
+            raise FixtureIntegrityFailed([Finding(error.code, stored.path, str(error))]) from None
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
         if fixture.request is not None and tools:
             check.keep(fixture.request, "tools", tools)  # a request would make a copy of its own
+        self._assembly.add(stored.path, fixture, stored.scope)
         return fixture
+
+    def whole_request(self, stored: StoredFixture, fixture: Fixture) -> LlmRequest | None:
+        """The request of a fixture, once all were read."""
+        try:
+            return self._assembly.request(stored.path, fixture)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+
+    def _with_parts(self, path: str, request: dict[str, JsonValue], parts: Any) -> dict[str, JsonValue]:
+        """A request with what it names instead of having it."""
+        whole = {name: value for name, value in request.items() if name != "parts"}
+        return whole | {name: self._assembly.part(path, name, str(given)) for name, given in parts.items()}
 
     def _share(self, request: dict[str, JsonValue]) -> tuple[JsonValue, ...]:
         """Put known messages into a request, and take its tools out."""

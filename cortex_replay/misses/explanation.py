@@ -154,7 +154,7 @@ def _key_name(key: FixtureKey) -> str:
 def _nearest_lines(
     store: Store, request: LlmRequest, redactor: Redactor, binder: Binder, how_to_record: str
 ) -> Iterator[str]:
-    if len(store) == 0:
+    if not store.has_fixtures:
         yield "Nothing is recorded in this store yet."
         return
     normal = store.normalise(request)[0]

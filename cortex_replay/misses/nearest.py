@@ -18,8 +18,8 @@ from cortex_replay.errors import LlmError
 from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.store.fixture import Fixture, bindings_in
-from cortex_replay.store.fixture_json import render_document
 from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.store.requests.request_bytes import REQUEST_START, render_request, request_bytes
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest, TokenUsage
 
@@ -28,9 +28,7 @@ __all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture", 
 # Chosen: every file is read, but neither parsed nor checked, and what an edit leaves alone, the start and the
 # end of the request's bytes, is compared in C. To check all takes 5x as long, and a cache on disk goes stale.
 
-_REQUEST: Final = b'\n  "request": {'
 _BODY: Final = b'\n    "body":'
-_END: Final = b"\n  },\n"
 _MOST_LINES: Final = 4
 _SAME_MODEL: Final = 0.15
 """What the model is worth, where 1 is a request that is the same to the byte."""
@@ -92,8 +90,8 @@ def nearest_fixture(
         plain: Its plain form, where that is to be another one: without its secrets.
         within_s: How long files may be read, for a disk that is slow; those of the same model come first.
     """
-    written = _request_bytes(asked.to_dict() if plain is None else plain)
-    regions = _regions(store.scan(first=asked.model), within_s)
+    written = render_request(asked.to_dict() if plain is None else plain)
+    regions = _regions(store.scan_requests(first=asked.model), within_s)
     weighed = [
         one._replace(likeness=one.likeness + _SAME_MODEL * (one.key[0] == asked.model))
         for one in _compare(written, regions)
@@ -126,11 +124,11 @@ def nearest_exchange(
         scope: Whose own exchanges count beside the shared ones.
         within_s: How long files may be read, for a disk that is slow.
     """
-    written = _request_bytes(asked)
+    written = render_request(asked)
     head = _Head(asked) if server_in(asked) is None else _ToolHead(asked)
     nearness = 0
     regions: list[tuple[_Key, bytes]] = []
-    for key, region in _regions(store.scan_exchanges(scope), within_s):
+    for key, region in _regions(_asked_in(store, scope), within_s):
         near = head.nearness(region)
         if near > nearness:
             nearness, regions = near, []
@@ -156,7 +154,7 @@ def recorded_requests(
         scope: Whose own exchanges count beside the shared ones.
         within_s: How long files may be read, for a disk that is slow.
     """
-    for _, region in _regions(store.scan_exchanges(scope), within_s):
+    for _, region in _regions(_asked_in(store, scope), within_s):
         try:
             request = orjson.loads(b"{%b\n}}" % region)["request"]
         except orjson.JSONDecodeError:
@@ -170,7 +168,7 @@ class _Head:
 
     def __init__(self, asked: dict[str, JsonValue]) -> None:
         self._upstream, self._method, self._path = (
-            _request_bytes({name: asked[name]}).removeprefix(_REQUEST)
+            render_request({name: asked[name]}).removeprefix(REQUEST_START)
             for name in ("upstream", "method", "path")
         )
 
@@ -191,7 +189,7 @@ class _ToolHead(_Head):
         held = body if isinstance(body, dict) else {}
         named = [(name, value) for name, value in held.items() if value == subject and subject is not None]
         self._subject = b"".join(
-            _request_bytes({"body": {name: value}}).rpartition(_BODY + b" {")[2].rstrip(b"\n }")
+            render_request({"body": {name: value}}).rpartition(_BODY + b" {")[2].rstrip(b"\n }")
             for name, value in named[:1]
         )
 
@@ -247,37 +245,20 @@ def _weigh(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
         yield one._replace(likeness=high + 0.01 * low)
 
 
-def _regions(files: Iterable[tuple[_Key, bytes]], within_s: float) -> Iterator[tuple[_Key, bytes]]:
+def _asked_in(store: Store, scope: str) -> Iterator[tuple[_Key, bytes | None]]:
+    """The bytes of what every opaque exchange asked."""
+    for key, data in store.scan_exchanges(scope):
+        yield key, request_bytes(data)
+
+
+def _regions(requests: Iterable[tuple[_Key, bytes | None]], within_s: float) -> Iterator[tuple[_Key, bytes]]:
     """The bytes of every stored request, as far as there is time."""
     deadline = time.monotonic() + within_s
-    for i, (key, data) in enumerate(files):
-        region = _region(data)
+    for i, (key, region) in enumerate(requests):
         if region is not None:
             yield key, region
         if i % 64 == 63 and time.monotonic() > deadline:
             return
-
-
-def _region(data: bytes) -> bytes | None:
-    """The request in a file, as this project writes it; no text can hold a line feed that is not escaped."""
-    start = data.find(_REQUEST)
-    if start >= 0:
-        end = data.find(_END, start)
-        if end > 0:
-            return data[start:end]
-    if b'"request"' not in data:
-        return None
-    try:  # somebody else's layout
-        document = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    request = document.get("request") if isinstance(document, dict) else None
-    return None if request is None else _request_bytes(request)
-
-
-def _request_bytes(request: JsonValue) -> bytes:
-    """A request as it stands in a file."""
-    return _region(render_document({"request_match": {}, "request": request, "response": 0})) or b""
 
 
 class _Ends:
@@ -354,5 +335,5 @@ def _check(
         except LlmError:  # what is wrong with it is not the matter here
             continue
         if fixture.request is not None:
-            written = _request_bytes(fixture.request.to_dict())
+            written = render_request(fixture.request.to_dict())
             yield one._replace(written=written), fixture, fixture.request

@@ -17,7 +17,8 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
-from cortex_replay.store.index import ContentKey, ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.index.index import ContentKey, ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.index.shards import shard_of, shard_of_key
 from cortex_replay.store.paths import EXCHANGES_FOLDER
 from cortex_replay.store.trust import Layout, scope_problem, trust_exchange, trust_fixture
 
@@ -33,10 +34,12 @@ __all__ = [
     "essence_of_exchange",
     "exact_essence_of_answer",
     "fixture_path",
+    "is_apart",
     "new_exchange",
     "new_fixture",
     "said_by",
     "said_by_exchange",
+    "shard_of_change",
 ]
 
 _SLUG_LENGTH: Final = 64
@@ -75,6 +78,8 @@ class Add:
     """Who recorded it, and is to get it; "" for whoever has no answer of its own."""
     is_exact: bool = False
     """Whether only what is equal to the last byte counts as the same."""
+    length: int = 0
+    """How many messages its request has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,16 @@ class Changes:
     """What was dropped for an answer that is there already."""
     is_empty: bool = False
     """Whether the index stays as it is."""
+    keys: frozenset[FixtureKey] = frozenset()
+    """Those of fixtures whose rows may have changed."""
+
+
+def shard_of_change(change: Add | Remove | Pin) -> str:
+    """The shard that has all rows which a change may concern, in an index that has shards."""
+    if isinstance(change, Remove):
+        model, prompt_hash, _, key = change.key
+        return shard_of_key(model, prompt_hash, key)
+    return shard_of(change.rows[0] if isinstance(change, Pin) else change.row)
 
 
 def said_by(fixture: Fixture) -> Said:
@@ -196,11 +211,10 @@ def new_fixture(
         Untrusted: Nobody could read it back: whatever is written is trusted by the same rules.
     """
     digest = blake3_hex(data)
-    path = fixture_path(layout, key, digest)
-    if scope and layout is Layout.FLAT:
-        path = f"{_SCOPES_FOLDER}/{path}"  # at the top, crtx-llm wants none but shared ones
-    row = FixtureRow(path, digest, *key)
-    return Add(row, said_by(trust_fixture(row, data)), overwrite, keep_existing, scope, is_exact)
+    row = FixtureRow(fixture_path(layout, key, digest, is_apart=bool(scope)), digest, *key)
+    fixture = trust_fixture(row, data)
+    length = 0 if fixture.request is None else len(fixture.request.messages)
+    return Add(row, said_by(fixture), overwrite, keep_existing, scope, is_exact, length)
 
 
 def new_exchange(
@@ -233,11 +247,26 @@ def _place_of_call(request: Mapping[str, JsonValue]) -> str:
     return f"{_CALLS_FOLDER}/{_slug(server, 'server')}/{''.join(f'{part}-' for part in parts if part)}"
 
 
-def fixture_path(layout: Layout, key: FixtureKey, digest: str) -> str:
-    """Where a new fixture goes: a plain name that carries its key and its content."""
+def fixture_path(layout: Layout, key: FixtureKey, digest: str, *, is_apart: bool = False) -> str:
+    """Where a new fixture goes: a plain name that carries its key and its content.
+
+    Args:
+        layout: That of the store.
+        key: The fixture's key.
+        digest: That of its bytes.
+        is_apart: Whether it is for a scope alone.
+    """
     slug = _slug(key.model, "model")
     name = f"{key.prompt_hash[:16]}-{digest[:8]}.json"
-    return f"fixtures/{slug}/{name}" if layout is Layout.NESTED else f"{slug}-{name}"
+    if layout is Layout.NESTED:
+        return f"fixtures/{slug}/{name}"
+    # At the top, crtx-llm wants none but shared ones.
+    return f"{_SCOPES_FOLDER}/{slug}-{name}" if is_apart else f"{slug}-{name}"
+
+
+def is_apart(path: str) -> bool:
+    """Whether a fixture stands where a flat store has those of scopes."""
+    return path.startswith(f"{_SCOPES_FOLDER}/")
 
 
 def _slug(text: str, kind: str, longest: int = _SLUG_LENGTH) -> str:

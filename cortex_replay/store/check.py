@@ -3,40 +3,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import Final, TypeVar
 
 from cortex_replay.errors import Finding, StoreIo
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.progress import Progress
+from cortex_replay.remote.objects import BucketError
 from cortex_replay.store import hints, trust
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, ScopedRow
+from cortex_replay.store.index.index import (
+    ExchangeRow,
+    FixtureRow,
+    Index,
+    PartRow,
+    Row,
+    ScopedRow,
+    continued_by,
+)
+from cortex_replay.store.index.named_file import NamedFile
+from cortex_replay.store.index.shard_reading import try_shards
 from cortex_replay.store.journal import Journal, trust_journal
 from cortex_replay.store.left_out import read_left_out
-from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, path_problem
+from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, SHARDS_FOLDER, escape, path_problem
+from cortex_replay.store.requests.links import Links, sort_by_links
 from cortex_replay.store.source import Source
-from cortex_replay.store.trust import Layout, Untrusted
+from cortex_replay.store.trust import Complete, Layout, Untrusted
 
 __all__ = [
     "CheckReport",
-    "Progress",
     "check_listing",
+    "check_opening",
     "check_place_of_new",
     "check_store",
     "confirm",
     "read_exchange",
+    "read_file",
     "read_fixture",
-    "read_index",
+    "read_listed",
 ]
 
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", bound=Row)
-Progress = Callable[[int, int], None]
 
 _PROGRESS_STEP: Final = 256
 _MOST_REREAD: Final = 1000
@@ -51,6 +66,8 @@ class CheckReport:
     index: Index = field(default_factory=Index)
     layout: Layout = Layout.NESTED
     journal: Journal = field(default_factory=Journal)
+    elsewhere: frozenset[str] = frozenset()
+    """The paths of listed files that are not here, where they may be had elsewhere."""
     files_checked: int = 0
     bytes_checked: int = 0
     redacted_requests: list[str] = field(default_factory=list)
@@ -58,7 +75,7 @@ class CheckReport:
     kept: dict[FixtureKey, FixtureRow] = field(default_factory=dict)
     """The row of each shared fixture, where the check was asked to keep what it read."""
     contents: dict[str, bytes] = field(default_factory=dict)
-    """The trusted bytes of each fixture by its path, likewise."""
+    """The trusted bytes of each fixture and each part by its path, likewise."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -98,6 +115,12 @@ def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -
 
 
 @pause_gc()
+def check_opening(source: Source) -> CheckReport:
+    """What can be told before anything is asked: of an index with shards, the root alone."""
+    return _look_until_stable(source, lambda moment: _look_at_listing(source, moment, is_lazy=True))
+
+
+@pause_gc()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
     return _look_until_stable(source, lambda moment: _look_at_listing(source, moment))
@@ -121,7 +144,7 @@ def check_store(
     )
 
 
-def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
+def _look_at_listing(source: Source, moment: _Moment, *, is_lazy: bool = False) -> CheckReport:
     data, journal = moment
     report = CheckReport(journal=trust_journal(journal))
     if isinstance(data, Finding):
@@ -133,9 +156,25 @@ def _look_at_listing(source: Source, moment: _Moment) -> CheckReport:
         report.findings.append(error.finding)
         return report
     report.layout = trust.layout_of(report.index, source.has_folder(NESTED_FOLDER))
+    if report.index.shards and is_lazy:
+        return report
+    if report.index.shards:
+        report.index, findings = try_shards(source, report.index)
+        report.findings += findings
+        report.findings += _find_strays(source, report)
     report.findings += trust.trust_rows(report.index, report.layout)
     _compare_listing(source, report)
     return report
+
+
+def _find_strays(source: Source, report: CheckReport) -> list[Finding]:
+    """What stands among the shards and is none: T4 for the folder of the shards."""
+    listing = source.list_files(SHARDS_FOLDER)
+    shards = {shard.path for shard in report.index.shards}
+    return listing.findings + [
+        Finding("unlisted", escape(path), f"is not listed in {INDEX_NAME}", hints.STRAY_SHARD)
+        for path in sorted(listing.files - shards - report.journal.moving)
+    ]
 
 
 def check_place_of_new(source: Source) -> CheckReport:
@@ -151,6 +190,10 @@ def _compare_listing(source: Source, report: CheckReport) -> None:
     listing = source.list_files(report.layout.folder)
     special = {finding.path for finding in listing.findings}
     report.findings += listing.findings
+    gone = {row.path for row in report.index.rows} - listing.files
+    if gone and source.elsewhere:  # then a file is missing if it cannot be had there, either
+        report.elsewhere = frozenset(gone)
+        listing.files |= gone
     differences = trust.compare_listing(report.index, report.layout, listing.files, report.journal.moving)
     if any(finding.code == "unlisted" for finding in differences):
         left_out = read_left_out(source)
@@ -168,31 +211,69 @@ def _look_at_everything(
     # Rows that name one file say the same of it, or there is a finding: it is read once. The shared row comes
     # first, and stays.
     by_path = {row.path: row for row in reversed(report.index.rows)}
-    rows = sorted(by_path.values(), key=itemgetter(0))
+    rows = sort_by_links(by_path.values())
     if any(finding.code == "path-unsafe" for finding in report.findings):
         rows = [row for row in rows if path_problem(row.path) is None]
-    contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
-    for count, (row, (path, data)) in enumerate(zip(rows, contents, strict=True), start=1):
+    complete = Links.of(report.index, partial(read_listed, source)).check
+    contents = _bear_outage(_contents(source, report, rows), report)
+    for count, (row, data) in enumerate(contents, start=1):
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
         if not content and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
             report.bytes_checked += len(data)
             continue  # the short way of saying what the examination would
         try:
-            key = _examine(source, report, row, data, content=content, keep=keep)
+            key = _examine(source, report, row, data, complete, content=content, keep=keep)
             if key is not None and not has_keys:
-                keys.append((path, key))
+                keys.append((row.path, key))
         except Untrusted as error:
-            if path not in reported:
+            # It may be that of the file that this one continues, which others continue, too.
+            if error.finding.path not in reported:
+                reported.add(error.finding.path)
                 report.findings.append(error.finding)
+    if report.elsewhere:  # what was fetched came as it came
+        report.findings.sort(key=lambda finding: finding.path)
+        report.kept = dict(sorted(report.kept.items(), key=lambda item: item[1].path))
+        report.redacted_requests.sort()
     report.files_checked = len(rows)
     report.findings += trust.duplicate_keys(keys)
     _hint_at_rerecords(source, report)
     return report
 
 
+def _contents(source: Source, report: CheckReport, rows: list[Row]) -> Iterator[tuple[Row, bytes | Finding]]:
+    """The bytes of all files; those that are not here are fetched at once."""
+    if not report.elsewhere:
+        return source.read_many(rows, trust.MAX_FIXTURE_BYTES)
+    away = [row for row in rows if row.path in report.elsewhere]
+    if report.index.parts or any(map(continued_by, rows)):  # a request that is put together needs others
+        source.elsewhere.fetch(away)
+    here = [row for row in rows if row.path not in report.elsewhere]
+    return chain(source.read_many(here, trust.MAX_FIXTURE_BYTES), source.elsewhere.read_many(away))
+
+
+def _bear_outage(
+    contents: Iterator[tuple[Row, bytes | Finding]], report: CheckReport
+) -> Iterator[tuple[Row, bytes | Finding]]:
+    """All that there is, also where a bucket cannot be asked for the rest: what is wrong for certain counts
+    for more than what could not be seen."""
+    try:
+        yield from contents
+    except BucketError as error:
+        if all(finding.code == "missing" for finding in report.findings):
+            raise
+        report.findings.append(Finding("missing", report.layout.folder, str(error)))
+
+
 def _examine(
-    source: Source, report: CheckReport, row: Row, read: bytes | Finding, *, content: bool, keep: bool
+    source: Source,
+    report: CheckReport,
+    row: Row,
+    read: bytes | Finding,
+    complete: Complete,
+    *,
+    content: bool,
+    keep: bool,
 ) -> FixtureKey | None:
     """Check one listed file, and note in the report what it is; the key, if its content is a fixture."""
     if isinstance(read, Finding):
@@ -201,7 +282,7 @@ def _examine(
     if not content:
         confirm(source, row, read, trust.check_bytes)
     elif isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
-        fixture, data = confirm(source, row, read, trust.trust_fixture)
+        fixture, data = confirm(source, row, read, partial(trust.trust_fixture, complete=complete))
         if fixture.is_request_redacted:
             report.redacted_requests.append(row.path)
         if keep:
@@ -210,29 +291,25 @@ def _examine(
             if keep:
                 report.kept[fixture.key] = row
             return fixture.key
+    elif isinstance(row, PartRow):
+        _, data = confirm(source, row, read, trust.trust_part)
+        if keep:
+            report.contents[row.path] = data
     else:
         confirm(source, row, read, trust.trust_exchange)
     return None
 
 
-def read_index(source: Source) -> tuple[Index, bytes]:
-    """Read and parse the index.
-
-    Raises:
-        Untrusted: It is not there, or it is none.
-    """
-    data = _read(source, INDEX_NAME, trust.MAX_INDEX_BYTES)
-    return trust.trust_index(data), data
-
-
-def read_fixture(source: Source, row: FixtureRow | ScopedRow) -> tuple[Fixture, bytes]:
-    """Read, check and parse the one file of a row.
+def read_fixture(
+    source: Source, row: FixtureRow | ScopedRow, complete: Complete | None = None
+) -> tuple[Fixture, bytes]:
+    """Read, check and parse the one file of a row, and complete its request.
 
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    data = _read(source, row.path)
-    return trust.trust_fixture(row, data), data
+    data = read_listed(source, row)
+    return trust.trust_fixture(row, data, complete), data
 
 
 def read_exchange(source: Source, row: ExchangeRow | ScopedRow) -> Exchange:
@@ -241,14 +318,31 @@ def read_exchange(source: Source, row: ExchangeRow | ScopedRow) -> Exchange:
     Raises:
         Untrusted: It is not what the index vouches for.
     """
-    return trust.trust_exchange(row, _read(source, row.path))
+    return trust.trust_exchange(row, read_listed(source, row))
 
 
-def _read(source: Source, path: str, max_bytes: int = trust.MAX_FIXTURE_BYTES) -> bytes:
-    data = source.read(path, max_bytes)
-    if isinstance(data, Finding):
-        raise Untrusted(data)
-    return data
+def read_file(source: Source, path: str, max_bytes: int = trust.MAX_FIXTURE_BYTES) -> bytes:
+    """The bytes of one file, unchecked.
+
+    Raises:
+        Untrusted: It is not there, or cannot be read.
+    """
+    return _bytes_of(source.read(path, max_bytes))
+
+
+def read_listed(source: Source, file: NamedFile) -> bytes:
+    """The bytes of a file that a row names, from wherever they can be had, unchecked.
+
+    Raises:
+        Untrusted: They cannot be had.
+    """
+    return _bytes_of(source.read_listed(file, trust.MAX_FIXTURE_BYTES))
+
+
+def _bytes_of(read: bytes | Finding) -> bytes:
+    if isinstance(read, Finding):
+        raise Untrusted(read)
+    return read
 
 
 def confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
@@ -261,7 +355,7 @@ def confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes
     except Untrusted as error:
         if error.finding.code != "mismatch":
             raise
-    again = _read(source, row.path)
+    again = read_listed(source, row)
     return judge(row, again), again
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cortex_replay.disk import Folder
-from cortex_replay.store.git_attributes import complete_attributes
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import Index
+from cortex_replay.store.git.attributes import complete_attributes
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import Index
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 
 __all__ = ["make_store"]

@@ -17,8 +17,10 @@ from typing import Final
 from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.store import hints
-from cortex_replay.store.journal import JOURNAL_NAME, MAX_JOURNAL_BYTES, STATE_FOLDER
-from cortex_replay.store.paths import escape, is_fixture_name
+from cortex_replay.store.elsewhere import Elsewhere, is_missing
+from cortex_replay.store.index.named_file import File, NamedFile
+from cortex_replay.store.journal import JOURNAL_NAME, MAX_JOURNAL_BYTES, STATE_FOLDER, WAITING_FOLDER
+from cortex_replay.store.paths import MAX_INDEX_BYTES, escape, is_fixture_name
 from cortex_replay.store.source import Listing
 
 __all__ = ["DirectorySource"]
@@ -55,6 +57,8 @@ class DirectorySource:
             finding = Finding("index-unreadable", escape(str(root)), reason, hints.NO_INDEX)
             raise FixtureIntegrityFailed([finding])
         self.anchor = anchor_of(root)
+        self.elsewhere = Elsewhere(self.root)
+        """Where files are had that are not here."""
 
     def has_folder(self, name: str) -> bool:
         """Whether a real folder of this name stands at the root."""
@@ -84,6 +88,11 @@ class DirectorySource:
         except (OSError, UnicodeError) as error:
             return _finding_of(path, error)
 
+    def read_listed(self, file: NamedFile, max_bytes: int) -> bytes | Finding:
+        """The same of a file that a row names; where it is not here, from the remote of the store."""
+        data = self.read(file.path, max_bytes)
+        return self.elsewhere.get(file) if is_missing(data) and self.elsewhere else data
+
     def read_journal(self) -> bytes:
         """The journal; nothing where there is none, or where the state folder is not this user's."""
         try:
@@ -92,16 +101,35 @@ class DirectorySource:
         except OSError:
             return b""
 
-    def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
-        """The content of many files, one system call each where they are small.
+    def read_waiting(self, digest: str) -> bytes:
+        """A shard that a commit has not put in its place yet; nothing where none is."""
+        try:
+            with self._folder(f"{STATE_FOLDER}/{WAITING_FOLDER}") as waiting:
+                return waiting.read(digest, MAX_INDEX_BYTES + 1) if waiting.is_ours else b""
+        except OSError:
+            return b""
+
+    def read_many(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
+        """The content of many files, one system call each where they are small; those that are not here are
+        fetched together, at the end.
 
         A small file comes whole with the first read on every local file system. If it ever does
-        not, its hash is wrong and the caller asks :meth:`read`.
+        not, its hash is wrong and the caller asks :meth:`read_listed`.
         """
+        return self.elsewhere.complete(self._read_here(files, max_bytes))
+
+    def read_near(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
+        """As :meth:`read_many`, but nothing is fetched: what is neither here nor in the cache is missing."""
+        for file, data in self._read_here(files, max_bytes):
+            cached = self.elsewhere.get_cached(file) if is_missing(data) and self.elsewhere else None
+            yield file, data if cached is None else cached
+
+    def _read_here(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
         opened: Folder | None = None
         current: str | None = None
         try:
-            for path in paths:
+            for file in files:
+                path = file.path
                 folder, _, name = path.rpartition("/")
                 try:
                     if opened is None or folder != current:
@@ -115,9 +143,9 @@ class DirectorySource:
                     finally:
                         os.close(descriptor)
                 except (OSError, UnicodeError) as error:
-                    yield path, _finding_of(path, error)
+                    yield file, _finding_of(path, error)
                     continue
-                yield path, data if len(data) < _FIRST_READ else self.read(path, max_bytes)
+                yield file, data if len(data) < _FIRST_READ else self.read(path, max_bytes)
         finally:
             if opened is not None:
                 opened.close()

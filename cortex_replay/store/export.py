@@ -13,6 +13,7 @@ import tomli_w
 
 from cortex_replay.disk import Folder
 from cortex_replay.errors import StoreIo
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import fixture_path
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.paths import INDEX_NAME
@@ -66,7 +67,8 @@ class ExportSummary:
 def export_crtx(store: Store, target: Path) -> ExportSummary:
     """Write every fixture into a new flat folder, with an index of paths and hashes.
 
-    The files are copied byte for byte; ``crtx-llm`` ignores the fields it does not know.
+    The files are copied byte for byte, but for those whose request does not stand there whole: they get all
+    of it. ``crtx-llm`` ignores the fields it does not know.
 
     Raises:
         StoreIo: The folder exists and is not empty, or the disk refuses.
@@ -100,10 +102,12 @@ def _write(store: Store, folder: Folder) -> ExportSummary:
     try:
         for item in store.list():
             key = FixtureKey(item.model, item.prompt_hash)
-            name = fixture_path(Layout.FLAT, key, item.blake3)
-            folder.create(name, store.content(*key))
+            data = store.whole_content(*key)
+            digest = blake3_hex(data)
+            name = fixture_path(Layout.FLAT, key, digest)
+            folder.create(name, data)
             written.append(name)
-            rows = tomli_w.dumps({"path": name, "blake3": item.blake3})
+            rows = tomli_w.dumps({"path": name, "blake3": digest})
             blocks.append(f"[[fixture]]\n{rows}")
             fixture = store.get(*key)
             several += len(fixture.answers) > 1

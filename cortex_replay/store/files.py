@@ -8,7 +8,13 @@ from typing import Final
 
 from cortex_replay.disk import Closing, Folder
 from cortex_replay.store.journal import STATE_FOLDER
-from cortex_replay.store.paths import EXCHANGES_FOLDER, NESTED_FOLDER, is_fixture_name, path_problem
+from cortex_replay.store.paths import (
+    EXCHANGES_FOLDER,
+    NESTED_FOLDER,
+    PARTS_FOLDER,
+    is_fixture_name,
+    path_problem,
+)
 from cortex_replay.store.trust import Layout
 
 __all__ = ["FixtureFiles", "is_fixture_path", "name_of"]
@@ -75,11 +81,11 @@ class FixtureFiles(Closing):
                     name = name.rpartition("/")[0]  # noqa: PLW2901
 
     def remove_empty_folders(self, paths: Iterable[str]) -> None:
-        """Remove those folders below that of a nested store, or of exchanges, that hold nothing any more."""
+        """Remove those folders below that of a nested store, of exchanges or of parts, that are empty now."""
         for folder in {path.rpartition("/")[0] for path in paths}:
             above, _, name = folder.rpartition("/")
             with suppress(OSError):
-                while above.partition("/")[0] in (NESTED_FOLDER, EXCHANGES_FOLDER):
+                while above.partition("/")[0] in (NESTED_FOLDER, EXCHANGES_FOLDER, PARTS_FOLDER):
                     self.folder_of(f"{above}/{name}").remove_folder(name)
                     above, _, name = above.rpartition("/")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.types import (
+    LlmMessage,
     LlmRequest,
     LlmResponse,
     StreamChunk,
@@ -19,7 +20,7 @@ from cortex_replay.types import (
     ToolCall,
 )
 
-__all__ = ["Answer", "Fixture", "FixtureKey", "TimedChunk", "bindings_in", "moment_in"]
+__all__ = ["Answer", "Fixture", "FixtureKey", "RequestLink", "TimedChunk", "bindings_in", "moment_in"]
 
 
 class FixtureKey(NamedTuple):
@@ -71,6 +72,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestLink:
+    """What a file says of a request that is not whole in it (:mod:`.requests.links` puts it together)."""
+
+    continues: str | None = None
+    """The prompt hash of the recorded request that this one continues; then only ``messages`` are new."""
+    messages: tuple[LlmMessage, ...] = ()
+    own: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Without ``continues``, the fields that stand in the file itself."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a field, the hash of the part that has its value."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fixture:
     """A parsed fixture. ``answers`` holds at least one; the n-th call gets the n-th."""
 
@@ -79,6 +93,8 @@ class Fixture:
     request: LlmRequest | None = None
     """What was asked, where the fixture says so (one written by ``crtx-llm`` does not)."""
     meta: dict[str, JsonValue] | None = None
+    link: RequestLink | None = None
+    """Where the rest of its request is; ``request`` is ``None`` then. A store completes what it hands out."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", FixtureKey(*self.key))  # a plain pair will do

@@ -11,18 +11,32 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import orjson
 
+from cortex_replay import validation
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.hashing import is_digest
-from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, RequestLink, TimedChunk
 from cortex_replay.strict_json import JsonError, loads
-from cortex_replay.types import REQUEST_FIELDS, LlmRequest, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
+from cortex_replay.types import (
+    REQUEST_FIELDS,
+    LlmMessage,
+    LlmRequest,
+    StreamChunk,
+    TokenUsage,
+    ToolCall,
+    ToolCallDelta,
+)
 
 __all__ = [
+    "PART_FIELDS",
     "FixtureError",
     "RenderedFixture",
     "fixture_in",
+    "is_short",
+    "may_be_short",
     "parse_fixture",
+    "parse_part",
+    "part_in",
     "read_document",
     "render_document",
     "render_fixture",
@@ -30,6 +44,8 @@ __all__ = [
 
 _CALL: Final = ("id", "name", "arguments")
 _PIECE: Final = ("index", "id", "name", "arguments")
+PART_FIELDS: Final = frozenset(["system", "tools"])
+"""What may stand in a part instead of in each of the requests that have it."""
 _COUNTS: Final = (
     "prompt_tokens",
     "completion_tokens",
@@ -96,15 +112,49 @@ def fixture_in(document: Mapping[str, JsonValue]) -> Fixture:
         raise FixtureError("request_match.prompt_hash: expected 64 lower-case hex digits", "hash-spelling")
     answers = [_answer(document, "")]
     answers += [_answer(_object(item, at), f"{at}.") for item, at in _items(document.get("then"), "then")]
-    request = _request(document.get("request"), key)
-    return Fixture(key, tuple(answers), request, _optional_object(document.get("meta"), "meta"))
+    meta = _optional_object(document.get("meta"), "meta")
+    link = _link(document.get("request"))
+    request = _request(document.get("request"), key) if link is None else None
+    return Fixture(key, tuple(answers), request, meta, link)
+
+
+def may_be_short(data: bytes) -> bool:
+    """Whether the request of a file may not stand in it whole; most files can be told at a glance."""
+    return b'"continues"' in data or b'"parts"' in data or b"\\u" in data  # a name may be spelled so
+
+
+def is_short(data: bytes) -> bool:
+    """Whether the request of a fixture does not stand in its file whole."""
+    return may_be_short(data) and parse_fixture(data).link is not None
+
+
+def part_in(document: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """What the requests of many fixtures share: one field of a request, and its value.
+
+    Raises:
+        FixtureError: The document is something else.
+    """
+    if len(document) != 1 or not document.keys() <= PART_FIELDS:
+        raise FixtureError(f"expected one of {' and '.join(sorted(PART_FIELDS))}, and nothing else")
+    return document
+
+
+def parse_part(data: bytes) -> Mapping[str, JsonValue]:
+    """Read one part.
+
+    Raises:
+        FixtureError: The bytes are not JSON, or the JSON is no part.
+    """
+    return part_in(read_document(data))
 
 
 def render_fixture(fixture: Fixture) -> bytes:
     """The bytes of a fixture, in the one form in which this project writes it."""
     first, *then = fixture.answers
     document: dict[str, Any] = {"request_match": fixture.key._asdict()}
-    if fixture.request is not None:
+    if fixture.link is not None:
+        document["request"] = _link_document(fixture.link)
+    elif fixture.request is not None:
         document["request"] = fixture.request.to_dict()
     document |= _answer_document(first)
     if then:
@@ -165,6 +215,43 @@ def _request(value: JsonValue, key: FixtureKey) -> LlmRequest | None:
         return LlmRequest.from_dict({"model": key.model, **request})
     except InvalidRequest as error:
         raise FixtureError(f"request: {error.field}: {error.reason}") from None
+
+
+def _link(value: JsonValue) -> RequestLink | None:
+    """What a request says of where the rest of it is, if it does not stand there whole."""
+    if not isinstance(value, dict) or not ("continues" in value or "parts" in value):
+        return None
+    continues = _optional_str(value, "continues", "request")
+    if continues is not None:
+        if value.keys() != {"continues", "messages"}:
+            raise FixtureError("request: one that continues another has its new messages, and nothing else")
+        if not is_digest(continues):
+            raise FixtureError("request.continues: expected 64 lower-case hex digits", "hash-spelling")
+        return RequestLink(continues, _messages(value["messages"]))
+    given = _object(value.get("parts"), "request.parts")
+    parts = {name: digest for name, digest in given.items() if isinstance(digest, str) and is_digest(digest)}
+    if not parts or len(parts) != len(given) or not parts.keys() <= PART_FIELDS:
+        raise FixtureError("request.parts: expected names of fields, each with 64 lower-case hex digits")
+    own = {name: field for name, field in value.items() if name != "parts"}
+    if own.keys() & parts.keys() or not own.keys() <= REQUEST_FIELDS:
+        raise FixtureError("request: has a field twice, or one that is no part of the key")
+    return RequestLink(None, (), own, parts)
+
+
+def _messages(value: JsonValue) -> tuple[LlmMessage, ...]:
+    """New messages of a conversation, of which a system message may be the first."""
+    if not isinstance(value, list):
+        raise FixtureError("request.messages: expected a list")
+    try:
+        return validation.values(LlmMessage, value, "messages")
+    except InvalidRequest as error:
+        raise FixtureError(f"request: {error.field}: {error.reason}") from None
+
+
+def _link_document(link: RequestLink) -> dict[str, Any]:
+    if link.continues is not None:
+        return {"continues": link.continues, "messages": [message.to_dict() for message in link.messages]}
+    return {**link.own, "parts": dict(link.parts)}
 
 
 def _answer(holder: Mapping[str, JsonValue], where: str) -> Answer:

@@ -8,11 +8,13 @@ same journal before and after its look knows that nobody moved anything in betwe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 
+from cortex_replay.store.index.index import ShardRow
 from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.strict_json import JsonError, loads
 
@@ -20,6 +22,7 @@ __all__ = [
     "JOURNAL_NAME",
     "MAX_JOURNAL_BYTES",
     "STATE_FOLDER",
+    "WAITING_FOLDER",
     "Journal",
     "parse_journal",
     "render_journal",
@@ -30,6 +33,8 @@ STATE_FOLDER: Final = ".cortex-replay"
 """What a writer needs beside the fixtures: lock, journal, staging. Never in git, never ``*.json``."""
 JOURNAL_NAME: Final = "journal"
 """In the state folder."""
+WAITING_FOLDER: Final = "shards"
+"""In the state folder: the shards that a commit has not put in their places yet, by their hash."""
 MAX_JOURNAL_BYTES: Final = 64 * 2**20
 
 
@@ -47,6 +52,12 @@ class Journal:
     removed: tuple[str, ...] = ()
     overwriting: tuple[str, ...] = ()
     """Those of ``added`` that were meant to replace another answer."""
+    shards: Mapping[str, str] = field(default_factory=dict)
+    """By name, the digests of the shards that the commit puts in place; "" of one that goes."""
+    derived: tuple[str, ...] = ()
+    """Those of ``added`` that were made of what is staged or listed, and can be made again."""
+    spent: tuple[str, ...] = ()
+    """Staged files (session/name) that were written in another form: they go with the commit."""
     mark: str = field(default="", compare=False)
 
     def is_marked_by(self, marker: Marker | None) -> bool:
@@ -61,7 +72,14 @@ class Journal:
     @property
     def moving(self) -> frozenset[str]:
         """Files that may stand there unlisted: a reader neither serves nor reports them."""
-        return frozenset(self.added + self.removed) if self.is_open else frozenset()
+        if not self.is_open:
+            return frozenset()
+        shards = (ShardRow(name, "").path for name in self.shards)
+        return frozenset((*self.added, *self.removed, *shards))
+
+    def promises(self, shard: ShardRow) -> bool:
+        """Whether a shard that is not in its place may wait in the state folder."""
+        return self.is_open and self.shards.get(shard.name) == shard.blake3
 
 
 def render_journal(journal: Journal, marker: Marker) -> bytes:
@@ -98,6 +116,9 @@ def parse_journal(data: bytes) -> Journal:
                     _texts(added),
                     _texts(removed),
                     _texts(rest.get("overwriting")),
+                    _shards_in(rest.get("shards")),
+                    _texts(rest.get("derived")),
+                    _texts(rest.get("spent")),
                     str(rest.get("mark")),
                 )
             case _:
@@ -109,8 +130,18 @@ def parse_journal(data: bytes) -> Journal:
 def _fields(journal: Journal) -> dict[str, object]:
     """What it says, and the mark is made of."""
     names = ("counter", "is_open", "old_index", "new_index", "added", "removed", "overwriting")
-    return {name: getattr(journal, name) for name in names}
+    further: dict[str, object] = {name: getattr(journal, name) for name in ("derived", "spent")}
+    further["shards"] = dict(sorted(journal.shards.items()))
+    # Earlier versions know the mark of a journal without these.
+    return {name: getattr(journal, name) for name in names} | {
+        name: value for name, value in further.items() if value
+    }
 
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _shards_in(value: object) -> dict[str, str]:
+    shards = value if isinstance(value, dict) else {}
+    return {name: digest for name, digest in shards.items() if isinstance(digest, str)}

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from cortex_replay.store.changes import Pin, Remove
-from cortex_replay.store.index import ContentKey, ExchangeRow, FixtureRow, Row, content_key
+from cortex_replay.store.index.index import ContentKey, ExchangeRow, FixtureRow, Row, content_key
 from cortex_replay.store.trust import scope_problem
 from cortex_replay.strict_json import JsonError, loads
 

@@ -11,7 +11,10 @@ from cortex_replay.printable import UNPRINTABLE
 __all__ = [
     "EXCHANGES_FOLDER",
     "INDEX_NAME",
+    "MAX_INDEX_BYTES",
     "NESTED_FOLDER",
+    "PARTS_FOLDER",
+    "SHARDS_FOLDER",
     "UNPRINTABLE",
     "are_plain_paths",
     "escape",
@@ -21,9 +24,15 @@ __all__ = [
 ]
 
 INDEX_NAME: Final = "INDEX.toml"
+MAX_INDEX_BYTES: Final = 32 * 2**20
+"""Of the index, and of a shard of it."""
 NESTED_FOLDER: Final = "fixtures"
 EXCHANGES_FOLDER: Final = "exchanges"
 """Below the layout's folder, where exchanges stand."""
+SHARDS_FOLDER: Final = "index"
+"""Where the shards of an index stand, if it has any."""
+PARTS_FOLDER: Final = "parts"
+"""Below the layout's folder, where parts of requests stand."""
 
 # Control characters but the line feed, backslash, colon, DEL.
 _NEVER_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x3A, 0x5C, 0x7F])

@@ -7,7 +7,7 @@ names itself. What else belongs to answers (:mod:`.notes`) is staged beside them
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from cortex_replay.store.lock import LockedStore, lock_store, staged_kind
 from cortex_replay.store.marks import user_marker
 from cortex_replay.store.notes import NOTE_KIND, parse_note, render_note
 from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.staging import Session, Staging
+from cortex_replay.store.staging import FORM, Session, Staging
 from cortex_replay.store.trust import Layout, Untrusted
 
 __all__ = ["PendingChanges"]
@@ -124,6 +124,18 @@ class PendingChanges:
             self._doubtful.add(name)
             self.session.folder.sync_file(name, mode)
             self._doubtful.discard(name)
+
+    def write_forms(self, store: LockedStore, files: Mapping[str, bytes]) -> dict[str, str]:
+        """Write what a commit makes of answers, durably; gives, by path, what each is called in staging."""
+        if not files:
+            return {}
+        if self.session is None:
+            self.session = store.open_session()
+        mode = self._fixture_mode()
+        names = {path: self.session.write(data, FORM) for path, data in files.items()}
+        for name in names.values():
+            self.session.folder.sync_file(name, mode)
+        return names
 
     def _fixture_mode(self) -> int:
         """Who may read the index may read the answers."""

@@ -19,20 +19,23 @@ from typing import NamedTuple
 
 from cortex_replay.errors import FixtureConflict
 from cortex_replay.store.changes import Add, Changes, Essence, Pin, Remove, Said
-from cortex_replay.store.index import (
+from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.store.index.index import (
     ExchangeRow,
     FixtureRow,
     Index,
+    PartRow,
     Row,
+    RowKey,
     ScopedRow,
     content_key,
+    continued_by,
+    row_key,
 )
 from cortex_replay.store.trust import Layout
 
 __all__ = ["plan_changes"]
 
-RowKey = tuple[str | None, ...]
-"""What stands in a row after its path and hash. Those of different tables have different lengths."""
 _Sequence = dict[str | None, Row]
 """The rows of one scope under one key, by the number of a failure; the fixture, or the exchange, has none."""
 
@@ -74,7 +77,7 @@ class _Planner:
     def __init__(self, index: Index, read: Callable[[Row], Said]) -> None:
         self._index = index
         self._read = read
-        self._before: dict[RowKey, Row] = {row[2:]: row for row in index.rows}
+        self._before: dict[RowKey, Row] = {row_key(row): row for row in index.rows}
         self._after = dict(self._before)
         self._files = {row.path: row for row in index.rows}
         self._members: dict[_Subject, dict[str, _Sequence]] = {}
@@ -128,9 +131,19 @@ class _Planner:
     def _pin(self, change: Pin) -> None:
         subject, _ = _place_of(change.rows[0])
         place = change.scope, subject
-        is_there = all(_is_listed(row, self._files.get(row.path)) for row in change.rows)
-        if is_there and place not in self._open and not self._own(*place):
-            self._open[place] = {_place_of(row)[1]: row for row in change.rows}
+        sequence = self._given(change, subject)
+        if sequence and place not in self._open and not self._own(*place):
+            self._open[place] = sequence
+
+    def _given(self, change: Pin, subject: _Subject) -> _Sequence:
+        """What a scope was given, as it is listed now, which also says what it continues.
+
+        A file that was written in another form meanwhile has another path and hash: what is shared counts.
+        """
+        if all(_is_listed(row, self._files.get(row.path)) for row in change.rows):
+            return {_place_of(row)[1]: self._files[row.path] for row in change.rows}
+        shared = {n: row for n, row in self._shared(subject).items() if row_key(row) in self._before}
+        return shared if shared.keys() == {_place_of(row)[1] for row in change.rows} else {}
 
     def _sequence(self, scope: str, subject: _Subject) -> _Sequence:
         """What a scope has under a key, to be changed; nothing where it only gets what others have."""
@@ -173,6 +186,11 @@ class _Planner:
             list(gone.values()),
             self._dropped,
             is_empty=self._after == self._before,
+            keys=frozenset(
+                FixtureKey(subject.model, subject.prompt_hash)
+                for _, subject in self._open
+                if subject.model is not None and subject.prompt_hash is not None
+            ),
         )
 
     def _clear_top(self) -> None:
@@ -226,19 +244,19 @@ class _Planner:
 
     def _list_all(self, scope: str, sequence: _Sequence) -> None:
         for row in sequence.values():
-            about = content_key(row)
+            about, continues = content_key(row), continued_by(row)
             listed: Row
             if scope:
-                listed = ScopedRow(*row[:2], *about, scope)
+                listed = ScopedRow(*row[:2], *about, scope, continues)
             elif about[2] is None and about[3] is None:
-                listed = FixtureRow(*row[:4])
+                listed = FixtureRow(*row[:2], *about[:2], continues)
             else:
                 listed = ExchangeRow(*row[:2], *about)
-            self._after[listed[2:]] = listed
+            self._after[row_key(listed)] = listed
             self._list(listed)
 
     def _list(self, row: Row) -> None:
-        if isinstance(row, FixtureRow):
+        if isinstance(row, FixtureRow | PartRow):
             return  # its key alone finds it
         scope = row.scope if isinstance(row, ScopedRow) else ""
         subject, n = _place_of(row)
@@ -246,7 +264,7 @@ class _Planner:
 
     def _unlist(self, scope: str, subject: _Subject) -> None:
         for row in self._members.get(subject, {}).pop(scope, {}).values():
-            del self._after[row[2:]]
+            del self._after[row_key(row)]
         if not scope:
             self._after.pop((subject.model, subject.prompt_hash), None)
 

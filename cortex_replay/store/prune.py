@@ -12,8 +12,11 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.messages import TOOLS_CALL
 from cortex_replay.mcp.questions import subject_of
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import moment_in
+from cortex_replay.store.index.index import PartRow
+from cortex_replay.store.requests.unused_parts import drop_unused_parts
 from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.store.tool_calls import StoredCall, recorded_calls
 from cortex_replay.strict_json import JsonError, loads
@@ -63,14 +66,19 @@ class PrunePlan:
     undated: int = 0
     """Fixtures that no age can be told of, which therefore stay."""
 
-    def apply(self, store: Store) -> None:
-        """Drop what the plan names, in one commit: the index first, then the files."""
+    def apply(self, store: Store) -> list[PartRow]:
+        """Drop what the plan names, in one commit: the index first, then the files.
+
+        What continued one of them gets what it needs of it in the same commit. The parts that no recording
+        names any more go after that, in a commit of their own; gives their rows.
+        """
         for item in self.going:
             if isinstance(item, StoredCall):
                 store.remove_exchange(item.key, item.scope)
             else:
                 store.remove(item.model, item.prompt_hash, item.scope)
         store.commit()
+        return drop_unused_parts(DirectorySource(store.root), store.layout)
 
 
 def plan_prune(store: Store, criteria: PruneCriteria) -> PrunePlan:

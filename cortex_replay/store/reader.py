@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, cast
+from typing import Final, Literal, NamedTuple, Self
 
 from cortex_replay.config.key_rules import KeyRules, key_rules_for
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.progress import Progress
 from cortex_replay.redact.clearance import clearance_for
 from cortex_replay.redact.sensitivity import Sensitivity
 from cortex_replay.store.check import (
     CheckReport,
-    Progress,
-    check_listing,
+    check_opening,
     check_store,
     read_exchange,
     read_fixture,
+    read_listed,
 )
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
-from cortex_replay.store.fixture_json import parse_fixture
+from cortex_replay.store.fixture_json import is_short, parse_fixture, render_fixture
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row, ScopedRow
-from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange
-from cortex_replay.types import LlmRequest
+from cortex_replay.store.index.index import (
+    ExchangeRow,
+    FixtureRow,
+    Index,
+    Row,
+    ScopedRow,
+    content_key,
+    continued_by,
+)
+from cortex_replay.store.index.named_file import NamedFile
+from cortex_replay.store.index.rows import Own, Rows
+from cortex_replay.store.index.sharded_rows import ShardedRows
+from cortex_replay.store.index.shards import shard_of
+from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.read_ahead import ReadAhead
+from cortex_replay.store.requests.links import Links
+from cortex_replay.store.requests.request_bytes import WholeRequests
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Layout, Untrusted, trust_exchange, trust_part
+from cortex_replay.types import JsonValue, LlmRequest
 
 __all__ = ["StoreReader", "StoredExchange", "StoredFixture", "Verify"]
 
 Verify = Literal["full", "on-read"]
+_MOST_PARSED: Final = 32_768
+"""How many fixtures are kept as they were parsed."""
+_MOST_SCANNED: Final = 4096
+"""How many rows a scan holds at once."""
 
 
 class StoredFixture(NamedTuple):
@@ -56,15 +77,7 @@ class StoredExchange(NamedTuple):
     """Whose it is, where others get another one."""
 
 
-class _Own(NamedTuple):
-    """What a scope has of its own under one key."""
-
-    fixture: ScopedRow | None
-    failures: list[ScopedRow]
-
-
-_Place = tuple[str, str | None, str | None]
-"""A scope, and a key in it: that of a fixture, or ``None`` and that of an opaque exchange."""
+_Read = Callable[[Iterable[FixtureRow], int], Iterator[tuple[FixtureRow, bytes | Finding]]]
 
 
 class StoreReader:
@@ -83,13 +96,13 @@ class StoreReader:
         """Where the files stand."""
         self._source = source
         self._contents = report.contents
-        self._rows = report.kept or _rows_by_key(report.index)
+        rows = report.index.rows if report.elsewhere else ()
+        self._ahead = ReadAhead(source.elsewhere, (row for row in rows if row.path in report.elsewhere))
+        self._seen_shards: set[str] = set()
+        self._rows = self._index_rows(report)
+        self._links = self._link()
         self._fixtures: dict[str, Fixture] = {}
-        """By path: those of scopes may be the shared ones."""
-        self._failures = _failures_by_key(report.index)
-        self._opaque = _opaque_by_key(report.index)
-        self._own = _own_by_place(report.index)
-        self._scopes = frozenset(row.scope for row in report.index.scoped)
+        """By the hash of the file: those of scopes may be the shared ones."""
         self._exchanges: dict[tuple[str, str], Exchange] = {}
         """By path and hash."""
         self._key_rules: KeyRules | None = None
@@ -110,7 +123,8 @@ class StoreReader:
             path: The store's root, in either layout.
             verify: ``"full"`` checks everything now. ``"on-read"`` checks the index and the
                 listing now and each file when it is first served; it is as strict for what is
-                served, and opens a large store much faster. An index without keys, as ``crtx-llm``
+                served, and opens a large store much faster. Of an index with shards it checks the root
+                now, and each shard when it is first needed. An index without keys, as ``crtx-llm``
                 writes it, can only be opened in full.
             progress: Called now and then with the number of files checked so far, and of all.
 
@@ -121,7 +135,7 @@ class StoreReader:
         if verify not in ("full", "on-read"):
             raise ValueError(f'verify is "full" or "on-read", not {verify!r}')
         source = DirectorySource(Path(path))
-        report = check_listing(source) if verify == "on-read" else None
+        report = check_opening(source) if verify == "on-read" else None
         if report is None or (report.is_trusted and not report.has_keys):
             report = check_store(source, keep=True, progress=progress)
         if not report.is_trusted:
@@ -164,14 +178,14 @@ class StoreReader:
     @property
     def scopes(self) -> frozenset[str]:
         """The scopes that have answers of their own."""
-        return self._scopes
+        return self._rows.scopes
 
     def has_own(self, model: str, prompt_hash: str, scope: str) -> bool:
         """Whether a scope has answers of its own to a key, failures among them."""
         return self._own_of(model, prompt_hash, scope) is not None
 
-    def _own_of(self, model: str, prompt_hash: str, scope: str) -> _Own | None:
-        return self._own.get((scope, model, prompt_hash)) if scope in self._scopes else None
+    def _own_of(self, model: str, prompt_hash: str, scope: str) -> Own | None:
+        return self._rows.own(FixtureKey(model, prompt_hash), scope) if scope else None
 
     def get(self, model: str, prompt_hash: str, scope: str = "") -> Fixture:
         """The trusted fixture of a key: that of a scope where it has answers of its own, else the shared one.
@@ -181,10 +195,12 @@ class StoreReader:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
         row = self._row(model, prompt_hash, scope)
-        fixture = self._fixtures.get(row.path)
+        fixture = self._fixtures.get(row.blake3)
         if fixture is None:
             row, fixture, _ = self._read(row, scope)
-            self._fixtures[row.path] = fixture
+            if len(self._fixtures) >= _MOST_PARSED:
+                del self._fixtures[next(iter(self._fixtures))]
+            self._fixtures[row.blake3] = fixture
         return fixture
 
     def content(self, model: str, prompt_hash: str, scope: str = "") -> bytes:
@@ -196,6 +212,30 @@ class StoreReader:
         """
         return self._read(self._row(model, prompt_hash, scope), scope)[2]
 
+    def whole_content(self, model: str, prompt_hash: str, scope: str = "") -> bytes:
+        """The trusted bytes of a key's file, as they are where its request stands in it whole.
+
+        Raises:
+            NoFixture: Nothing is recorded under it.
+            FixtureIntegrityFailed: Its file is no longer what the index vouches for.
+        """
+        _, fixture, data = self._read(self._row(model, prompt_hash, scope), scope)
+        return render_fixture(fixture) if is_short(data) else data
+
+    def part(self, digest: str) -> Mapping[str, JsonValue]:
+        """What the part with a hash has, trusted: a field of requests, and its value.
+
+        Raises:
+            FixtureIntegrityFailed: There is none, or its file is not what the index vouches for.
+        """
+        row = self._rows.part(digest)
+        try:
+            if row is None:
+                raise Untrusted(Finding("link-broken", INDEX_NAME, f"a part {digest[:16]} is not listed"))
+            return trust_part(row, self._read_bytes(row))
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+
     def contents(self, wanted: Iterable[StoredFixture]) -> Iterator[tuple[StoredFixture, bytes]]:
         """The bytes of many fixtures, at a fraction of what :meth:`content` takes for each: they are those
         that the index vouches for, but what they say is not checked.
@@ -204,8 +244,7 @@ class StoreReader:
             FixtureIntegrityFailed: A file is no longer what the index vouches for.
         """
         by_path = {stored.path: stored for stored in wanted}
-        for path, read in self._source.read_many(by_path, MAX_FIXTURE_BYTES):
-            stored = by_path[path]
+        for stored, read in self._source.read_many(by_path.values(), MAX_FIXTURE_BYTES):
             if isinstance(read, bytes) and blake3_hex(read) == stored.blake3:
                 yield stored, read
             else:  # which says what is wrong, if it is
@@ -213,28 +252,30 @@ class StoreReader:
 
     def has_any(self, key: FixtureKey, scope: str = "") -> bool:
         """Whether anything is recorded under a key, for calls in a scope: an answer, or a failure."""
-        if key in self._rows or key in self._failures:
+        if self._rows.fixture(key) is not None or self._rows.failures(key):
             return True
-        return scope in self._scopes and (scope, *key) in self._own
+        return bool(scope) and self._rows.own(key, scope) is not None
 
     def has_fixture(self, model: str, prompt_hash: str, scope: str = "") -> bool:
         """Whether there is a good answer to a key, for calls in a scope."""
         own = self._own_of(model, prompt_hash, scope)
-        return (model, prompt_hash) in self._rows if own is None else own.fixture is not None
+        shared = self._rows.fixture(FixtureKey(model, prompt_hash))
+        return (shared if own is None else own.fixture) is not None
 
     def rows(self, model: str, prompt_hash: str, scope: str = "") -> tuple[Row, ...]:
         """The rows of what a scope gets under a key: of its fixture, and of the failures."""
         own = self._own_of(model, prompt_hash, scope)
         if own is not None:
             return tuple(row for row in (own.fixture, *own.failures) if row is not None)
-        shared = self._rows.get(FixtureKey(model, prompt_hash))
+        key = FixtureKey(model, prompt_hash)
+        shared = self._rows.fixture(key)
         # One by crtx-llm does not say what it is about.
-        known = [] if shared is None else [FixtureRow(*shared[:2], model, prompt_hash)]
-        return (*known, *self._failures.get((model, prompt_hash), ()))
+        known = [] if shared is None else [shared._replace(model=model, prompt_hash=prompt_hash)]
+        return (*known, *self._rows.failures(key))
 
     def _row(self, model: str, prompt_hash: str, scope: str) -> FixtureRow | ScopedRow:
         own = self._own_of(model, prompt_hash, scope)
-        row = self._rows.get(FixtureKey(model, prompt_hash)) if own is None else own.fixture
+        row = self._rows.fixture(FixtureKey(model, prompt_hash)) if own is None else own.fixture
         if row is None:
             raise NoFixture(model, prompt_hash)
         return row
@@ -242,23 +283,71 @@ class StoreReader:
     def scan(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
         """Every key and its file as it is on disk, **unchecked**: to look for something, never to be shown.
 
-        What is not there, or cannot be read, is left out. The model ``first`` comes first.
+        What is not there, or cannot be read, or had to be fetched, is empty: who looks for a time only must
+        hear of it, too. The model ``first`` comes first.
         """
-        by_path = {row.path: key for key, row in self._rows.items() if key[0] == first}
-        by_path |= {row.path: key for key, row in self._rows.items() if key[0] != first}
-        kept = [path for path in by_path if path in self._contents]
-        for path in kept:
-            yield by_path.pop(path), self._contents[path]
-        for path, data in self._source.read_many(by_path, MAX_FIXTURE_BYTES):
-            if not isinstance(data, Finding):
-                yield by_path[path], data
+        yield from self._scan(self._source.read_near, first)
+
+    def _scan(self, read: _Read, first: str) -> Iterator[tuple[tuple[str, str], bytes]]:
+        rows = self._rows.fixtures(first)
+        while by_row := {row: key for key, row in islice(rows, _MOST_SCANNED)}:
+            kept = [row for row in by_row if row.path in self._contents]
+            for row in kept:
+                yield by_row.pop(row), self._contents[row.path]
+            for row, data in read(by_row, MAX_FIXTURE_BYTES):
+                yield by_row[row], data if isinstance(data, bytes) else b""
+
+    def scan_model(self, model: str, scope: str = "") -> Iterator[tuple[FixtureKey, bytes]]:
+        """As :meth:`scan`, what a scope gets under each key of one model. What is elsewhere is fetched: an
+        answer may be found by it."""
+        own = {
+            row: FixtureKey(model, row.prompt_hash or "")
+            for place, (row, _) in self._rows.owns()
+            if row is not None and place[:2] == (scope, model) and row.prompt_hash is not None
+        }
+        for row, data in self._source.read_many(own, MAX_FIXTURE_BYTES):
+            yield own[row], data if isinstance(data, bytes) else b""
+        mine = frozenset(own.values())
+        for key, data in self._scan(self._source.read_many, model):
+            if key[0] != model:
+                return
+            if key not in mine:
+                yield FixtureKey(*key), data
+
+    def scan_requests(self, *, first: str = "") -> Iterator[tuple[tuple[str, str], bytes | None]]:
+        """As :meth:`scan`, every key and its whole request, if it has one that can be put together."""
+        whole = WholeRequests(
+            lambda key: self._scan_file(self._rows.parent(key)),
+            lambda digest: self._scan_file(self._rows.part(digest)),
+        )
+        for key, data in self.scan(first=first):
+            yield key, whole.bytes_of(FixtureKey(*key), data)
+
+    def _scan_file(self, row: Row | None) -> bytes | None:
+        if row is None or row.path in self._contents:
+            return None if row is None else self._contents[row.path]
+        data = next(self._source.read_near([row], MAX_FIXTURE_BYTES))[1]
+        return data if isinstance(data, bytes) else None
 
     def scan_exchanges(self, scope: str = "") -> Iterator[tuple[tuple[str, str], bytes]]:
-        """As :meth:`scan`, of the opaque exchanges, shared or a scope's own: the place, the key, the file."""
-        keys = {path: key for key, path in self.exchange_keys(scope).items()}
-        for path, data in self._source.read_many(keys, MAX_FIXTURE_BYTES):
+        """As :meth:`scan`, of the opaque exchanges, shared or a scope's own: the place, the key, the file.
+        What is elsewhere is fetched."""
+        rows = self._exchange_rows(scope)
+        for row, data in self._source.read_many(rows.values(), MAX_FIXTURE_BYTES):
             if not isinstance(data, Finding):
-                yield (path, keys[path]), data
+                yield (row.path, row.key or ""), data
+
+    def prepare_remote(self) -> None:
+        """Find the credentials for files that are elsewhere now, before somebody changes the environment."""
+        elsewhere = self._source.elsewhere
+        if self.is_sharded and elsewhere.remote is not None:  # what is missing is not known
+            elsewhere.remote.prepare()
+        elif files := self._ahead.files:
+            elsewhere.prepare(files)
+
+    def is_near(self, path: str) -> bool:
+        """Whether a listed file was here when the store was opened, or has been fetched since."""
+        return path not in self._ahead
 
     def path(self, model: str, prompt_hash: str, scope: str = "") -> str:
         """Where the fixture of a key stands, below the root.
@@ -270,11 +359,11 @@ class StoreReader:
 
     def list(self, *, scoped: bool = False) -> list[StoredFixture]:
         """Every shared fixture's key and place, sorted by path; with ``scoped``, those of scopes, too."""
-        found = [StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.items()]
+        found = [StoredFixture(*key, row.path, row.blake3) for key, row in self._rows.fixtures()]
         if scoped:
             found += [
                 StoredFixture(model or "", prompt_hash or "", own.fixture.path, own.fixture.blake3, scope)
-                for (scope, model, prompt_hash), own in self._own.items()
+                for (scope, model, prompt_hash), own in self._rows.owns()
                 if own.fixture is not None and own.fixture.key is None
             ]
         return sorted(found, key=lambda stored: (stored.path, stored.scope))
@@ -285,21 +374,21 @@ class StoreReader:
         Raises:
             FixtureIntegrityFailed: Its file is no longer what the index vouches for.
         """
-        if scope in self._scopes and (own := self._own.get((scope, *key))) is not None:
+        if scope and (own := self._rows.own(key, scope)) is not None:
             if own.failures or own.fixture is None:
                 return None
             fixture = self.get(*key, scope)
         else:
-            row = self._rows.get(key)
-            if row is None or key in self._failures:
+            row = self._rows.fixture(key)
+            if row is None or self._rows.failures(key):
                 return None
-            fixture = self._fixtures.get(row.path) or self.get(*key)
+            fixture = self._fixtures.get(row.blake3) or self.get(*key)
         return fixture if len(fixture.answers) == 1 else None
 
     def has_failures(self, model: str, prompt_hash: str, scope: str = "") -> bool:
         """Whether an answer to a key was a failure."""
         own = self._own_of(model, prompt_hash, scope)
-        return (model, prompt_hash) in self._failures if own is None else bool(own.failures)
+        return bool(self._rows.failures(FixtureKey(model, prompt_hash)) if own is None else own.failures)
 
     def failures(self, model: str, prompt_hash: str, scope: str = "") -> dict[int, Exchange]:
         """The recorded failures of a key: which answer each was, counted from 1.
@@ -308,7 +397,7 @@ class StoreReader:
             FixtureIntegrityFailed: A file is no longer what the index vouches for.
         """
         own = self._own_of(model, prompt_hash, scope)
-        rows = self._failures.get((model, prompt_hash), ()) if own is None else own.failures
+        rows = self._rows.failures(FixtureKey(model, prompt_hash)) if own is None else own.failures
         found = [self._read_exchange(row) for row in rows]
         if None in found:  # somebody committed another one in its place
             return self.failures(model, prompt_hash, scope)
@@ -316,11 +405,11 @@ class StoreReader:
 
     def count_failures(self) -> int:
         """How many answers were failures, of all keys."""
-        return sum(map(len, self._failures.values()))
+        return self._rows.count_failures()
 
     def count_scoped(self) -> int:
         """How many sequences are those of single scopes."""
-        return len(self._own)
+        return self._rows.count_own()
 
     def exchange(self, key: str, scope: str = "") -> Exchange | None:
         """The trusted opaque exchange of a key, that of a scope before the shared one, if there is one.
@@ -336,21 +425,32 @@ class StoreReader:
 
     def exchange_row(self, key: str, scope: str = "") -> ExchangeRow | ScopedRow | None:
         """The row of what a scope gets for an opaque call."""
-        own = self._own.get((scope, None, key)) if scope in self._scopes else None
-        return self._opaque.get(key) if own is None else own.fixture
+        own = self._rows.own_opaque(key, scope) if scope else None
+        return self._rows.opaque(key) if own is None else own
+
+    def has_exchanges(self, scope: str = "") -> bool:
+        """Whether there is any opaque exchange that is shared or a scope's own."""
+        if next(self._rows.opaques(), None) is not None:
+            return True
+        return bool(scope) and any(place[:2] == (scope, None) for place, _ in self._rows.owns())
 
     def exchange_keys(self, scope: str = "") -> dict[str, str]:
         """The keys of all opaque exchanges that are shared or a scope's own, and their paths."""
-        shared = {key: row.path for key, row in self._opaque.items()}
-        if scope not in self._scopes:
+        return {key: row.path for key, row in self._exchange_rows(scope).items()}
+
+    def _exchange_rows(self, scope: str) -> dict[str, ExchangeRow | ScopedRow]:
+        shared: dict[str, ExchangeRow | ScopedRow] = dict(self._rows.opaques())
+        if not scope:
             return shared
-        rows = (own.fixture for own in self._own.values() if own.fixture is not None)
-        return shared | {row.key: row.path for row in rows if row.scope == scope and row.key is not None}
+        rows = (own.fixture for _, own in self._rows.owns() if own.fixture is not None)
+        return shared | {row.key: row for row in rows if row.scope == scope and row.key is not None}
 
     def list_exchanges(self) -> Sequence[StoredExchange]:
         """Every opaque exchange's key and place, those of scopes, too, sorted by path."""
-        rows = [row for own in self._own.values() if (row := own.fixture) is not None and row.key is not None]
-        found = [StoredExchange(key, row.path, row.blake3) for key, row in self._opaque.items()]
+        rows = [
+            row for _, own in self._rows.owns() if (row := own.fixture) is not None and row.key is not None
+        ]
+        found = [StoredExchange(key, row.path, row.blake3) for key, row in self._rows.opaques()]
         found += [StoredExchange(row.key or "", row.path, row.blake3, row.scope) for row in rows]
         return sorted(found, key=lambda stored: (stored.path, stored.scope))
 
@@ -360,7 +460,8 @@ class StoreReader:
         Raises:
             FixtureIntegrityFailed: It is no longer what the index vouches for.
         """
-        read = self._source.read(stored.path, MAX_FIXTURE_BYTES)
+        self._ahead.prepare(stored)
+        read = self._source.read_listed(stored, MAX_FIXTURE_BYTES)
         if isinstance(read, Finding):
             raise FixtureIntegrityFailed([read])
         try:
@@ -370,31 +471,93 @@ class StoreReader:
         return read
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rows
+        return isinstance(key, tuple) and self._rows.fixture(FixtureKey(*key)) is not None
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _read(self, row: FixtureRow | ScopedRow, scope: str) -> tuple[FixtureRow | ScopedRow, Fixture, bytes]:
-        """The fixture of a row and its bytes; or those of the row that has taken its place, if one has."""
-        if (data := self._contents.get(row.path)) is not None:
-            return row, parse_fixture(data), data
+    @property
+    def has_fixtures(self) -> bool:
+        """Whether anything that is shared is recorded; quick, where counting it is not."""
+        return next(self._rows.fixtures(), None) is not None
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the index stands in many files: then what is asked of all rows takes a while."""
+        return isinstance(self._rows, ShardedRows)
+
+    def _read(
+        self, row: FixtureRow | ScopedRow, scope: str, earlier: Finding | None = None
+    ) -> tuple[FixtureRow | ScopedRow, Fixture, bytes]:
+        """The fixture of a row and its bytes; or those of the row that has taken its place, if one has.
+
+        What is missing may be what it continues: then its own row may have stayed.
+        """
         try:
-            return row, *read_fixture(self._source, row)
+            if (data := self._contents.get(row.path)) is not None:
+                return row, self._links.complete(row, parse_fixture(data)), data
+            self._prepare(row)
+            return row, *read_fixture(self._source, row, self._links.complete)
         except Untrusted as error:
-            if error.finding.code != "missing":
+            if error.finding.code != "missing" or error.finding == earlier:
                 raise FixtureIntegrityFailed([error.finding]) from None
             finding = error.finding
         self._reload()
-        now = self._row(row.model or "", row.prompt_hash or "", scope)
-        if now == row:
-            raise FixtureIntegrityFailed([finding])
-        return self._read(now, scope)
+        return self._read(self._row(row.model or "", row.prompt_hash or "", scope), scope, finding)
+
+    def _prepare(self, row: FixtureRow | ExchangeRow | ScopedRow) -> None:
+        """Have the file of a row here or in the cache, and all that it continues, by one look at a bucket."""
+        if isinstance(self._rows, ShardedRows):
+            self._look_around(self._rows, row)
+        if row.path in self._ahead:
+            self._ahead.prepare(row, self._ancestors(row))
+
+    def _look_around(self, rows: ShardedRows, row: Row) -> None:
+        """Note what is missing of a shard, once the first of its files is neither here nor in the cache."""
+        if self._is_here(row) or (shard := shard_of(row)) in self._seen_shards:
+            return
+        elsewhere = self._source.elsewhere
+        if elsewhere and not elsewhere.is_cached(row):
+            self._seen_shards.add(shard)
+            self._ahead.add(one for one in rows.beside(row) if not self._is_here(one))
+
+    def _is_here(self, row: Row) -> bool:
+        return os.path.lexists(self.root / row.path)
+
+    def _ancestors(self, row: Row) -> Iterator[Row]:
+        """The rows whose requests one continues, the nearest first."""
+        seen: set[str] = set()
+        while (continued := continued_by(row)) is not None and continued not in seen:
+            seen.add(continued)
+            parent = self._rows.parent(FixtureKey(content_key(row)[0] or "", continued))
+            if parent is None:
+                return
+            if isinstance(self._rows, ShardedRows) and not self._is_here(parent):
+                self._ahead.add([parent])
+            yield parent
+            row = parent
+
+    def _index_rows(self, report: CheckReport) -> Rows | ShardedRows:
+        """The rows of a report; those of shards that were not read yet, when they are asked for."""
+        if report.index.shards and not report.index.rows:
+            return ShardedRows(report.index, self._source)
+        return Rows(report.index, report.kept)
+
+    def _link(self) -> Links:
+        """How requests are put together from what the present rows name."""
+        return Links(self._rows.parent, self._rows.part, self._read_bytes)
+
+    def _read_bytes(self, file: NamedFile) -> bytes:
+        if (data := self._contents.get(file.path)) is not None:
+            return data
+        self._ahead.prepare(file)
+        return read_listed(self._source, file)
 
     def _read_exchange(self, row: ExchangeRow | ScopedRow) -> Exchange | None:
         """The trusted exchange of a row; ``None`` if the row is no longer there."""
         file = row[:2]
         if file not in self._exchanges:
+            self._prepare(row)
             try:
                 self._exchanges[file] = read_exchange(self._source, row)
             except Untrusted as error:
@@ -412,55 +575,18 @@ class StoreReader:
         return row not in self.rows(row.model or "", row.prompt_hash or "", scope)
 
     def _reload(self) -> None:
-        report = check_listing(self._source)
+        report = check_opening(self._source)
         if not report.is_trusted:
             raise FixtureIntegrityFailed(report.findings)
         self._follow(report.index)
 
     def _follow(self, index: Index) -> None:
         """Follow an index that somebody committed; what was parsed from other files is forgotten."""
-        listed = {row.path: row.blake3 for row in self._rows.values()} | {
-            own.fixture.path: own.fixture.blake3 for own in self._own.values() if own.fixture is not None
-        }
-        self._rows = _rows_by_key(index)
-        self._failures = _failures_by_key(index)
-        self._opaque = _opaque_by_key(index)
-        self._own = _own_by_place(index)
-        self._scopes = frozenset(row.scope for row in index.scoped)
-        now = {row.path: row.blake3 for row in index.rows if row.path in self._fixtures}
-        self._fixtures = {
-            path: fixture
-            for path, fixture in self._fixtures.items()
-            if path in now and now[path] == listed.get(path)
-        }
-
-
-def _own_by_place(index: Index) -> dict[_Place, _Own]:
-    own: dict[_Place, _Own] = {}
-    for row in index.scoped:
-        place: _Place = (
-            (row.scope, row.model, row.prompt_hash) if row.key is None else (row.scope, None, row.key)
-        )
-        if row.n is None:
-            own[place] = _Own(row, own[place].failures if place in own else [])
+        if index.shards:
+            before = self._rows if isinstance(self._rows, ShardedRows) else None
+            self._rows = ShardedRows(index, self._source, before)
         else:
-            own.setdefault(place, _Own(None, [])).failures.append(row)
-    return own
-
-
-def _opaque_by_key(index: Index) -> dict[str, ExchangeRow]:
-    return {row.key: row for row in index.exchanges if row.key is not None}
-
-
-def _failures_by_key(index: Index) -> dict[tuple[str | None, ...], list[ExchangeRow]]:
-    failures: dict[tuple[str | None, ...], list[ExchangeRow]] = {}
-    for row in index.exchanges:
-        if row.n is not None:
-            failures.setdefault((row.model, row.prompt_hash), []).append(row)
-    return failures
-
-
-def _rows_by_key(index: Index) -> dict[FixtureKey, FixtureRow]:
-    """Every row has its key here. A plain pair finds what a :class:`FixtureKey` would."""
-    pairs = cast("Iterable[FixtureKey]", map(itemgetter(2, 3), index.fixtures))
-    return dict(zip(pairs, index.fixtures, strict=True))
+            self._rows = Rows(index)
+            listed = {row.blake3 for row in index.rows} if self._fixtures else frozenset()
+            self._fixtures = {digest: one for digest, one in self._fixtures.items() if digest in listed}
+        self._links = self._link()

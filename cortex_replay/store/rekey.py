@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.progress import Progress
 from cortex_replay.store import trust
 from cortex_replay.store.changes import (
     Essence,
@@ -17,17 +20,23 @@ from cortex_replay.store.changes import (
     new_exchange,
     new_fixture,
 )
-from cortex_replay.store.check import Progress, check_store, read_exchange
+from cortex_replay.store.check import check_store, read_exchange
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
-from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
-from cortex_replay.store.index import ExchangeRow, FixtureRow, ScopedRow
+from cortex_replay.store.fixture_json import FixtureError, parse_fixture, parse_part, render_fixture
+from cortex_replay.store.index.index import ExchangeRow, FixtureRow, Index, PartRow, ScopedRow
+from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.requests.assembly import Assembly
+from cortex_replay.store.requests.unused_parts import drop_unused_parts
 from cortex_replay.store.state import translate_errors
-from cortex_replay.store.trust import Layout
+from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
 
 __all__ = ["ExchangeChange", "KeyChange", "RekeyPlan", "Renewal", "plan_rekey"]
+
+
+_T = TypeVar("_T")
 
 
 class Renewal(Protocol):
@@ -108,6 +117,7 @@ class RekeyPlan:
                     data = render_exchange(exchange)
                     writer.stage(new_exchange(self.layout, exchange, data, scope=scope, is_exact=True), data)
             writer.commit()
+            drop_unused_parts(source, self.layout)
         except BaseException:
             writer.discard()  # it can be planned again; nobody should adopt half of it
             raise
@@ -141,15 +151,12 @@ def plan_rekey(
     befores: dict[tuple[str, FixtureKey], Fixture] = {}
     rows: list[FixtureRow | ScopedRow] = [*report.index.fixtures]
     rows += [row for row in report.index.scoped if row.is_fixture]
-    contents = source.read_many([row.path for row in rows], trust.MAX_FIXTURE_BYTES)
-    for row, (path, data) in zip(rows, contents, strict=True):
-        scope = row.scope if isinstance(row, ScopedRow) else ""
-        fixture = _parse(path, data)
-        old = FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
-        is_known = fixture.request is not None and not fixture.is_request_redacted
-        was = replace(fixture, key=old)
-        if is_known:
-            fixture = renew.fixture(was)
+    for row, stored, is_as_listed in _whole_fixtures(source, report.index, rows):
+        path, scope = row.path, row.scope if isinstance(row, ScopedRow) else ""
+        old = _listed_key(row, stored)
+        is_known = stored.request is not None and not stored.is_request_redacted
+        was = replace(stored, key=old)
+        fixture = renew.fixture(was) if is_known else stored
         new = fixture.key
         other = taken.setdefault((scope, new), (path, fixture))
         if essence_of(other[1]) != essence_of(fixture):
@@ -159,7 +166,7 @@ def plan_rekey(
             plan.joining.append((other[0], path, calls[0] is not None and calls[0] == calls[1]))
         if not is_known:
             plan.without_request.append(path)
-        elif fixture == was and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
+        elif fixture == was and is_as_listed:
             plan.unchanged += 1
         else:
             plan.moving.append(KeyChange(path, old, fixture, scope))
@@ -209,10 +216,41 @@ def _move_exchanges(
             plan.exchanges.append(ExchangeChange(row.path, row.key or "", now, scope))
 
 
-def _parse(path: str, data: bytes | Finding) -> Fixture:
+def _whole_fixtures(
+    source: DirectorySource, index: Index, rows: Sequence[FixtureRow | ScopedRow]
+) -> Iterator[tuple[FixtureRow | ScopedRow, Fixture, bool]]:
+    """Every fixture as its file is now, with its whole request, and whether it has the bytes of its row."""
+    parts = {row.blake3: row for row in index.parts}
+    assembly = Assembly(partial(_read_part, source, parts))
+    read: list[tuple[FixtureRow | ScopedRow, Fixture, bool]] = []
+    for row, data in source.read_many(rows, trust.MAX_FIXTURE_BYTES):
+        fixture = _parse(row.path, data, parse_fixture)
+        scope = row.scope if isinstance(row, ScopedRow) else ""
+        assembly.add(row.path, fixture, scope, _listed_key(row, fixture))
+        read.append((row, fixture, isinstance(data, bytes) and blake3_hex(data) == row.blake3))
+    for row, fixture, is_as_listed in read:
+        try:
+            request = assembly.request(row.path, fixture)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        yield row, replace(fixture, request=request, link=None), is_as_listed
+
+
+def _listed_key(row: FixtureRow | ScopedRow, fixture: Fixture) -> FixtureKey:
+    return FixtureKey(row.model, row.prompt_hash) if row.model and row.prompt_hash else fixture.key
+
+
+def _read_part(source: DirectorySource, parts: Mapping[str, PartRow], digest: str) -> Mapping[str, JsonValue]:
+    if digest not in parts:
+        raise Untrusted(Finding("link-broken", INDEX_NAME, f"a part {digest[:16]} is not listed"))
+    part = parts[digest]
+    return _parse(part.path, source.read_listed(part, trust.MAX_FIXTURE_BYTES), parse_part)
+
+
+def _parse(path: str, data: bytes | Finding, parse: Callable[[bytes], _T]) -> _T:
     if isinstance(data, Finding):
         raise FixtureIntegrityFailed([data])
     try:
-        return parse_fixture(data)
+        return parse(data)
     except FixtureError as error:
         raise FixtureIntegrityFailed([Finding(error.code, path, str(error))]) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -13,9 +13,9 @@ from cortex_replay.mcp.summaries import end_of_script
 from cortex_replay.store.changes import Essence, essence_of, essence_of_exchange
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
-from cortex_replay.store.index import ExchangeRow, Index, Row, ScopedRow
-from cortex_replay.store.merge import compare_indexes
-from cortex_replay.store.trust import Untrusted, trust_exchange, trust_fixture
+from cortex_replay.store.index.index import ExchangeRow, Index, PartRow, Row, ScopedRow, content_key
+from cortex_replay.store.merge.merge import compare_indexes
+from cortex_replay.store.trust import Complete, Untrusted, trust_exchange, trust_fixture
 from cortex_replay.types import LlmRequest, LlmRole
 
 __all__ = ["Addition", "Change", "Contents", "Recording", "Review", "review_changes"]
@@ -87,9 +87,19 @@ class Review:
     """Those too that an addition replaces."""
     pinned: list[ScopedRow] = field(default_factory=list)
     """What scopes were given that others had recorded, and is their own now; no file is new."""
+    added_parts: list[PartRow] = field(default_factory=list)
+    """What requests share, and did not before."""
+    removed_parts: list[PartRow] = field(default_factory=list)
 
 
-def review_changes(before: Index, after: Index, old_files: Contents, new_files: Contents) -> Review:
+def review_changes(
+    before: Index,
+    after: Index,
+    old_files: Contents,
+    new_files: Contents,
+    complete_old: Complete | None = None,
+    complete_new: Complete | None = None,
+) -> Review:
     """What changed from one index to another, with what the files say.
 
     Args:
@@ -97,40 +107,48 @@ def review_changes(before: Index, after: Index, old_files: Contents, new_files: 
         after: The index of now.
         old_files: The files of then, at least those that are not there any more.
         new_files: The files of now, at least those that were not there.
+        complete_old: How a request of then is put together that does not stand in its file whole.
+        complete_new: The same of now.
     """
     rows = compare_indexes(before, after)
     files = {row.path: row.blake3 for row in before.rows}
     pinned = [row for row in rows.added if isinstance(row, ScopedRow) and files.get(row.path) == row.blake3]
-    rows = replace(rows, added=[row for row in rows.added if row not in pinned])
-    old = _read([*rows.removed, *(row for row, _ in rows.changed)], old_files)
-    new = _read([*rows.added, *(row for _, row in rows.changed)], new_files)
-    added, removed = [new[row] for row in rows.added], [old[row] for row in rows.removed]
+    known = set(pinned)
+    came = [row for row in rows.added if not isinstance(row, PartRow) and row not in known]
+    went = [row for row in rows.removed if not isinstance(row, PartRow)]
+    old = _read([*went, *(row for row, _ in rows.changed)], old_files, complete_old)
+    new = _read([*came, *(row for _, row in rows.changed)], new_files, complete_new)
+    added, removed = [new[row] for row in came], [old[row] for row in went]
     return Review(
         _pair(added, removed),
         [Change(old[one], new[other]) for one, other in rows.changed],
         removed,
         pinned,
+        [row for row in rows.added if isinstance(row, PartRow)],
+        [row for row in rows.removed if isinstance(row, PartRow)],
     )
 
 
-def _read(rows: Sequence[Row], files: Contents) -> dict[Row, Recording]:
+def _read(rows: Sequence[Row], files: Contents, complete: Complete | None) -> dict[Row, Recording]:
     wanted: dict[str, list[Row]] = {}
     for row in rows:
         wanted.setdefault(row.path, []).append(row)
-    found = {row: Recording(row, row.model) for row in rows}
+    found = {row: Recording(row, content_key(row)[0]) for row in rows}
     for path, data in files if wanted else ():
         if isinstance(data, bytes):
-            found |= {row: _recording(row, data) for row in wanted.get(path, ())}
+            found |= {row: _recording(row, data, complete) for row in wanted.get(path, ())}
     return found
 
 
-def _recording(row: Row, data: bytes) -> Recording:
+def _recording(row: Row, data: bytes, complete: Complete | None) -> Recording:
     try:
         if isinstance(row, ExchangeRow) or (isinstance(row, ScopedRow) and not row.is_fixture):
             return _of_exchange(row, trust_exchange(row, data))
-        return _of_fixture(row, trust_fixture(row, data))
-    except Untrusted:  # the check says so; here the row has to do
-        return Recording(row, row.model)
+        if not isinstance(row, PartRow):
+            return _of_fixture(row, trust_fixture(row, data, complete))
+    except Untrusted:
+        pass  # the check says so; here the row has to do
+    return Recording(row, content_key(row)[0])
 
 
 def _of_fixture(row: Row, fixture: Fixture) -> Recording:
@@ -159,7 +177,7 @@ def _of_exchange(row: Row, exchange: Exchange) -> Recording:
     status = f"status {exchange.wire.get('status')}"
     return Recording(
         row,
-        row.model,
+        content_key(row)[0],
         exchange=question[:_LONGEST],
         answer=status,
         asked=question[:_LONGEST],
@@ -175,7 +193,7 @@ def _of_call(row: Row, exchange: Exchange, request: dict[str, JsonValue]) -> Rec
     several = f" (and {len(exchange.then)} more)" if exchange.then else ""
     return Recording(
         row,
-        row.model,
+        content_key(row)[0],
         exchange=question[:_LONGEST],
         answer=f"{end_of_script(exchange.wire)[:_LONGEST]}{several}",
         asked=question[:_LONGEST],

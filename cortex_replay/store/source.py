@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cortex_replay.errors import Finding
+from cortex_replay.store.elsewhere import Elsewhere
+from cortex_replay.store.index.named_file import File, NamedFile
 
 __all__ = ["Listing", "Source"]
 
@@ -26,6 +28,10 @@ class Listing:
 class Source(Protocol):
     """What the check needs of a place that holds a store. Paths are relative to its root."""
 
+    @property
+    def elsewhere(self) -> Elsewhere:
+        """Where a file that is not here may be had. True if there is such a place."""
+
     def has_folder(self, name: str) -> bool:
         """Whether a real folder of this name stands at the root."""
 
@@ -35,9 +41,17 @@ class Source(Protocol):
     def read(self, path: str, max_bytes: int) -> bytes | Finding:
         """The whole content of one file; at most ``max_bytes`` + 1 bytes of it."""
 
+    def read_listed(self, file: NamedFile, max_bytes: int) -> bytes | Finding:
+        """The same of a file that a row names. One that is not here may be had elsewhere, by its hash."""
+
     def read_journal(self) -> bytes:
         """What a writer is at, as it stands there; nothing where no writer comes."""
 
-    def read_many(self, paths: Iterable[str], max_bytes: int) -> Iterator[tuple[str, bytes | Finding]]:
-        """The content of many files, fastest in sorted order. A file whose bytes turn out not to
-        be the expected ones is to be asked for again with :meth:`read`, which takes no short cut."""
+    def read_waiting(self, digest: str) -> bytes:
+        """The shard with this hash that a writer is about to put in its place, as it stands there; nothing
+        where none is."""
+
+    def read_many(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
+        """The content of many files that rows name, fastest in sorted order; those that are elsewhere come
+        last, in any order. A file whose bytes turn out not to be the expected ones is to be asked for again
+        with :meth:`read_listed`, which takes no short cut."""

@@ -10,7 +10,8 @@ import errno
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final, Self
@@ -23,7 +24,7 @@ from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.state import OBSTACLES, state_problem, translate_errors
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
-__all__ = ["Abandoned", "Session", "Staging", "find_abandoned"]
+__all__ = ["FORM", "Abandoned", "Session", "Staging", "find_abandoned"]
 
 _STAGING: Final = "staging"
 _OWNER: Final = "owner"
@@ -31,6 +32,8 @@ _SESSION: Final = re.compile(r"(\d{1,10}-\d{1,9})-([0-9a-f]{32})")
 _NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.EINVAL, errno.ENXIO)
 _STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?|note)")
 _NOTE: Final = ".note"
+FORM: Final = "form"
+"""The end of the name of a file that a commit makes of others: no answer, and nothing to be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,20 @@ class Staging(Closing):
                 # One without its mark was cut short when it was written, or put there by somebody else.
                 if self._knows(mark, "answer", session, number, kind, blake3_hex(data)):
                     yield kind, data
+
+    def spend(self, names: Iterable[str]) -> None:
+        """Remove staged answers (session/name), for good."""
+        by_session: defaultdict[str, list[str]] = defaultdict(list)
+        for name in names:
+            session, _, answer = name.partition("/")
+            if _SESSION.fullmatch(session) and _STAGED.fullmatch(answer):
+                by_session[session].append(answer)
+        for session, answers in by_session.items():
+            with suppress(FileNotFoundError), self._folder.folder(session) as folder:
+                for answer in answers:
+                    with suppress(FileNotFoundError):
+                        folder.unlink(answer)
+                folder.sync()
 
     def remove(self, session: str) -> None:
         """Remove a session of ours, with all that is in it."""

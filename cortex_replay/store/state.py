@@ -18,7 +18,7 @@ from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder, fcntl
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git import is_tracked
+from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
 from cortex_replay.store.marks import Marker, known_marker
 from cortex_replay.store.trust import Untrusted

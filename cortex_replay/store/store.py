@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -12,17 +13,18 @@ from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.hashing import blake3_hex
-from cortex_replay.store.changes import Add, Pin, Remove, new_exchange, new_fixture
+from cortex_replay.store.changes import Add, Changes, Pin, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport, check_place_of_new
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import RenderedFixture
-from cortex_replay.store.index import ScopedRow
+from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import open_run, translate_errors
+from cortex_replay.store.witness import Witness
 from cortex_replay.store.writer import CommitSummary, StoreWriter, check_place, create_store
 
 __all__ = ["Store", "StoredFixture", "Verify"]
@@ -34,6 +36,9 @@ class Store(StoreReader):
     :meth:`add`, :meth:`replace` and :meth:`remove` stage a change; :meth:`commit` makes all of them
     at once. Until then nobody sees them, this store's own readers included.
     """
+
+    witness: Witness | None = None
+    """Who is told of what is staged."""
 
     def __init__(self, source: DirectorySource, report: CheckReport) -> None:
         super().__init__(source, report)
@@ -92,7 +97,7 @@ class Store(StoreReader):
         scope: str = "",
         is_exact: bool = False,
     ) -> str:
-        """Stage a new fixture; gives the path that its file will have, if it needs one.
+        """Stage a new fixture; gives the path of its file, if it needs one, and one that is whole.
 
         The same answers again, or fewer of them, are a no-op when they are committed, and more of them
         take the place of the fewer. Another answer to a call that has one is a
@@ -130,7 +135,7 @@ class Store(StoreReader):
         key = FixtureKey(model, prompt_hash)
         if not self.rows(*key, scope):
             raise NoFixture(*key)
-        self._note(Remove((*key, None, None), scope))
+        self.stage(Remove((*key, None, None), scope))
 
     def add_exchange(
         self,
@@ -157,11 +162,11 @@ class Store(StoreReader):
 
     def remove_failure(self, model: str, prompt_hash: str, n: int, scope: str = "") -> None:
         """Stage the removal of the failure that was answer ``n`` to a key: an answer takes its place."""
-        self._note(Remove((model, prompt_hash, str(n), None), scope, is_kept=True))
+        self.stage(Remove((model, prompt_hash, str(n), None), scope, is_kept=True))
 
     def remove_exchange(self, key: str, scope: str = "") -> None:
         """Stage the removal of an opaque exchange."""
-        self._note(Remove((None, None, None, key), scope))
+        self.stage(Remove((None, None, None, key), scope))
 
     def pin(self, scope: str, model: str, prompt_hash: str) -> None:
         """Stage that what a scope gets under a key is its own from now on, whatever others record.
@@ -169,13 +174,23 @@ class Store(StoreReader):
         No file is copied. Nothing happens where the scope has its own answers, or recorded the shared ones.
         """
         if not self.has_own(model, prompt_hash, scope) and (rows := self.rows(model, prompt_hash)):
-            self._note(Pin(rows, scope))
+            self.stage(Pin(rows, scope))
 
     def pin_exchange(self, scope: str, key: str) -> None:
         """The same for an opaque exchange."""
         row = self.exchange_row(key, scope)
         if row is not None and not isinstance(row, ScopedRow):
-            self._note(Pin((row,), scope))
+            self.stage(Pin((row,), scope))
+
+    def plan(self, changes: Iterable[Add | Remove | Pin]) -> Changes:
+        """What a commit of these changes alone would do, as things are now. Nothing is staged.
+
+        Raises:
+            FixtureConflict: A key has other answers already.
+            FixtureIntegrityFailed: The store is not what its index says.
+        """
+        with translate_errors():
+            return self._writer.plan(changes)
 
     def commit(self) -> CommitSummary:
         """Make every staged change, all or none, on top of whatever others committed meanwhile.
@@ -203,6 +218,21 @@ class Store(StoreReader):
         with self._writing:
             self._writer.abandon()
 
+    def attest(self, witness: Witness) -> None:
+        """Tell a witness of every change that this store and its later branches stage, from now on."""
+        with self._writing:
+            self.witness = self._writer.witness = witness
+
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
+        """Stage a change that another process made.
+
+        Args:
+            change: As :mod:`.changes` makes it from bytes that it trusts.
+            data: The recording that it adds.
+        """
+        with self._writing:
+            self._writer.stage(change, data)
+
     def branch(self) -> Store:
         """The same store, with changes of its own to stage, commit or discard."""
         other = copy.copy(self)
@@ -227,10 +257,11 @@ class Store(StoreReader):
         return open_run(self._source, blake3_hex(run.encode())[:32])
 
     def __repr__(self) -> str:
-        return f"Store({os.fspath(self.root)!r}, {len(self)} fixtures)"
+        size = "sharded" if self.is_sharded else f"{len(self)} fixtures"
+        return f"Store({os.fspath(self.root)!r}, {size})"
 
     def _start_writing(self) -> None:
-        self._writer = StoreWriter(self._source, self.layout)
+        self._writer = StoreWriter(self._source, self.layout, self.witness)
         self._writing = threading.Lock()
 
     def _add(
@@ -256,13 +287,8 @@ class Store(StoreReader):
             )
         return self._stage(change, data)
 
-    def _note(self, change: Remove | Pin) -> None:
-        with self._writing:
-            self._writer.stage(change)
-
     def _stage(self, change: Add, data: bytes) -> str:
-        with self._writing:
-            self._writer.stage(change, data)
+        self.stage(change, data)
         return change.row.path
 
 

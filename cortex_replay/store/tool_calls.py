@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cortex_replay.mcp.questions import name_call, server_in
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.index import ScopedRow
+from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.store.store import Store
 
 __all__ = ["StoredCall", "recorded_calls", "tool_call_keys"]

@@ -14,35 +14,55 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import NamedTuple
 
 from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
-from cortex_replay.store.changes import Add, Changes, Pin, Remove, Said, said_by, said_by_exchange
-from cortex_replay.store.check import read_exchange, read_fixture, read_index
+from cortex_replay.store.changes import (
+    Add,
+    Changes,
+    Pin,
+    Remove,
+    Said,
+    said_by,
+    said_by_exchange,
+)
+from cortex_replay.store.check import read_exchange, read_fixture, read_listed
 from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import ExchangeRow, FixtureRow, Index, Row
+from cortex_replay.store.index.files import (
+    Touched,
+    read_touched,
+    render_anew,
+    render_commit,
+    vouched_digests,
+)
+from cortex_replay.store.index.index import FixtureRow, Index, PartRow, Row, ScopedRow
+from cortex_replay.store.index.named_file import NamedFile
+from cortex_replay.store.index.shard_reading import read_root
+from cortex_replay.store.index.sharded_rows import ShardedRows
+from cortex_replay.store.index.shards import IndexFiles
 from cortex_replay.store.journal import STATE_FOLDER, Journal
 from cortex_replay.store.lock import LockedStore, lock_store
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.pending import PendingChanges
 from cortex_replay.store.planning import plan_changes
+from cortex_replay.store.requests.links import Links
+from cortex_replay.store.requests.packing import Beyond, Listed, Packing, pack
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
+from cortex_replay.store.witness import Testimony, Witness
 
 __all__ = ["CommitSummary", "StoreWriter", "check_place", "create_store"]
-
-_DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,7 @@ class CommitSummary:
     """What a commit did."""
 
     index: Index
+    """All rows, or the root of the shards that have them."""
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     dropped: int = 0
@@ -64,6 +85,16 @@ class _Retreat:
     staged: dict[str, str]
     """By path, what each answer is called in staging."""
     old_index: bytes
+
+
+class _Base(NamedTuple):
+    """What a commit is planned on."""
+
+    touched: AbstractSet[str]
+    """The shards that were read."""
+    rows: Index
+    """Their rows, or all there are."""
+    links: Links
 
 
 def create_store(root: Path) -> None:
@@ -97,15 +128,19 @@ def check_place(root: Path) -> None:
 class StoreWriter:
     """The writing half of one open store. Makes nothing on disk before the first change."""
 
-    def __init__(self, source: DirectorySource, layout: Layout) -> None:
+    def __init__(self, source: DirectorySource, layout: Layout, witness: Witness | None = None) -> None:
         self._source = source
         self._layout = layout
+        self.witness = witness
         self._start()
 
     def _start(self) -> None:
         self._pid = os.getpid()
         self._pending = PendingChanges(self._source, self._layout)
+        self._testimony: Testimony | None = None
         self._retreat: _Retreat | None = None
+        self._rows: ShardedRows | None = None
+        """Those of the last commit, for what stays in memory of them."""
 
     def _start_anew_after_fork(self) -> None:
         """What was staged before a fork is the parent's, in a folder of the parent's."""
@@ -117,6 +152,9 @@ class StoreWriter:
         self._start_anew_after_fork()
         with translate_errors():
             self._pending.stage(change, data)
+        if self.witness is not None:
+            self._testimony = self._testimony or self.witness.open()
+            self._testimony.stage(change, data)
 
     def adopt_abandoned(self) -> int:
         """Stage what dead sessions hold, and clean up after them."""
@@ -131,6 +169,12 @@ class StoreWriter:
     def discard(self) -> None:
         """Forget the staged changes and remove their files."""
         self._start_anew_after_fork()
+        if self._testimony is not None:
+            self._testimony.withdraw()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._testimony = None
         if self._retreat is not None:
             # If the disk still refuses, the next writer undoes it and keeps the answers, abandoned.
             with suppress(OSError, StoreIo), lock_store(self._source, self._layout) as store:
@@ -141,8 +185,14 @@ class StoreWriter:
     def abandon(self) -> None:
         """Leave what is staged to whoever adopts it, as if this process had died."""
         self._start_anew_after_fork()
+        self._testimony = None
         self._retreat = None  # the next writer undoes it
         self._pending.abandon()
+
+    def plan(self, wanted: Iterable[Add | Remove | Pin]) -> Changes:
+        """What a commit of these changes would do; see :meth:`Store.plan`."""
+        root = Index() if self._source.is_new else read_root(self._source)[0]
+        return self._plan(root, list(wanted))[1]
 
     @pause_gc()
     def commit(self) -> CommitSummary:
@@ -150,8 +200,8 @@ class StoreWriter:
         self._start_anew_after_fork()
         with translate_errors():
             if not self._pending:
-                self.discard()
-                return CommitSummary(Index() if self._source.is_new else self._read_index()[0])
+                self._clear()
+                return CommitSummary(Index() if self._source.is_new else read_root(self._source)[0])
             if self._retreat is not None:
                 with lock_store(self._source, self._layout) as store:
                     self._resume_retreat(store, self._retreat)
@@ -159,13 +209,17 @@ class StoreWriter:
             with lock_store(self._source, self._layout) as store:
                 store.recover()
                 store.clean_staging()
-                index, index_bytes = self._read_index()
-                changes = plan_changes(index, self._pending.changes, self._read_said, self._layout)
+                root, index_bytes = read_root(self._source)
+                (touched, index, links), changes = self._plan(root, self._pending.changes)
                 if not changes.is_empty:
-                    self._apply(store, changes, index_bytes)
-            self.discard()
+                    read = partial(self._read_bytes, self._pending.names)
+                    beyond = None if self._rows is None else Beyond(self._rows, touched)
+                    packing = pack(changes, Listed(index, beyond), links, read, self._layout)
+                    changes = packing.changes
+                    root = self._apply(store, root, touched, packing, index_bytes)
+            self._clear()
         return CommitSummary(
-            changes.index,
+            root,
             [change.row.path for change in changes.added],
             [row.path for row in changes.removed],
             len(changes.dropped),
@@ -177,14 +231,20 @@ class StoreWriter:
         expected: bytes | None,
         mended: Mapping[str, bytes],
         removed: Collection[str] = (),
-    ) -> None:
-        """Put another index in place over the same files, some of them with their bytes put right.
+        *,
+        is_sharded: bool | None = None,
+        forms: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> bytes:
+        """Put another index in place over the same files, some of them with their bytes put right; gives its
+        bytes.
 
         Args:
-            index: The new index; every file it names is there.
+            index: The new index, with all rows; every file it names is there, or among ``forms``.
             expected: The index it was planned from, ``None`` for none.
             mended: Files to be written first, with the bytes that the index lists.
             removed: Files to be removed afterwards, none of which the index names.
+            is_sharded: Whether it is to have shards; as it has now, or as its size says, if nothing is said.
+            forms: Files that come with it, made of others that are listed: they go again if it does not come.
 
         Raises:
             StoreIo: The index is another one by now, or the disk refused.
@@ -197,48 +257,91 @@ class StoreWriter:
                 store.complete_attributes()
             for path, data in mended.items():
                 store.put_file(path, data)
-            vouched = set(_DIGEST.findall(expected or b""))
             # Of files that nobody vouched for, nobody has promised yet that they are durable.
-            store.sync_files(row.path for row in index.rows if row.blake3.encode() not in vouched)
-            new_index = _index_bytes(index)
-            if new_index == expected and not removed:
-                return
-            journal = store.open_journal(
-                Journal(
-                    old_index=blake3_hex(expected or b""),
-                    new_index=blake3_hex(new_index),
-                    removed=tuple(removed),
+            vouched = vouched_digests(self._source, expected)
+            unsure = (row.path for row in index.rows if row.blake3 not in vouched)
+            store.sync_files(path for path in unsure if path not in forms)
+            files = render_anew(store, self._layout, index, expected, is_sharded)
+            if files.root == expected and not files.shards and not removed:
+                return files.root
+            if files.shards:
+                store.complete_attributes(has_shards=True)
+            try:
+                names = self._pending.write_forms(store, forms)
+                journal = store.open_journal(
+                    Journal(
+                        old_index=blake3_hex(expected or b""),
+                        new_index=blake3_hex(files.root),
+                        added=tuple(names),
+                        removed=tuple(removed),
+                        shards=files.digests,
+                        derived=tuple(names),
+                    )
                 )
-            )
-            store.put_index(new_index)
-            store.finish(journal)
+                self._put_in_place(store, journal, names, files, expected or b"")
+                store.finish(journal)
+            finally:
+                self._pending.discard()
+        return files.root
 
-    def _apply(self, store: LockedStore, changes: Changes, old_index: bytes) -> None:
-        new_index = _index_bytes(changes.index)
+    def _put_in_place(
+        self, store: LockedStore, journal: Journal, names: Mapping[str, str], files: IndexFiles, old: bytes
+    ) -> None:
+        """Give files their names and put the index in place, or take back what was done of that."""
+        try:
+            if self._pending.session is not None:
+                store.place_files(self._pending.session, names)
+            store.put_index(files)
+        except BaseException:
+            # The old set, at once if the disk lets us, else when the next writer comes.
+            with suppress(OSError, StoreIo):
+                store.take_back(journal, self._pending.session, names, old)
+            raise
+
+    def _apply(
+        self,
+        store: LockedStore,
+        old: Index,
+        touched: AbstractSet[str],
+        packing: Packing,
+        old_index: bytes,
+    ) -> Index:
+        """Make the changes; gives the new index, or its root."""
+        changes = packing.changes
+        new, files = render_commit(store, self._source, self._layout, old, touched, changes.index)
+        if new.shards and not old.shards:
+            store.complete_attributes(has_shards=True)
         names = self._pending.names
-        staged = {change.row.path: names[change.row.path] for change in changes.added}
+        whole = [change for change in changes.added if change.row.path in names]
+        staged = {change.row.path: names[change.row.path] for change in whole}
+        forms = self._pending.write_forms(store, packing.files)
+        session = self._pending.session
         journal = store.open_journal(
             Journal(
                 old_index=blake3_hex(old_index),
-                new_index=blake3_hex(new_index),
-                added=tuple(staged),
+                new_index=blake3_hex(files.root),
+                added=(*staged, *forms),
                 removed=tuple(row.path for row in changes.removed),
-                overwriting=tuple(change.row.path for change in changes.added if change.overwrite),
+                overwriting=tuple(change.row.path for change in whole if change.overwrite),
+                shards=files.digests,
+                derived=tuple(forms),
+                spent=tuple(f"{session.name}/{names[path]}" for path in packing.spent if session is not None),
             )
         )
         try:
-            if self._pending.session is not None:
-                store.place_files(self._pending.session, staged)
-            store.put_index(new_index)
+            if session is not None:
+                store.place_files(session, staged | forms)
+            store.put_index(files)
         except BaseException:
             # The old set, at once if the disk lets us, else when the next writer comes.
-            self._retreat = _Retreat(journal, staged, old_index)
+            self._retreat = _Retreat(journal, staged | forms, old_index)
             with suppress(OSError, StoreIo):
                 self._resume_retreat(store, self._retreat)
             raise
         # From here on it is committed. What cannot be cleaned up now, the next writer cleans up.
         with suppress(OSError, StoreIo, Untrusted):
             store.finish(journal)
+        return new
 
     def _resume_retreat(self, store: LockedStore, retreat: _Retreat) -> None:
         """Take a failed commit back, or see that another writer has done so."""
@@ -248,30 +351,51 @@ class StoreWriter:
         self._retreat = None
         if session is None:
             return
-        gone = {name for name in retreat.staged.values() if not session.folder.has_file(name)}
+        derived = frozenset(retreat.journal.derived)
+        answers = (name for path, name in retreat.staged.items() if path not in derived)
+        gone = {name for name in answers if not session.folder.has_file(name)}
         if gone:  # the other writer cannot know that we live, and left them to whoever adopts them
             self._pending.forget(gone)
             raise StoreIo("another writer undid the commit that failed; adopt_abandoned() has its answers")
 
-    def _read_index(self) -> tuple[Index, bytes]:
-        """The index as it is now. One by ``crtx-llm`` has no keys; the first commit gives it some."""
-        index, data = read_index(self._source)
+    def _plan(self, root: Index, wanted: list[Add | Remove | Pin]) -> tuple[_Base, Changes]:
+        self._rows = ShardedRows(root, self._source, self._rows) if root.shards else None
+        touched, index = self._read_rows(root, wanted)
+        links = self._link(index)
+        changes = plan_changes(index, wanted, partial(self._read_said, links=links), self._layout)
+        return _Base(touched, index, links), changes
+
+    def _read_rows(self, root: Index, wanted: list[Add | Remove | Pin]) -> Touched:
+        """The rows that changes may concern: those of the shards they touch, or all there are.
+
+        An index by ``crtx-llm`` has no keys; the first commit gives it some.
+        """
+        touched, index = read_touched(self._source, root, self._rows, wanted)
         if findings := trust.trust_rows(index, self._layout):
             raise FixtureIntegrityFailed(findings)
         if any(row.prompt_hash is None for row in index.fixtures):
             keys = [read_fixture(self._source, row)[0].key for row in index.fixtures]
             rows = [FixtureRow(*row[:2], *key) for row, key in zip(index.fixtures, keys, strict=True)]
-            index = Index(rows, index.exchanges, index.header, index.scoped)
-        return index, data
+            index = Index(rows, index.exchanges, index.header, index.scoped, index.parts)
+        return Touched(touched, index)
 
-    def _read_said(self, row: Row) -> Said:
-        if isinstance(row, ExchangeRow) or not (isinstance(row, FixtureRow) or row.is_fixture):
-            return said_by_exchange(read_exchange(self._source, row))
-        return said_by(read_fixture(self._source, row)[0])
+    def _link(self, index: Index) -> Links:
+        """How requests are put together from what is committed."""
+        read = partial(read_listed, self._source)
+        if self._rows is None:
+            return Links.of(index, read)
+        return Links(self._rows.parent, self._rows.part, read)  # what a request continues stands anywhere
 
+    def _read_bytes(self, names: Mapping[str, str], file: NamedFile) -> bytes:
+        """The bytes of a listed file, or of one that is staged to come there."""
+        name, session = names.get(file.path), self._pending.session
+        if name is None or session is None:
+            return read_listed(self._source, file)
+        return session.folder.read(name)
 
-def _index_bytes(index: Index) -> bytes:
-    data = render_index(index).encode()
-    if len(data) > trust.MAX_INDEX_BYTES:
-        raise StoreIo(f"the index would be larger than {trust.MAX_INDEX_BYTES} bytes, which no reader takes")
-    return data
+    def _read_said(self, row: Row, links: Links) -> Said:
+        if isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
+            return said_by(read_fixture(self._source, row, links.complete)[0])
+        if isinstance(row, PartRow):
+            raise TypeError("a part answers nothing")
+        return said_by_exchange(read_exchange(self._source, row))

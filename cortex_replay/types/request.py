@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from blake3 import blake3
 
 from cortex_replay import canonical, validation as check
 from cortex_replay.canonical import JsonValue
@@ -13,6 +16,7 @@ from cortex_replay.hashing import blake3_hex
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.message import LlmMessage, LlmRole, canonical_message
 from cortex_replay.types.parts import CallNumbers
+from cortex_replay.types.prompt_hasher import PromptHasher
 
 __all__ = ["CacheMark", "CacheTime", "LlmRequest", "PromptCachePlan"]
 
@@ -98,6 +102,8 @@ def _cut(value: object) -> tuple[int, CacheTime]:
 
 
 _NOTHING: Final = ()
+_NEAR: Final = 16
+"""Among how many of the last messages one finds, nearly always, where the request before ended."""
 
 REQUEST_FIELDS: Final = frozenset(
     [
@@ -209,6 +215,42 @@ class LlmRequest:
     def prompt_hash(self) -> str:
         """BLAKE3 over everything the model sees, and nothing that it does not."""
         return blake3_hex(self.canonical_bytes())
+
+    def hasher(self) -> PromptHasher:
+        """What hashes requests that have everything of this one but its messages."""
+        head, tail = canonical.struct_ends(
+            self.system, self.temperature, self.max_tokens, self._additional_fields()
+        )
+        return PromptHasher(blake3(head), tail)
+
+    def prefix_hashes(self) -> Iterator[tuple[int, str]]:
+        """The prompt hash of each request that this one continues: the same with fewer messages.
+
+        Gives how many messages it has, and the hash. The longest comes first. It is nearly always one of the
+        last, so the state of the hash at those before is kept only for who asks on.
+        """
+        near = max(0, len(self.messages) - _NEAR)
+        for first, end in ((near, len(self.messages)), (0, near)):
+            hasher = self.hasher()
+            for message in self.messages[:first]:
+                hasher.add(message)
+            prefixes: list[PromptHasher] = []
+            for message in self.messages[first:end]:
+                prefixes.append(hasher.copy())
+                hasher.add(message)
+            for count in range(end - 1, first - 1, -1):
+                yield count, prefixes[count - first].prompt_hash()
+
+    def continue_with(self, messages: tuple[LlmMessage, ...]) -> Self:
+        """This request with further messages. Those that are there are not looked at again.
+
+        Raises:
+            InvalidRequest: A conversation would start with a system message.
+        """
+        request = copy(self)
+        new = (*self.messages, *messages) if self.messages else _messages(messages)
+        check.keep(request, "messages", new)
+        return request
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The request as a fixture's ``request`` holds it: what is hashed, in readable form."""

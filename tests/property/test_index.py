@@ -10,12 +10,14 @@ from typing import Any
 import tomli_w
 from hypothesis import given, strategies as st
 
-from cortex_replay.store.grid import render_index, render_row
-from cortex_replay.store.index import (
+from cortex_replay.hashing import is_digest
+from cortex_replay.store.index.grid import render_index, render_row
+from cortex_replay.store.index.index import (
     ExchangeRow,
     FixtureRow,
     Index,
     IndexSyntaxError,
+    PartRow,
     Row,
     ScopedRow,
     parse_index,
@@ -24,16 +26,18 @@ from cortex_replay.store.paths import fold_path, path_problem
 from cortex_replay.store.trust import Layout, Untrusted, trust_index, trust_rows
 from tests.property.strategies import IS_TORTURE, digests, effort, texts
 
-fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests)
+fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests, st.none() | texts)
+part_rows = st.builds(PartRow, texts, digests)
 exchange_rows = st.builds(ExchangeRow, texts, digests, key=digests)
 scoped_rows = st.builds(
-    ScopedRow, texts, digests, texts, digests, st.none() | texts, scope=texts
+    ScopedRow, texts, digests, texts, digests, st.none() | texts, scope=texts, continues=st.none() | texts
 ) | st.builds(ScopedRow, texts, digests, key=digests, scope=texts)
 indexes = st.builds(
     Index,
     st.lists(fixture_rows, max_size=5),
     st.lists(exchange_rows, max_size=3),
     scoped=st.lists(scoped_rows, max_size=3),
+    parts=st.lists(part_rows, max_size=2),
 )
 
 WHOLE_ROW = f'[[fixture]]\npath = "a.json"\nblake3 = "{"0" * 64}"\nmodel = "m"\nprompt_hash = "{"1" * 64}"\n'
@@ -48,6 +52,11 @@ PIECES = [
     "scoped = 1\n",
     "\n\n\n# 3f\n\n",
     WHOLE_ROW.replace("a.json", "d.json"),
+    f'{WHOLE_ROW.replace("a.json", "c.json")}continues = "{"2" * 64}"\n',
+    f'\n[[part]]\npath = "p"\nblake3 = "{"0" * 64}"\n',
+    'continues = "c"\n',
+    "[[part]]\n",
+    "part = 1\n",
     "# ",
     "x ",
     "[[fixture]]\n",
@@ -98,11 +107,20 @@ PIECES = [
 
 def rows_by_tomllib(text: str) -> tuple[list[Any], ...]:
     read = tomllib.loads(text)
-    kinds: dict[str, Any] = {"fixture": FixtureRow, "exchange": ExchangeRow, "scoped": ScopedRow}
+    kinds: dict[str, Any] = {
+        "fixture": FixtureRow,
+        "exchange": ExchangeRow,
+        "scoped": ScopedRow,
+        "part": PartRow,
+    }
     return tuple(
         [kind(**{name: row[name] for name in kind._fields if name in row}) for row in read.get(table, [])]
         for table, kind in kinds.items()
     )
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=str)
 
 
 def check(text: str) -> bool:
@@ -111,8 +129,10 @@ def check(text: str) -> bool:
         index = parse_index(text)
     except IndexSyntaxError:
         return False
-    assert (index.fixtures, index.exchanges, index.scoped) == rows_by_tomllib(text)
-    tables = ("fixture", "exchange", "scoped")
+    found: list[list[Any]] = [index.fixtures, index.exchanges, index.scoped, index.parts]
+    # Rows that continue others are read apart from the rest.
+    assert [*map(in_order, found)] == [*map(in_order, rows_by_tomllib(text))]
+    tables = ("fixture", "exchange", "scoped", "part")
     assert index.header == {k: v for k, v in tomllib.loads(text).items() if k not in tables}
     return True
 
@@ -124,17 +144,15 @@ def test_what_is_written_is_read_back(index: Index) -> None:
     text = render_index(index)
     read = parse_index(text)
 
-    assert sorted(index.fixtures) == sorted(read.fixtures)
-    assert sorted(index.exchanges, key=str) == sorted(read.exchanges, key=str)
-    assert sorted(index.scoped, key=str) == sorted(read.scoped, key=str)
+    assert in_order(index.rows) == in_order(read.rows)
     assert check(text)
 
 
-@given(fixture_rows | exchange_rows | scoped_rows)
+@given(fixture_rows | exchange_rows | scoped_rows | part_rows)
 @effort(300)
 def test_a_row_is_written_as_tomli_w_writes_it(row: Row) -> None:
     """Whichever road it takes."""
-    table = {FixtureRow: "fixture", ExchangeRow: "exchange", ScopedRow: "scoped"}[type(row)]
+    table = {FixtureRow: "fixture", ExchangeRow: "exchange", ScopedRow: "scoped", PartRow: "part"}[type(row)]
     values = {name: value for name, value in row._asdict().items() if value is not None}
 
     assert render_row(row) == f"[[{table}]]\n{tomli_w.dumps(values)}"
@@ -162,7 +180,8 @@ def test_mutations_of_a_real_index() -> None:
     ]
     # Most of a grid is empty lines, which one mutation would hardly ever miss.
     scoped = [ScopedRow(*rows[0], scope="t"), ScopedRow("fixtures/e.json", "0" * 64, key="1" * 64, scope="t")]
-    text = render_index(Index(rows, scoped=scoped))
+    rows[2] = rows[2]._replace(continues=f"{7:064x}")
+    text = render_index(Index(rows, scoped=scoped, parts=[PartRow("fixtures/parts/p.json", "2" * 64)]))
     whole = re.sub(r"(?:\n|# ..\n)*(\n\n# ..\n\n)", r"\1", text).encode()
     accepted = 0
     for _ in range(1_000_000 if IS_TORTURE else 10_000):
@@ -197,14 +216,20 @@ def test_mutations_of_a_real_index() -> None:
             digests | texts,
             st.sampled_from(["m", "n"]) | st.none(),
             digests | st.none(),
+            st.none() | digests | texts,
         ),
         max_size=4,
-    )
+    ),
+    st.lists(st.builds(PartRow, st.sampled_from(["p.json", "a.json", "../p"]), digests | texts), max_size=2),
 )
 @effort(500)
-def test_no_unsound_row_passes(rows: list[FixtureRow]) -> None:
+def test_no_unsound_row_passes(rows: list[FixtureRow], parts: list[PartRow]) -> None:
     """The look at whole columns passes nothing that the look at each row would refuse."""
-    if trust_rows(Index(rows), Layout.FLAT) == []:
+    if trust_rows(Index(rows, parts=parts), Layout.FLAT) == []:
+        assert all(row.continues is None or is_digest(row.continues) for row in rows)
+        assert len({part.blake3 for part in parts}) == len(parts)
+        listed: list[FixtureRow | PartRow] = [*rows, *parts]
+        assert len({fold_path(row.path) for row in listed}) == len(listed)
         assert all(path_problem(row.path) is None for row in rows)
         assert len({fold_path(row.path) for row in rows}) == len(rows)
         keys = [(row.model, row.prompt_hash) for row in rows if row.model is not None]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cortex_replay import LlmError, LlmRequest, ReplayAdapter, blake3_hex
-from tests.golden import REPLAY_FIXTURES, read_vectors
+from cortex_replay import LlmError, LlmRequest, ReplayAdapter, Store, blake3_hex
+from tests.golden import REPLAY_FIXTURES, SHORT_STORE, read_vectors
+from tests.linked import plain_talk
 
 LINES = read_vectors("replay_broken.jsonl")
 
@@ -115,3 +116,17 @@ def test_the_limit_of_nesting_with_a_valid_hash(tmp_path: Path, levels: int, is_
     else:
         with pytest.raises(LlmError, match="nested deeper than 127 levels"):
             ReplayAdapter(tmp_path)
+
+
+def test_a_conversation_that_is_stored_once_is_read_as_it_was(tmp_path: Path) -> None:
+    """The reference opens this store, too (integration/test_crtx.py). Later versions must write it so."""
+    adapter = ReplayAdapter(SHORT_STORE)
+    store = Store.create(tmp_path)
+    for fixture, _ in plain_talk():
+        assert fixture.request is not None
+        assert adapter.sync.complete(fixture.request).text == fixture.answers[0].text
+        store.add(fixture)
+    store.commit()
+
+    for path in (path for path in SHORT_STORE.rglob("*") if path.is_file()):
+        assert (tmp_path / path.relative_to(SHORT_STORE)).read_bytes() == path.read_bytes()

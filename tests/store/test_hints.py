@@ -41,7 +41,7 @@ def test_an_lfs_pointer(builder: StoreBuilder) -> None:
 
 @pytest.mark.parametrize("where", ["index", "file"])
 def test_a_merge_conflict(builder: StoreBuilder, where: str) -> None:
-    """As git leaves it; tests/store/test_grid.py makes a real one."""
+    """As git leaves it; tests/store/index/test_grid.py makes a real one."""
     path = builder.root / "INDEX.toml" if where == "index" else first_file(builder)
     path.write_text(f"<<<<<<< HEAD\n{path.read_text()}=======\n>>>>>>> other\n")
 

@@ -17,8 +17,8 @@ from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, parse_exchange
 from cortex_replay.store.fixture import Answer, Fixture
-from cortex_replay.store.grid import render_index, slot_of
-from cortex_replay.store.index import FixtureRow, Index, ScopedRow, parse_index
+from cortex_replay.store.index.grid import render_index, slot_of
+from cortex_replay.store.index.index import FixtureRow, Index, ScopedRow, parse_index
 from cortex_replay.store.trust import Layout, trust_rows
 from tests.builder import ask, fixture_of
 from tests.golden import REPLAY_FIXTURES

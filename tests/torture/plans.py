@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from cortex_replay import Store
+from cortex_replay import Store, blake3_hex
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.fixture import Answer, Fixture
+from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.journal import parse_journal
 from tests.builder import ask, fixture_of
 
@@ -37,7 +38,18 @@ class Op(NamedTuple):
 
 
 def fixture(question: str, text: str) -> Fixture:
-    return fixture_of(ask(question, model=f"model-{question[0]}"), Answer(text))
+    """One turn of the conversation of a model: it continues whatever is recorded of the turns before it."""
+    said = [*_turns_before(question), question]
+    messages = [{"role": "user", "content": content} for content in said]
+    return fixture_of(ask(messages, model=f"model-{question[0]}"), Answer(text))
+
+
+def _turns_before(question: str) -> list[str]:
+    model, _, turn = question.partition(" ")
+    if turn == "one":
+        return []
+    number, is_new, place = turn.removeprefix("new ").partition(".")
+    return [f"{model} one", *(f"{model} new {number}.{i}" for i in range(int(place) if is_new else 0))]
 
 
 def perform(store: Store, op: Op) -> None:
@@ -92,6 +104,13 @@ def sound_answers(root: Path) -> Answers:
     return full
 
 
+def digests(root: Path) -> dict[FixtureKey, str]:
+    """What a store holds, by key: of each fixture the hash of its bytes, were its request written whole."""
+    store = Store.open(root, verify="on-read")
+    found = (store.get(item.model, item.prompt_hash) for item in store.list())
+    return {item.key: blake3_hex(render_fixture(item)) for item in found}
+
+
 def _answers_of_scope(root: Path) -> Answers:
     store = Store.open(root)
     return {question: store.get(*fixture(question, "").key, SCOPE).answers[0].text for question in BASE}
@@ -99,7 +118,7 @@ def _answers_of_scope(root: Path) -> Answers:
 
 def _answers(store: Store) -> Answers:
     found = [store.get(item.model, item.prompt_hash) for item in store.list()]
-    return {item.request.messages[0].content: item.answers[0].text for item in found if item.request}
+    return {item.request.messages[-1].content: item.answers[0].text for item in found if item.request}
 
 
 def is_locked(root: Path) -> bool:
@@ -126,7 +145,7 @@ def assert_tidy(root: Path, *, abandoned: int = 0) -> None:
     assert not parse_journal((state / "journal").read_bytes()).is_open
     found = 0
     for session in (state / "staging").iterdir():
-        staged = [path for path in session.iterdir() if path.name != "owner"]
+        staged = [path for path in session.iterdir() if path.name != "owner" and path.suffix != ".form"]
         assert staged, f"{session} holds nothing and should be gone"
         assert all(path.suffix in (".add", ".replace") for path in staged)
         found += len(staged)

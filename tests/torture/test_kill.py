@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -16,7 +17,7 @@ from cortex_replay.errors import LlmError
 from cortex_replay.store.lock import LockedStore
 from tests.property.strategies import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
-from tests.torture.plans import SCRATCH, Op, make_store, sound_answers
+from tests.torture.plans import BASE, SCRATCH, Op, fixture, make_store, sound_answers
 from tests.torture.shim import Counter, Killer, hooked, in_child
 
 POINTS: Final = 2000 if IS_TORTURE else 100
@@ -76,6 +77,36 @@ def test_a_prune_killed_at_each_of_its_calls(part: int) -> None:
 
         def check(store: DoomedStore) -> None:
             store.kill(PRUNE, Killer(int(store.root.name), "before"))
+            store.check_next_writer()
+
+        wrong = told(stores, check)
+
+    assert len(stores) > 5
+    if wrong:
+        pytest.fail("\n".join([f"{len(wrong)} failures", *wrong]), pytrace=False)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_a_conversation_that_loses_turns_killed_at_each_call(part: int) -> None:
+    """Those that continue them are written anew in the same commit, or not at all."""
+    with TemporaryDirectory(dir=SCRATCH) as folder:
+        base = make_store(Path(folder) / "base")
+        talk = {f"a new 9.{i}": f"talk {i}" for i in range(4)}
+        store = Store.open(base)
+        for question, text in talk.items():
+            store.add(fixture(question, text))
+        store.commit()
+        run = Run(
+            "prune", [[Op("remove", "a new 9.0"), Op("remove", "a new 9.2"), Op("add", "a new 9.4", "x")]]
+        )
+        count = count_calls(run, shutil.copytree(base, Path(folder) / "rehearsal"))
+        stores = [
+            DoomedStore(shutil.copytree(base, Path(folder) / f"{at}"), Random(at), BASE | talk)
+            for at in range(1 + part, count + 1, 2)
+        ]
+
+        def check(store: DoomedStore) -> None:
+            store.kill(run, Killer(int(store.root.name), "before"))
             store.check_next_writer()
 
         wrong = told(stores, check)

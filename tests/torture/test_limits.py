@@ -114,6 +114,8 @@ def test_out_of_descriptors(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_while_recording(small: Path) -> None:
     """The reason is named, what was staged before stays staged, and goes in once there is space."""
     store = Store.open(make_store(small / "store"))
+    reserve = small / "reserve"  # a commit writes what continues another in a second form
+    reserve.write_bytes(bytes(os.statvfs(small).f_bavail * os.statvfs(small).f_frsize * 5 // 8))
     wanted = [Op("add", f"a large {i}", "x" * 50_000) for i in range(100)]
     todo = list(wanted)
     assert "No space left on device" in (go_on(store, todo) or "")
@@ -125,6 +127,7 @@ def test_a_disk_that_fills_up_while_recording(small: Path) -> None:
     assert sound_answers(store.root) == BASE
     assert not temporaries(store.root)
     filler.unlink()
+    reserve.unlink()
     store.commit()
 
     assert len(staged) > 5

@@ -17,7 +17,7 @@ from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from tests.property.strategies import IS_TORTURE
 from tests.torture import traced
-from tests.torture.plans import SCRATCH, assert_tidy, fixture, sound_answers
+from tests.torture.plans import SCRATCH, assert_tidy, digests, fixture, sound_answers
 from tests.torture.power_loss import State, Verdict, by_store, look
 from tests.torture.strace import Event, trace
 
@@ -67,10 +67,10 @@ class Judge:
         report = check_store(DirectorySource(self.root))
         if report.findings:
             return "; ".join(map(str, report.findings))
-        return tuple(sorted(row.blake3 for row in report.index.rows))
+        return tuple(sorted(digests(self.root).values()))
 
 
-def traced_stores(what: str, most: int) -> dict[str, list[Event]]:
+def traced_stores(what: str, most: int, *rows: str) -> dict[str, list[Event]]:
     """What the traced program does to each of its stores."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed (apt-get install strace)")
@@ -78,7 +78,9 @@ def traced_stores(what: str, most: int) -> dict[str, list[Event]]:
         stores = (Path(folder) / "stores").resolve()
         stores.mkdir()
         try:
-            return by_store(trace([traced.__file__, stores, what, f"{most}"], stores, Path(folder) / "trace"))
+            return by_store(
+                trace([traced.__file__, stores, what, f"{most}", *rows], stores, Path(folder) / "trace")
+            )
         except OSError as error:
             pytest.skip(f"strace cannot trace here: {error}")
 

@@ -1,8 +1,8 @@
 """A program to be traced: it writes stores, says when a commit is tried and when it has returned.
 
-``python traced.py FOLDER WHAT MOST``: ``calm`` is one store on which nothing goes wrong; else there are
-up to ``MOST``, and on each something goes wrong at another call of its first or second commit, as in
-``"killed second"``.
+``python traced.py FOLDER WHAT MOST [ROWS]``: ``calm`` is one store on which nothing goes wrong; else there
+are up to ``MOST``, and on each something goes wrong at another call of its first or second commit, as in
+``"killed second"``. A store with more than ``ROWS`` rows has shards.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Final
 
 from cortex_replay import Store, StoreIo, blake3_hex
 from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.index import shards
 from tests.torture.faults import Fault, FaultySystem
-from tests.torture.plans import BASE, Op, fixture, perform, sound_answers
+from tests.torture.plans import BASE, Op, digests, fixture, perform, sound_answers
 from tests.torture.shim import CHANGING, Hook, IndexSyncFails, Killer, hooked, in_child
 
 FIRST: Final = [Op("add", question, text) for question, text in BASE.items()]
@@ -37,7 +38,7 @@ KILLING: Final = CHANGING if "CORTEX_REPLAY_TORTURE" in os.environ else frozense
 
 def say(root: Path, word: str, *ops: Op) -> None:
     """Into the trace: what the store at ``root`` lists, or will list."""
-    listed = {item[:2]: item.blake3 for item in Store.open(root, verify="on-read").list()}
+    listed = digests(root)
     for op in ops:
         made = fixture(op.question, op.text)
         listed[made.key] = blake3_hex(render_fixture(made))
@@ -141,4 +142,6 @@ def main(folder: Path, what: str, most: int) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[4:]:
+        shards.MOST_ROWS_IN_ONE_FILE = int(sys.argv[4])  # type: ignore[misc]
     main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,1 @@
+"""Bringing two versions of an index together."""
