@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from uuid import uuid4
 import httpx
 
 from integration import install
-from tests.servers.process import running
+from tests.servers.process import free_port, running
 
 __all__ = ["Proxy", "Stream", "Toxic", "Toxiproxy", "start_toxiproxy"]
 
@@ -73,7 +72,7 @@ def start_toxiproxy(directory: Path) -> Iterator[Toxiproxy]:
     """A Toxiproxy, until the block ends; takes a folder for its log."""
     program = _built()
     # It does not tell the port it got, so it has to be given one.
-    port = _free_port()
+    port = free_port()
     command: list[str | Path] = [program, "-host", "127.0.0.1", "-port", str(port)]
     with (
         running(command, directory / "toxiproxy.log") as server,
@@ -98,9 +97,3 @@ def _answers(admin: httpx.Client) -> bool:
     except httpx.TransportError:
         return False
     return answer.is_success and answer.json() == {"version": _VERSION}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port

@@ -6,7 +6,9 @@ from cortex_replay.config.keys import key_for, key_origin, known_secrets, token_
 from cortex_replay.config.load import Configuration, load_settings
 from cortex_replay.config.mcp import McpSettings, Policy
 from cortex_replay.config.provider import ProviderSettings
+from cortex_replay.config.remote import RemoteSettings
 from cortex_replay.config.settings import Settings
+from cortex_replay.config.store_remote import remote_settings_for
 from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.providers import Kind
 
@@ -22,6 +24,7 @@ __all__ = [
     "Price",
     "ProviderSettings",
     "Redaction",
+    "RemoteSettings",
     "Settings",
     "key_for",
     "key_origin",
@@ -29,5 +32,6 @@ __all__ = [
     "key_rules_for",
     "known_secrets",
     "load_settings",
+    "remote_settings_for",
     "token_for",
 ]

@@ -27,6 +27,7 @@ from cortex_replay.printable import UNPRINTABLE
 __all__ = [
     "KEY_ADVICE",
     "MAX_ENTRIES",
+    "REMOTE_ADVICE",
     "Check",
     "choice_of",
     "choices_of",
@@ -60,6 +61,10 @@ KEY_ADVICE: Final = (
     "a key does not belong in a configuration; "
     "name the environment variable that holds it (key_env; token_env for a caller) "
     "or a file with mode 0600 (key_file, token_file)"
+)
+REMOTE_ADVICE: Final = (
+    "a key does not belong in a configuration; a bucket is asked with what your environment has, in the way "
+    "of your cloud (AWS_PROFILE, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY, ...)"
 )
 
 _MOST_EXPENSIVE: Final = 1_000_000_000

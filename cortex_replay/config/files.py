@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from cortex_replay.config import bounds
 from cortex_replay.config.checks import (
     KEY_ADVICE,
+    REMOTE_ADVICE,
     config_errors,
     is_key_like,
     printable,
@@ -285,4 +286,5 @@ def _refuse_keys(file: ConfigFile, value: object, names: tuple[str, ...] = ()) -
         is_of_tool = names[:1] == ("mcp",) and names[2:-1] == ("tools",)
         is_free = names[:-1] in _FREE_NAMES or names[-1] in _KEY_SETTINGS or is_of_tool
         if is_key_like(value) or (is_secret_setting(names[-1]) and not is_free):
-            raise ConfigError(file.where(*map(shown_name, names)), KEY_ADVICE)
+            advice = REMOTE_ADVICE if names[0] == "remote" else KEY_ADVICE
+            raise ConfigError(file.where(*map(shown_name, names)), advice)

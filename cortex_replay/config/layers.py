@@ -52,8 +52,9 @@ class Layer:
     callers: dict[str, CallerSettings] = field(default_factory=dict)
     bindings: BindingRules = field(default_factory=BindingRules)
     mcp: dict[str, McpSettings] = field(default_factory=dict)
+    remote: dict[str, SourceValue] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    """Of every table but providers."""
+    """Of every table but ``providers`` and ``remote``."""
     warnings: list[str] = field(default_factory=list)
     """What the user should be told of a file."""
 
@@ -91,6 +92,7 @@ class Layer:
             self.bindings,
             weaker.mcp
             | {name: one.over(weaker.mcp.get(name, McpSettings())) for name, one in self.mcp.items()},
+            weaker.remote | self.remote,
             weaker.origins | renamed | self.origins,
             [*weaker.warnings, *self.warnings],
         )

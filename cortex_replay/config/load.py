@@ -30,6 +30,7 @@ from cortex_replay.config.files import ConfigFile, find_config, find_user_config
 from cortex_replay.config.layers import DEFAULT, Layer, SourceValue, provider_settings
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting, refuse_unknown_provider
 from cortex_replay.config.reader import PATHS, LayerReader, expand_home
+from cortex_replay.config.remote import REMOTE_CHECKS, REMOTE_VARIABLES, RemoteSettings
 from cortex_replay.config.settings import SCALAR_CHECKS, Settings
 from cortex_replay.config.trust import is_ci
 from cortex_replay.errors import ConfigError
@@ -95,6 +96,7 @@ def load_from(
     if chosen is not None:
         refuse_unknown_provider(str(chosen.value), PROVIDERS | layer.providers, chosen.where)
     _add_provider_flags(layer.providers, chosen, flags)
+    remote = layer.remote | _remote_values(environment)
     settings = Settings(
         **cast("dict[str, Any]", {name: given.value for name, given in scalars.items()}),
         providers={name: provider_settings(name, given) for name, given in layer.providers.items()},
@@ -104,8 +106,10 @@ def load_from(
         callers=layer.callers,
         bindings=layer.bindings,
         mcp=layer.mcp,
+        remote=RemoteSettings(**cast("dict[str, Any]", {name: one.value for name, one in remote.items()})),
     )
     given_by = {name: given.origin for name, given in scalars.items()} | layer.origins
+    given_by |= {f"remote.{name}": given.origin for name, given in remote.items()}
     for name, given in layer.providers.items():
         given_by |= {f"providers.{name}.{setting}": one.origin for setting, one in given.items()}
     origins = {name: given_by.get(name, DEFAULT) for name, _ in settings.flat()}
@@ -130,6 +134,14 @@ def _environment_values(environment: Mapping[str, str], home: str) -> dict[str, 
                 value = expand_home(checks.path(text, variable), home)
             found[name] = SourceValue(SCALAR_CHECKS[name](value, variable), variable, variable)
     return found
+
+
+def _remote_values(environment: Mapping[str, str]) -> dict[str, SourceValue]:
+    return {
+        name: SourceValue(REMOTE_CHECKS[name](text, variable), variable, variable)
+        for variable, name in REMOTE_VARIABLES.items()
+        if (text := environment.get(variable, "").strip())
+    }
 
 
 def _flag_values(flags: Mapping[str, object]) -> dict[str, SourceValue]:

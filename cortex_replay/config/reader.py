@@ -19,6 +19,7 @@ from cortex_replay.config.layers import DEFAULT, Layer, SourceValue
 from cortex_replay.config.mcp import MCP_CHECKS, McpSettings, server_key
 from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.config.provider import PROVIDER_CHECKS, refuse_foreign_setting
+from cortex_replay.config.remote import CACHE_SIZE_VARIABLE, OF_USERS, REMOTE_CHECKS
 from cortex_replay.config.settings import SCALAR_CHECKS
 from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError
@@ -29,7 +30,7 @@ __all__ = ["PATHS", "LayerReader", "expand_home", "refuse_store_elsewhere"]
 PATHS: Final = frozenset(["store", "key_file", "script", "token_file"])
 """The settings that are paths."""
 
-_TABLES: Final = ("providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp")
+_TABLES: Final = ("providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp", "remote")
 _REDACTION: Final = ("extra_patterns", "redact_key", "known_env")
 _PATHS_OF_GATEWAY: Final = re.compile(r"v[0-9]+[a-z0-9]*|api|rpc", re.IGNORECASE)
 """Where clients ask that name no provider: ``/v1/messages``, ``/api/chat``, ``/rpc``."""
@@ -37,6 +38,8 @@ _GIT_FOLDER: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
 """Also as some file systems spell it."""
 _OF_PROJECTS: Final = frozenset(["store", "mode", "normalisers", "bindings"])
 """What the user's own file cannot say: it would make one store mean two things."""
+_OF_ENVIRONMENTS: Final = frozenset(["account", "endpoint", "endpoint_url", "headers", "profile", "proxy"])
+"""What a user may look for in the table of a remote, and a repository must not say."""
 _EVERY_WRITE: Final = "cache_write"
 """What one price for both times of a cache was called."""
 _WRITES: Final = ("cache_write_5m", "cache_write_1h")
@@ -78,6 +81,7 @@ class LayerReader:
             redaction=self._redaction(table),
             bindings=self._bindings(table),
             mcp={name: self._server(name, one) for name, one in self._any(table, "mcp").items()},
+            remote=self._remote(table.get("remote", {})),
         )
         if any(_EVERY_WRITE in entry for entry in table.get("prices", {}).values()):
             note = f"{_EVERY_WRITE} is read as {' and '.join(_WRITES)}; write these instead"
@@ -162,6 +166,20 @@ class LayerReader:
         table = self._table(entry, MCP_CHECKS, "mcp", name)
         with config_errors(self._file.where("mcp", checks.shown_name(name), "")):
             return McpSettings(**table)
+
+    def _remote(self, entry: object) -> dict[str, SourceValue]:
+        for name in _OF_ENVIRONMENTS.intersection(entry if isinstance(entry, dict) else ()):
+            reason = "comes from your environment, in the way of your cloud, and never from a file"
+            raise ConfigError(self._file.where("remote", name), reason)
+        table = self._table(entry, REMOTE_CHECKS, "remote")
+        for name in table:
+            if self._file.is_project and name in OF_USERS:
+                reason = f"is for you to say: in your own file, or by {CACHE_SIZE_VARIABLE}"
+                raise ConfigError(self._file.where("remote", name), reason)
+            if not self._file.is_project and name not in OF_USERS:
+                reason = "is for a project to say, not for your own file"
+                raise ConfigError(self._file.where("remote", name), reason)
+        return {name: self._value(REMOTE_CHECKS[name], one, "remote", name) for name, one in table.items()}
 
     def _redaction(self, above: Mapping[str, Any]) -> Redaction:
         table = self._table(above.get("redaction", {}), _REDACTION, "redaction")

@@ -13,6 +13,7 @@ from cortex_replay.config.caller import CALLER_CHECKS, CallerSettings
 from cortex_replay.config.checks import Check
 from cortex_replay.config.mcp import MCP_CHECKS, McpSettings, server_key
 from cortex_replay.config.provider import ProviderSettings, kind_settings, refuse_unknown_provider
+from cortex_replay.config.remote import REMOTE_CHECKS, RemoteSettings
 from cortex_replay.config.tables import Normaliser, Price, Redaction
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.modes import AnyMode, Mode
@@ -83,6 +84,8 @@ class Settings:
     """Which values of a run's surroundings are bound."""
     mcp: Mapping[str, McpSettings] = field(default_factory=dict)
     """By the name of an MCP server: what becomes of calls to it."""
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
+    """Where files are besides the work tree."""
 
     if TYPE_CHECKING:  # what may be passed is wider than what is kept
 
@@ -108,6 +111,7 @@ class Settings:
             callers: Mapping[str, CallerSettings] | None = None,
             bindings: BindingRules = ...,
             mcp: Mapping[str, McpSettings] | None = None,
+            remote: RemoteSettings = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -162,6 +166,8 @@ class Settings:
             yield f"prices.{name}", price
         yield from _rows("callers", self.callers, CALLER_CHECKS)
         yield from _rows("mcp", self.mcp, MCP_CHECKS)
+        for name in REMOTE_CHECKS:
+            yield f"remote.{name}", getattr(self.remote, name)
 
 
 def _rows(table: str, entries: Mapping[str, object], settings: Iterable[str]) -> Iterator[tuple[str, object]]:

@@ -39,7 +39,7 @@ def test_without_any_configuration_nothing_live_is_named() -> None:
 
 def test_every_field_has_a_check() -> None:
     """A new field cannot be forgotten."""
-    tables = {"providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp"}
+    tables = {"providers", "redaction", "normalisers", "bindings", "prices", "callers", "mcp", "remote"}
 
     assert {f.name for f in fields(Settings)} == {*SCALAR_CHECKS} | tables
     assert {f.name for f in fields(ProviderSettings)} == {*PROVIDER_CHECKS, "project"}

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 
 from cortex_replay import Store
 from cortex_replay.cli.main import main
-from cortex_replay.store import git_process
 from cortex_replay.store.fixture import Answer
-from cortex_replay.store.git import Repository
-from cortex_replay.store.git_staging import check_staged
+from cortex_replay.store.git import process as git_process
+from cortex_replay.store.git.repository import Repository
+from cortex_replay.store.git.staging import check_staged
 from tests.builder import StoreBuilder, ask, fixture_of
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]
@@ -175,6 +175,21 @@ def hostile_config(folder: Path, marker: Path) -> None:
     for name, value in COMMANDS.items():
         text = value.format(script=program(name), hooks=programs)
         git(marker.parent, "config", "--file", str(folder / "config"), name, text)
+
+
+def test_looking_for_a_lost_file_in_git_runs_nothing(project: Path, marker: Path) -> None:
+    """In a repository whose configuration names programs, and behind a commit that no longer has it."""
+    lost = next(iter((project / "fixtures").rglob("*.json")))
+    data = lost.read_bytes()
+    git(project, "rm", "-q", str(lost))
+    git(project, "commit", "-q", "-m", "lost")
+    git(project, "commit", "-q", "--allow-empty", "-m", "later")
+    git(project, "commit", "-q", "--allow-empty", "-m", "later still")
+    hostile_config(project / ".git", marker)
+
+    assert run("resolve", "--store", project)[0] == 0
+    assert lost.read_bytes() == data
+    assert not marker.exists()
 
 
 def lay_out_as_bare(folder: Path) -> None:
@@ -407,7 +422,7 @@ def test_only_a_few_subcommands_are_run(builder: StoreBuilder) -> None:
 
 def test_only_a_few_modules_start_a_process() -> None:
     """A new call of git, or of anything, goes through one of them."""
-    package = Path(git_process.__file__).parents[1]
+    package = Path(git_process.__file__).parents[2]
     starts = re.compile(
         r"\bsubprocess\b|\bos\.(system|popen|exec|spawn|posix_spawn|fork|startfile)|\bpty\b|\bwhich\("
     )
@@ -420,7 +435,7 @@ def test_only_a_few_modules_start_a_process() -> None:
 
     of_users = {"cli/command_run.py", "cli/learn.py", "cli/sweep.py"}
     of_mcp = {"run/mcp/stdio/process.py", "cli/mcp.py", "shim.py"}  # a client's server, itself, ps on macOS
-    assert found == {"store/git_process.py", "store/merge_driver.py", *of_users, *of_mcp}
+    assert found == {"store/git/process.py", "store/git/merge_driver.py", *of_users, *of_mcp}
 
 
 @pytest.mark.parametrize("how", ["worktree", "submodule", "separate", "linked"])

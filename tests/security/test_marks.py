@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from cortex_replay import Answer, Store, StoreIo
-from cortex_replay.store.git import is_tracked
+from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.journal import Journal, parse_journal, render_journal
 from cortex_replay.store.marks import Marker, known_marker, user_marker
 from tests.builder import StoreBuilder, ask, fixture_of

@@ -16,7 +16,7 @@ import yaml  # type: ignore[import-untyped]
 import cortex_replay
 from cortex_replay import Store
 from cortex_replay.store.fixture import Answer
-from cortex_replay.store.merge_driver import mend_driver
+from cortex_replay.store.git.merge_driver import mend_driver
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.security.test_git import IDENTITY, SHADOWS, answers, commit, git, record, run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay.errors import StoreIo
-from cortex_replay.store.git import find_top
+from cortex_replay.store.git.repository import find_top
 from tests.security.test_git import git, run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-__all__ = ["Server", "ServerFailed", "running"]
+__all__ = ["Server", "ServerFailed", "free_port", "running"]
 
 _T = TypeVar("_T")
 _READY_SECONDS: Final = 60
@@ -73,6 +74,13 @@ def running(
             yield Server(process, log)
         finally:
             _stop(process)
+
+
+def free_port() -> int:
+    """A port for a server that does not tell which one it got; another program could take it first."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -16,8 +16,8 @@ from typing import Final
 from cortex_replay import blake3_hex
 from cortex_replay.store.fixture import Answer
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import FixtureRow, Index, parse_index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import FixtureRow, Index, parse_index
 from tests.builder import ask, fixture_of
 from tests.security.matrix.sandbox import HOSTILE_FIXTURES, Sandbox, Workshop, run_git
 

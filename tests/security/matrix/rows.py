@@ -126,6 +126,8 @@ _OWN_UPSTREAM = ("--upstream", "openai={own}/v1")
 _PYTEST_STATUSES = frozenset(range(6))
 _ANY = frozenset(range(256))
 _ACTIONS = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "{top}/tmp/summary.md"}
+_REMOTE = {"CORTEX_REPLAY_REMOTE": "file://{top}/tmp/bucket", "CORTEX_REPLAY_CACHE": "{top}/tmp/cache"}
+"""A bucket of the user's own."""
 _SCRIPTED = ("--provider", "scripted", "--model", "demo", "--prompt")
 _MCP = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{}}}\n'
 SERVER: Final = (
@@ -205,13 +207,23 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("mcp check", "mcp", "check", "tools", "--", *SERVER, statuses=frozenset(range(6))),
     _of("import", "import", "cassettes", changes=STORES),
     _of("import --dry-run --json", "import", "cassettes", "--dry-run", "--json"),
+    _of("collect", "collect", "the-name-of-a-run"),
     _of("prune --model", "prune", "--model", "*", changes=STORES),
     _of("prune --unused-from", "prune", "--unused-from", "unused.json", changes=STORES),
     _of("prune --dry-run", "prune", "--model", "*", "--dry-run"),
     _of("rekey", "rekey", changes=STORES),
+    _of("repack", "repack", changes=STORES),
+    _of("repack --whole", "repack", "--whole", "--json", changes=STORES),
+    _of("repack --dry-run", "repack", "--dry-run"),
     _of("resolve", "resolve", changes=STORES),
     _of("resolve --theirs", "resolve", "--theirs", "--json", changes=STORES, prepare=_with_conflict),
     _of("rekey --accept-changed", "rekey", "--accept-changed", "--json", changes=STORES),
+    _of("push", "push", changes=STORES, variables=_REMOTE),
+    _of("push --dry-run --json", "push", "--dry-run", "--json", variables=_REMOTE),
+    _of("pull", "pull", variables=_REMOTE),
+    _of("keep remote", "keep", "remote", changes=(*_INIT, *STORES), variables=_REMOTE),
+    _of("gc", "gc", "--remote", "--apply", variables=_REMOTE),
+    _of("verify --remote", "verify", "--remote", variables=_REMOTE),
     _of("export", "export", "--crtx", "out", changes=("out", "out/**")),
     _of("list", "list"),
     _of("list --json", "list", "--json"),

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cortex_replay.store.index import parse_index
+from cortex_replay.store.index.index import parse_index
 from tests.builder import StoreBuilder
 from tests.security.matrix.rows import ASK_RECORDED, PROGRAM, asking
 from tests.security.matrix.sinks import Sink, own_address
