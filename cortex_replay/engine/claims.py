@@ -25,7 +25,17 @@ from cortex_replay.store import Fixture, FixtureKey
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture, render_fixture
 
-__all__ = ["Claim", "Claims", "FileClaims", "FileSlots", "FileSpending", "MemoryClaims", "RunFolder"]
+__all__ = [
+    "Claim",
+    "Claims",
+    "FileClaims",
+    "FileSlots",
+    "FileSpending",
+    "MemoryClaims",
+    "RunFolder",
+    "parse_outcome",
+    "render_outcome",
+]
 
 _ALIVE: Final = "alive"
 _SPENDING: Final = "spending"
@@ -129,25 +139,32 @@ class _FileClaim:
 
     def _read(self) -> Outcome | None:
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        try:
-            if data.startswith(_FAILURE):
-                return parse_exchange(data[len(_FAILURE) :])
-            if data:
-                fixture = parse_fixture(data)
-                return replace(fixture.answers[0], meta=fixture.meta)
-        except FixtureError:
-            pass  # its writer was killed
-        return None
+        return parse_outcome(data) if data else None  # one that cannot be read is of a writer that was killed
 
     def settle(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Exchange):
-            data = _FAILURE + render_exchange(outcome)
-        else:
-            data = render_fixture(Fixture(self._key, (outcome,), meta=outcome.meta))
+        data = render_outcome(self._key, outcome)
         with _storing():
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, data, 0)
         self.outcome = outcome
+
+
+def render_outcome(key: FixtureKey, outcome: Outcome) -> bytes:
+    """What was got for a key, as it is left to those who wait."""
+    if isinstance(outcome, Exchange):
+        return _FAILURE + render_exchange(outcome)
+    return render_fixture(Fixture(key, (outcome,), meta=outcome.meta))
+
+
+def parse_outcome(data: bytes) -> Outcome | None:
+    """What was left; ``None`` if it cannot be read."""
+    try:
+        if data.startswith(_FAILURE):
+            return parse_exchange(data[len(_FAILURE) :])
+        fixture = parse_fixture(data)
+    except FixtureError:
+        return None
+    return replace(fixture.answers[0], meta=fixture.meta)
 
 
 class RunFolder:

@@ -15,6 +15,7 @@ from cortex_replay.bindings.placeholders import OPEN
 from cortex_replay.errors import LlmError
 from cortex_replay.store import FixtureKey, Store
 from cortex_replay.store.fixture import bindings_in
+from cortex_replay.store.fixture_json import may_be_short
 
 __all__ = ["key_elsewhere"]
 
@@ -50,13 +51,11 @@ def _keys_here(store: Store, owner: str, binder: Binder, model: str) -> _Keys:
     """
     marks = [f"{OPEN}{name}".encode() for name in binder.surroundings.unsafe]
     found: _Keys = {}
-    for stored in store.list(scoped=True):
-        if stored.model != model or stored.scope not in ("", owner):
-            continue
-        key = FixtureKey(stored.model, stored.prompt_hash)
+    for key, data in store.scan_model(model, owner):
         try:
-            data = store.content(*key, owner)
-            fixture = store.get(*key, owner) if any(mark in data for mark in marks) else None
+            # What it continues may have the placeholder.
+            may_have = may_be_short(data) or any(mark in data for mark in marks)
+            fixture = store.get(*key, owner) if may_have else None
         except LlmError:  # what is wrong with it is told when it is asked for
             continue
         if fixture is None or fixture.request is None or fixture.is_request_redacted:

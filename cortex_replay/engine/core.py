@@ -110,6 +110,8 @@ class RunCore(RunState):
                 looks through the whole store: not for callers that should see neither.
         """
         chosen = self.mode if mode is None else Mode.of(mode)
+        if chosen.writes:
+            self.join_fleet()
         is_branch = is_branch and chosen.writes
         store = self.store.branch() if is_branch else self.store
         if normalisers:

@@ -14,6 +14,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
 from cortex_replay.redact.redactor import MARK
 from cortex_replay.store import FixtureKey, Store
+from cortex_replay.store.fixture_json import may_be_short
 
 __all__ = ["key_with_secret"]
 
@@ -47,13 +48,10 @@ def key_with_secret(store: Store, owner: str, key: FixtureKey) -> FixtureKey | N
 
 def _keys_without_secrets(store: Store, owner: str, model: str) -> _Keys:
     found: dict[FixtureKey, list[_Recording]] = {}
-    for stored in store.list(scoped=True):
-        if stored.model != model or stored.scope not in ("", owner):
-            continue
-        key = FixtureKey(stored.model, stored.prompt_hash)
+    for key, data in store.scan_model(model, owner):
         try:
-            has_mark = MARK.encode() in store.content(*key, owner)
-            fixture = store.get(*key, owner) if has_mark else None
+            may_have = may_be_short(data) or MARK.encode() in data  # the mark may stand in a part
+            fixture = store.get(*key, owner) if may_have else None
         except LlmError:  # what is wrong with it is told when it is asked for
             continue
         if fixture is None or fixture.request is None or not fixture.is_request_redacted:

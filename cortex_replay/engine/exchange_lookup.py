@@ -86,7 +86,7 @@ def look_up_exchange(binder: Binder, asked: Call) -> ExchangeLookUp:
 
 def look_again_for_exchange(store: Store, owner: str, look: ExchangeLookUp) -> ExchangeLookUp | None:
     """What finds a recording of a call that was made without bindings, or elsewhere, if there is one."""
-    if not store.exchange_keys(owner):  # a stranger's body may have 32 MB
+    if not store.has_exchanges(owner):  # a stranger's body may have 32 MB
         return None
     for other in _others(look):
         if other.key != look.key and (found := store.exchange(other.key, owner)) is not None:

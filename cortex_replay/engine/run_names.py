@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Final
 
-__all__ = ["RUN_VARIABLE", "new_run_name", "now_in_milliseconds", "process_run_name", "run_name_in"]
+__all__ = [
+    "RUN_VARIABLE",
+    "is_run_name",
+    "new_run_name",
+    "now_in_milliseconds",
+    "process_run_name",
+    "run_name_in",
+]
 
 RUN_VARIABLE: Final = "CORTEX_REPLAY_RUN"
 """Names the run that this process is a part of; set by the outermost process."""
@@ -33,7 +40,12 @@ def run_name_in(environment: Mapping[str, str]) -> str | None:
     A user may call a run anything, and tomorrow's the same: that tells no two of them apart.
     """
     name = environment.get(RUN_VARIABLE, "")
-    return name if _NAME.fullmatch(name) else None
+    return name if is_run_name(name) else None
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a name is one of those that :func:`new_run_name` makes."""
+    return _NAME.fullmatch(name) is not None
 
 
 def now_in_milliseconds() -> str:

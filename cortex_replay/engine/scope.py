@@ -32,7 +32,7 @@ from cortex_replay.modes import Mode
 from cortex_replay.printable import defuse_commands, escape_controls
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.index import ScopedRow
+from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Observer", "Scope"]

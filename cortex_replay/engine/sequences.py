@@ -22,7 +22,7 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.changes import essence_of_exchange, exact_essence_of_answer
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.index import ScopedRow
+from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.types import LlmRequest
 
 __all__ = ["Fate", "Outcomes", "SequenceStager", "StagedSequence"]

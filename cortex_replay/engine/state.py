@@ -18,13 +18,15 @@ from cortex_replay.engine.ledger import Ledger
 from cortex_replay.engine.mcp.rules import CallRules
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.open_values import without_secrets
-from cortex_replay.engine.run_names import RUN_VARIABLE, new_run_name, run_name_in
+from cortex_replay.engine.run_names import RUN_VARIABLE, is_run_name, new_run_name, run_name_in
+from cortex_replay.errors import LlmError
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
+    from cortex_replay.engine.fleet import Fleet
     from cortex_replay.engine.learner import CallLearner
 
 __all__ = ["HOW_TO_RECORD", "RunState"]
@@ -102,6 +104,9 @@ class RunState:
         self._own_claims = claims or MemoryClaims()
         self._claims: Claims | None = None
         self._folder: RunFolder | None = None
+        self._fleet: Fleet | None = None
+        self._has_sought_fleet = False
+        self._no_fleet: LlmError | None = None
         self._surroundings = surroundings
         self._cwd = _working_folder()
         self._binders: dict[int, _Kept] = {}
@@ -117,6 +122,8 @@ class RunState:
         with self._lock:
             if self._name is None:
                 self._name = run_name_in(os.environ)
+            if self._name is None and self._fleet is not None:
+                self._name = self._fleet.name
             if self._name is None:
                 folder = self._run_folder()
                 self._name = new_run_name() if folder is None else folder.agree("name", new_run_name())
@@ -129,7 +136,32 @@ class RunState:
             with self._lock:
                 if not isinstance(self._store, Store):
                     self._store = self._store()
+        if self.mode.writes and not self._has_sought_fleet:
+            self.join_fleet()
         return self._store
+
+    def join_fleet(self) -> Fleet | None:
+        """What this process is a worker of, if its run is one of many machines: it has a name that the user
+        gave it, and the store has a remote.
+
+        Raises:
+            ConfigError: The name of the run can be guessed.
+            StoreIo: The bucket cannot be asked, or does not do what claims rest on.
+        """
+        run = os.environ.get(RUN_VARIABLE, "")
+        with self._lock:
+            if self._no_fleet is not None:
+                raise self._no_fleet
+            if not self._has_sought_fleet:
+                self._store = store = self._store if isinstance(self._store, Store) else self._store()
+                if run and not is_run_name(run):
+                    try:
+                        self._fleet = _fleet_for(store, run)
+                    except LlmError as error:  # each test would wait for it anew
+                        self._no_fleet = error
+                        raise
+                self._has_sought_fleet = True
+            return self._fleet
 
     @property
     def redactor(self) -> Redactor:
@@ -192,7 +224,9 @@ class RunState:
         with self._lock:
             if self._claims is None:
                 folder = self._run_folder()
-                self._claims = self._own_claims if folder is None else FileClaims(folder)
+                local = self._own_claims if folder is None else FileClaims(folder)
+                fleet = self.join_fleet()
+                self._claims = local if fleet is None else fleet.claims(local)
             return self._claims
 
     def _run_folder(self) -> RunFolder | None:
@@ -202,8 +236,31 @@ class RunState:
         return self._folder
 
     def commit(self) -> CommitSummary:
-        """Commit what was recorded so far, by every scope that is no branch."""
-        return self.store.commit()
+        """Commit what was recorded so far, by every scope that is no branch, and let the fleet know of it.
+
+        Raises:
+            StoreIo: The disk refused, and nothing was changed; or it is committed here, and the fleet does
+                not know of all of it.
+        """
+        summary = self.store.commit()
+        self.publish()
+        return summary
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether workers on other machines may be part of this run."""
+        return self._fleet is not None
+
+    def publish(self) -> int | None:
+        """Wait until the fleet knows of all that was recorded; gives the number of answers.
+
+        Raises:
+            StoreIo: It could not be told of all of it. The store has what was committed.
+        """
+        if self._fleet is None:
+            return None
+        self._fleet.end()
+        return self._fleet.publisher.published
 
     def leave_run(self) -> None:
         """Be no part of a run of several processes any more; with the last of them, it ends."""
@@ -212,6 +269,21 @@ class RunState:
                 self._folder.close()
                 self._folder = self._claims = self._budget = None
                 self._rates.clear()
+
+
+def _fleet_for(store: Store, run: str) -> Fleet | None:
+    # Most runs are of one machine.
+    from cortex_replay.remote.places import bucket_for  # noqa: PLC0415
+
+    if (bucket := bucket_for(store.root)) is None:
+        return None
+    from cortex_replay.engine.fleet import Fleet  # noqa: PLC0415
+
+    if isinstance(store.witness, Fleet):  # of another run in this process, with the same store
+        return store.witness
+    fleet = Fleet.join(bucket, run)
+    store.attest(fleet)
+    return fleet
 
 
 def _working_folder() -> str:

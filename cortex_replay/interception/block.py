@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cortex_replay.config import load_settings
+from cortex_replay.errors import StoreIo
 from cortex_replay.interception.guard import LiveCallRefused, guarding
 from cortex_replay.interception.interception import Http, Interception
 from cortex_replay.interception.mcp.servers import McpChoice, McpServers
@@ -87,6 +88,9 @@ def intercept(
                 own.store.commit()
             else:
                 own.store.discard()
+            with contextlib.suppress(StoreIo):  # what was raised says more
+                run.publish()
         raise
     if run.mode.writes:
         own.store.commit()
+        run.publish()

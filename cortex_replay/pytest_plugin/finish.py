@@ -61,6 +61,7 @@ def finish(
         remarks=sum((Counter(one["remarks"]) for one in reports), Counter()),
         prices=llm.run.ledger.prices,
     )
+    summary.errors += [str(problem) for one in reports for problem in one["unpublished"]]
     used = {
         (str(model), str(prompt_hash), str(scope))
         for one in reports
@@ -136,14 +137,24 @@ def _find_unused(
     for item in store.list(scoped=True):
         if (item.model, item.prompt_hash, item.scope) in used:
             continue
-        meta = store.get(item.model, item.prompt_hash, item.scope).meta or {}
-        tests: Any = [item.scope] if item.scope else meta.get("tests")
-        known = tests if isinstance(tests, list) and tests else None
-        if is_whole or (known is not None and all(ran.get(str(test)) for test in known)):
+        if is_whole or _have_all_run(_tests_of(store, item), ran):
             unused.append(item)
         else:
             unjudged += 1
     return unused, unjudged
+
+
+def _tests_of(store: Store, item: StoredFixture) -> Any:
+    """Who recorded a fixture. What no test has asked for is not fetched to find out."""
+    if item.scope:
+        return [item.scope]
+    if not store.is_near(item.path):
+        return None
+    return (store.get(item.model, item.prompt_hash).meta or {}).get("tests")
+
+
+def _have_all_run(tests: Any, ran: Mapping[str, bool]) -> bool:
+    return isinstance(tests, list) and bool(tests) and all(ran.get(str(test)) for test in tests)
 
 
 def _find_unused_calls(

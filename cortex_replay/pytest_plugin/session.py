@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -17,7 +18,7 @@ from cortex_replay.config.files import shown_path
 from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.owners import owner_of_test
 from cortex_replay.engine.scope import Scope
-from cortex_replay.errors import ConfigError, InvalidRequest, LlmError
+from cortex_replay.errors import ConfigError, FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.faults.tools import strike_by
@@ -27,12 +28,13 @@ from cortex_replay.interception.interception import Http, Interception
 from cortex_replay.interception.mcp.servers import McpChoice, McpServers, check_choice
 from cortex_replay.interception.transports import install
 from cortex_replay.modes import Mode
+from cortex_replay.progress import show_fetches
 from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
 from cortex_replay.pytest_plugin.outer_run import OuterRun
 from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.settings import load
 from cortex_replay.pytest_plugin.summary_text import HOW_TO_RECORD
-from cortex_replay.pytest_plugin.terminal import shown
+from cortex_replay.pytest_plugin.terminal import fetch_line, shown
 from cortex_replay.run import Run
 from cortex_replay.store import Store
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
@@ -68,11 +70,15 @@ class LlmSession:
         self.has_left_answers = False
         """Whether a test was to record, so that its answers wait for the end of the run."""
         self.misses: list[tuple[str, str]] = []
+        self.unpublished: list[str] = []
+        """Why other workers of the run do not know of all that was recorded."""
         self._attempts: dict[str, int] = {}
+        self._is_prepared = False
 
     @classmethod
     def open(cls, config: pytest.Config) -> LlmSession:
         """The session that the options, the environment, the ini and the configuration ask for."""
+        show_fetches(partial(fetch_line, config))
         loaded = load(config, config.option)
         return cls(config, loaded.settings, loaded.warnings)
 
@@ -88,9 +94,14 @@ class LlmSession:
             Failed: There is none that can be used.
         """
         try:
-            return self.run.store
+            store = self.run.store
+            if not self._is_prepared:  # tests and gateways hide the user's keys
+                store.prepare_remote()
+                self._is_prepared = True
         except LlmError as error:
             self.problem = shown(_problem_with(self.root, error))
+        else:
+            return store
         pytest.fail("cortex-replay: there is no store to use; see the end of this run", pytrace=False)
 
     def begin(self, item: pytest.Item) -> None:
@@ -154,6 +165,11 @@ class LlmSession:
             self._gateways.release(scope.name)
 
     def close(self) -> None:
+        """No test asks any more: end what was started for them, and tell the fleet what they did."""
+        try:
+            self.run.publish()
+        except LlmError as error:
+            self.unpublished.append(shown(str(error)))
         if self._gateways is not None:
             self._gateways.close()
         if self._tool_servers is not None:
@@ -181,6 +197,7 @@ class LlmSession:
             "remarks": dict(ledger.remarks),
             "ran": self.ran,
             "left_answers": self.has_left_answers,
+            "unpublished": self.unpublished,
         }
 
 
@@ -331,6 +348,8 @@ def _mode_of(wanted: Any, session: LlmSession) -> Mode | None:
 def _problem_with(root: Path, error: LlmError) -> str:
     """Why a store cannot be opened; the first of all runs finds none."""
     where = shown_path(root)
+    if not isinstance(error, FixtureIntegrityFailed):
+        return str(error)
     if (root / INDEX_NAME).exists() or (root / NESTED_FOLDER).exists():
         return f"{where}: {error}"
     return (

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cortex_replay.disk import Folder, scratch_folder
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.store.git import Repository, find_top
+from cortex_replay.store.git.repository import Repository, find_top
 
 __all__ = ["Elsewhere", "elsewhere", "zone_of_another_day"]
 

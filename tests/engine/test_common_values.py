@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ def test_it_is_found_and_filled_with_the_common_values(store: Store) -> None:
 
     assert "I am root in /builds/shop, zone UTC, with /tmp/a.txt; the root of it all" in answer
     assert "annabel" not in answer
+
+
+def test_it_is_found_where_the_placeholder_stands_in_what_it_continues(store: Store) -> None:
+    """A conversation is stored once, so the file of a later turn does not have it."""
+
+    def later(environment: Mapping[str, str], cwd: str) -> LlmRequest:
+        asked = question(environment, cwd)
+        return replace(asked, messages=(*asked.messages, *ask("And then?").messages))
+
+    run = run_in(store, "once", LAPTOP, "/Users/annabel/shop")
+    ScopeAdapter(run.open_scope(), EchoAdapter()).sync.complete(later(LAPTOP, "/Users/annabel/shop"))
+    run.commit()
+    files = [path.read_text() for path in store.root.glob("fixtures/*/*.json")]
+    assert sum("⟦user" in text for text in files) == 1
+
+    adapter = ScopeAdapter(run_in(store, "replay", CI, "/builds/shop").open_scope())
+    assert adapter.sync.complete(later(CI, "/builds/shop")).text == "And then?"
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,22 @@ def test_it_is_found_in_another_directory_with_what_stands_for_the_secret(store:
     assert f"holds {MARK}." in replay(store, SECRET)  # as it was asked then
 
 
+def test_it_is_found_where_what_stands_for_the_secret_is_in_a_part(store: Store) -> None:
+    """A large system text has a file of its own."""
+
+    def asked(key: str) -> LlmRequest:
+        return ask("Go.", system=f"{'You may read everything. ' * 100}The key is {key}.")
+
+    core = run_in(store, "once", "/home/ann/shop")
+    ScopeAdapter(core.open_scope(), EchoAdapter()).sync.complete(asked(SECRET))
+    core.commit()
+    assert [MARK in path.read_text() for path in store.root.glob("fixtures/*/*.json")].count(True) == 1
+    assert list(store.root.glob("fixtures/parts/system-*.json"))
+
+    adapter = ScopeAdapter(run_in(store, "replay", "/home/ann/shop").open_scope())
+    assert adapter.sync.complete(asked(MARK)).text == "Go."
+
+
 @pytest.mark.parametrize("text", ["[REDACTED:openai]", f"{MARK} and more", "nothing", OTHER])
 def test_anything_else_in_its_place_misses(store: Store, text: str) -> None:
     record(store, SECRET)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,11 @@ from cortex_replay.config import Settings, key_for
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import DUMMY_KEY, PROVIDERS
 from cortex_replay.pytest_plugin.dummy_keys import DummyKeys
+from cortex_replay.remote.bucket import Bucket
+from cortex_replay.sharing.push import plan_push
+from cortex_replay.sharing.shared_store import SharedStore
+from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.index.forms import convert_index
 from tests.gateway.upstream import model_server
 from tests.pytest_plugin.conftest import record, run_in_process
 
@@ -215,3 +222,42 @@ def test_the_adapter_of_a_provider_without_its_key_replays_in_once(project: pyte
     result = run_in_process(project, "--llm-mode", "once")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*set CORTEX_CLAUDE_API_KEY or ANTHROPIC_API_KEY*"])
+
+
+@pytest.mark.parametrize("form", ["single", "sharded"])
+def test_a_bucket_is_opened_with_the_keys_that_a_gateway_hides(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Those of Amazon are for models, too, so the programs of a test get dummies in their place."""
+    record(project.path / "llm", "hi")
+    project.mkdir("bucket")
+    project.makepyprojecttoml(f'[tool.cortex-replay.remote]\nurl = "file://{project.path}/bucket"\n')
+    monkeypatch.setenv("CORTEX_REPLAY_CACHE", str(project.path / "cache"))
+    plan_push(SharedStore.open(project.path / "llm")).apply()
+    convert_index(DirectorySource(project.path / "llm"), is_sharded=form == "sharded")
+    rmtree(project.path / "llm/fixtures")
+    seen: list[str | None] = []
+    opened = Bucket.open
+
+    def open_bucket(url: str, *arguments: Any) -> Bucket:
+        seen.append(os.environ.get("AWS_ACCESS_KEY_ID"))
+        return opened(url, *arguments)
+
+    monkeypatch.setattr(Bucket, "open", open_bucket)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "that of the user")
+    project.makepyfile(
+        """
+        import os, httpx, pytest
+
+        @pytest.mark.llm_replay
+        def test_gateway(llm_gateway):
+            assert os.environ["AWS_ACCESS_KEY_ID"] != "that of the user"
+            body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+            answer = httpx.post(llm_gateway.url("openai") + "/v1/chat/completions", json=body)
+            assert answer.status_code == 200, answer.text
+        """
+    )
+
+    run_in_process(project).assert_outcomes(passed=1)
+
+    assert seen == ["that of the user"]

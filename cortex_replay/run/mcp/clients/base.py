@@ -21,7 +21,7 @@ from cortex_replay.mcp.configurations import (
     interpret,
     parse,
 )
-from cortex_replay.store.git import find_top
+from cortex_replay.store.git.repository import find_top
 
 __all__ = ["FOLDER", "Client", "Found", "Pointer", "Visit"]
 
