@@ -35,6 +35,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "resolve": "Resolve a merge conflict in INDEX.toml: keep what both branches recorded.",
         "prune": "Remove recordings: print the plan, then act.",
         "rekey": "Compute keys anew from stored requests, without asking any model.",
+        "repack": "Store each conversation once, or every request whole; keys stay as they are.",
+    },
+    "Share": {
+        "push": "Send the files of the store that the remote lacks.",
+        "pull": "Fetch the files of the store that this machine lacks.",
+        "keep": "Move the files of the store to the remote, or back into git.",
+        "gc": "Delete objects of the remote that no commit needs: print the plan, then act.",
+        "collect": "Add what the workers of a run recorded to the store.",
     },
     "Set up": {
         "init": "Set up a store: index, settings, git attributes, a pre-commit hook, and a first test.",

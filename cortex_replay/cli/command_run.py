@@ -16,7 +16,14 @@ from typing import Any
 from cortex_replay.cli import output
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.options import DRIFT
-from cortex_replay.cli.runs import open_run, record_command_for, rpc_for, tell_repeats, warn_of_dropped
+from cortex_replay.cli.runs import (
+    open_run,
+    record_command_for,
+    rpc_for,
+    tell_published,
+    tell_repeats,
+    warn_of_dropped,
+)
 from cortex_replay.config import load_settings
 from cortex_replay.disk import absolute_path, scratch_folder, write_file
 from cortex_replay.engine.http.model_hosts import ModelHosts
@@ -147,7 +154,7 @@ def run_once(
     proxy = proxy_rules(run, flags)
     handover = Handover.plan(os.environ, flags["pass_env"])
     with gateway_environment(run, faults, handover, pace=pace, proxy=proxy) as environment:
-        if RUN_VARIABLE not in environment:
+        if RUN_VARIABLE not in environment or run.is_fleet:  # that one's name is a secret
             environment[RUN_VARIABLE] = run.name
         environment.update(_settings_of(run, root))
         with wrap_servers(run, command, environment, flags, withheld=handover.withheld) as wrapped:
@@ -155,9 +162,10 @@ def run_once(
     if status:
         handover.tell(environment)
     if run.mode.writes:
-        warn_of_dropped(run.commit())
+        warn_of_dropped(run.store.commit())
     _tell_of_proxy(proxy)
     _tell(run)
+    tell_published(run)
     return CommandRun(run, status, proxy)
 
 

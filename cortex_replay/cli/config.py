@@ -26,10 +26,13 @@ from cortex_replay.config import (
 )
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.config.provider import kind_settings
+from cortex_replay.config.remote import cache_folder, is_offline
 from cortex_replay.engine.open_values import without_secrets
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.modes import Mode
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.remote.access import access_to
+from cortex_replay.remote.cache import Cache
 
 __all__ = ["config_command"]
 
@@ -67,9 +70,12 @@ def config_command(ctx: click.Context, /, store: Path | None, as_json: bool, **f
     bound = list(_bound(key_rules_for(loaded.settings.store).bindings))
     warnings = [*loaded.warnings, *_rule_warnings(loaded)]
     if as_json:
-        output.print_json(_as_json(loaded, keys, warnings) | {"bindings": _bound_as_json(bound)})
+        output.print_json(
+            _as_json(loaded, keys, warnings) | {"bindings": _bound_as_json(bound), "remote": _remote(loaded)}
+        )
     else:
         _print(loaded, keys)
+        _print_remote(_remote(loaded))
         _print_bound(bound)
     for warning in warnings:
         output.talk(f"warning: {output.escape(warning)}")
@@ -92,6 +98,35 @@ def _keys(settings: Settings, environment: Mapping[str, str]) -> Iterator[tuple[
             yield name, _Key("unusable", f"{error.field}: {error.reason}")
         else:
             yield name, _Key("not set" if origin is None else "set", origin)
+
+
+def _remote(loaded: Configuration) -> dict[str, object] | None:
+    """How the bucket would be asked, and what was fetched from any; nothing is asked."""
+    settings = loaded.settings.remote
+    if settings.url is None:
+        return None
+    cache = Cache(cache_folder(os.environ), settings.cache_size)
+    used = cache.usage()
+    try:
+        scheme = settings.url.partition(":")[0]
+        access = None if scheme == "file" else access_to(scheme, settings.region)
+        state = "needs no credentials" if access is None else access.state
+    except StoreIo as error:
+        state = str(error.args[0])
+    return {
+        "access": "not asked, since CORTEX_REPLAY_OFFLINE is set" if is_offline() else state,
+        "cache": None if cache.path is None else str(cache.path),
+        "cached_files": used.files,
+        "cached_bytes": used.size,
+    }
+
+
+def _print_remote(remote: dict[str, object] | None) -> None:
+    if remote is not None:
+        used = f"{remote['cached_files']:,} files, {remote['cached_bytes']:,} bytes"
+        output.echo()
+        output.echo(f"The bucket: {output.escape(str(remote['access']))}")
+        output.echo(f"What was fetched: {used} in {output.escape(str(remote['cache']))}")
 
 
 class _Bound(NamedTuple):

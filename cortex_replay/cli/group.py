@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, Final
 
@@ -13,8 +13,11 @@ from cortex_replay.cli import output
 from cortex_replay.cli.catalogue import RUNNERS, SECTIONS, SUMMARIES, module_of
 from cortex_replay.cli.options import ExampleCommand, split_command, status_of, wants_json
 from cortex_replay.errors import LlmError
+from cortex_replay.progress import Progress, show_fetches
 
 __all__ = ["CommandGroup"]
+
+_WORTH_A_BAR: Final = 20
 
 
 class CommandGroup(click.Group):
@@ -62,6 +65,7 @@ class CommandGroup(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         output.start()
+        show_fetches(_fetch_bar)
         with _clean_usage_errors():
             return super().make_context(*args, **extra)
 
@@ -80,6 +84,12 @@ class CommandGroup(click.Group):
             output.talk(f"error: {output.escape(str(error))}")
             output.silence_stdout()
             ctx.exit(status_of(ctx) or 1)
+
+
+def _fetch_bar() -> AbstractContextManager[Progress | None]:
+    from cortex_replay.cli.progress import progress_bar  # noqa: PLC0415 - few commands fetch anything
+
+    return progress_bar("fetching", worth_it=_WORTH_A_BAR)
 
 
 def _suggestion(name: str) -> str:

@@ -107,7 +107,10 @@ def _settle_staged(root: Path, *, adopt: bool) -> None:
 
 def _print(plan: ReindexPlan, *, accept_changed: bool, drop_missing: bool) -> None:
     if plan.unreadable:
-        output.talk(f"INDEX.toml cannot be read ({plan.unreadable}): every file counts as changed")
+        output.talk(
+            f"the index cannot be read ({output.escape(plan.unreadable)}): "
+            "every file that it may have listed counts as changed"
+        )
     for row in plan.adopted:
         output.echo(f"new       {output.escape(row.path)}")
     for before, moved in plan.moved:

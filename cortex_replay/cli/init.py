@@ -24,10 +24,10 @@ from cortex_replay.cli.options import command, json_option, store_option, store_
 from cortex_replay.config.files import OWN_NAME, PYPROJECT, read_at_most, shown_path
 from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.store import Store
-from cortex_replay.store.git import find_top
-from cortex_replay.store.git_attributes import ATTRIBUTES, ATTRIBUTES_NAME
+from cortex_replay.store.git.attributes import ATTRIBUTES, ATTRIBUTES_NAME
+from cortex_replay.store.git.merge_driver import install_driver
+from cortex_replay.store.git.repository import find_top
 from cortex_replay.store.journal import STATE_FOLDER
-from cortex_replay.store.merge_driver import install_driver
 from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
 
 __all__ = ["init_command"]

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from cortex_replay import disk
 from cortex_replay.config.files import OWN_NAME, PYPROJECT
 from cortex_replay.errors import StoreIo
-from cortex_replay.store.git_attributes import MAX_LIST_BYTES, lines_to_add
+from cortex_replay.store.git.attributes import MAX_LIST_BYTES, lines_to_add
 from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, escape
 

@@ -62,7 +62,7 @@ def refuse_without_key(
     if (
         run.mode is Mode.ONCE
         and (root / INDEX_NAME).is_file()
-        and (len(run.store) or run.store.list_exchanges())
+        and (run.store.has_fixtures or run.store.list_exchanges())
     ):
         output.talk(f"warning: no key is set ({named}), so only what is recorded is answered")
         return

@@ -38,7 +38,8 @@ A fixture goes when it fits every criterion that is given. A report of unused fi
 object {"used": [...], "unused": [...]} of {"model", "prompt_hash"}, with "scope" for what a scope
 has of its own; with several, a fixture is unused when some report says so and none has used it.
 So are recorded calls to MCP servers, by "unused_calls" and "used_exchanges".
-A file goes with the last scope that has it. With --server or --tool it is the recorded calls of
+A file goes with the last scope that has it. What continues a recording that goes keeps its whole
+request. With --server or --tool it is the recorded calls of
 tools that go, and fixtures stay.
 
 Exit status:
@@ -109,12 +110,13 @@ def prune_command(
             for item in plan.going:
                 of = f"  (of {output.escape(item.scope)})" if item.scope else ""
                 output.echo(f"remove  {output.escape(item.path)}{of}")
-    if not dry_run:
-        plan.apply(opened)
+    parts = [] if dry_run else plan.apply(opened)
     verb = "would be removed" if dry_run else "removed"
     going = _count(plan, is_about_calls=criteria.is_about_calls)
     undated = f", {plan.undated} of them because nobody knows when they were recorded" if plan.undated else ""
     output.talk(f"{going} ({plan.going_bytes:,} bytes) {verb}, {plan.staying} stay{undated}")
+    if parts:
+        output.talk(f"{output.count(parts, 'part')} that no recording names any more removed")
 
 
 def _count(plan: PrunePlan, *, is_about_calls: bool) -> str:

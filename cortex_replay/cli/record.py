@@ -14,6 +14,7 @@ from cortex_replay.cli import options, output
 from cortex_replay.cli.runs import open_recording
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.run import Run
+from cortex_replay.store import StoredFixture
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types import LlmRequest, LlmResponse
 
@@ -217,13 +218,16 @@ async def _record(run: Run, request: LlmRequest, *, as_json: bool, raw: bool) ->
         finally:
             printer.end()
             summary = run.commit()  # a recorded failure, too
-    stored = next(item for item in run.store.list() if (item.model, item.prompt_hash) == key)
+    stored = next((item for item in run.store.list() if (item.model, item.prompt_hash) == key), None)
+    if stored is None:  # another worker of the run has recorded it
+        stored = StoredFixture(*key, "", "")
     is_new = bool(summary.added)
     if as_json and response is not None:
         output.print_json(_as_json(response, stored._asdict(), is_new=is_new) | {"money": run.ledger.money()})
         return
     what = "recorded" if is_new else "recorded already"
-    output.talk(f"{what}: {output.escape(stored.path)}{_details(response, run.ledger.cost_facts())}")
+    where = stored.path or "by another worker of this run"
+    output.talk(f"{what}: {output.escape(where)}{_details(response, run.ledger.cost_facts())}")
 
 
 def _details(response: LlmResponse | None, costs: list[str]) -> str:

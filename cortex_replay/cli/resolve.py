@@ -14,8 +14,8 @@ from cortex_replay.config.files import shown_path
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.index import ScopedRow
-from cortex_replay.store.resolve import Choice, Resolution, Side, apply_resolution, plan_resolution
+from cortex_replay.store.index.index import ScopedRow, content_key
+from cortex_replay.store.merge.resolve import Choice, Resolution, Side, apply_resolution, plan_resolution
 
 __all__ = ["resolve_command"]
 
@@ -89,14 +89,15 @@ def _print(plan: Resolution | None, report: CheckReport | None, root: Path) -> N
     if report.findings:
         output.talk(f"{output.count(report.findings, 'finding')} left; mend them, then `git add` the store")
     elif plan is not None:
-        rows = output.count(plan.index.rows, "recording")
+        rows = output.count(len(plan.index.rows) - len(plan.index.parts), "recording")
         add = output.escape(f"git add -A -- {shlex.quote(shown_path(root))}")
         output.talk(f"resolved: {rows}, verified. Next: {add}")
 
 
 def _print_choice(choice: Choice, root: Path) -> None:
     row = choice.kept or choice.dropped
-    key = f"{row.model} {(row.prompt_hash or '')[:16]}" if row and row.model else "a call"
+    model, prompt_hash = content_key(row)[:2] if row else (None, None)
+    key = f"{model} {(prompt_hash or '')[:16]}" if model else "a call"
     key += f" of {row.scope}" if isinstance(row, ScopedRow) else ""
     kept = choice.kept.path if choice.kept else "its removal"
     output.echo(output.escape(f"kept      {kept}  ({key} has two answers)"))

@@ -9,7 +9,7 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import question_of, shorten
-from cortex_replay.store.index import ScopedRow
+from cortex_replay.store.index.index import ScopedRow, content_key
 from cortex_replay.store.review import Addition, Change, Recording, Review
 
 __all__ = ["print_review", "review_as_json"]
@@ -28,7 +28,11 @@ def print_review(review: Review, base: str) -> None:
         output.echo_lines(_change_lines(change))
     for recording in removed:
         output.echo(f"removed  {_describe(recording)}")
-    if not (review.added or review.changed or review.removed or review.pinned):
+    parts = [*(("added  ", row) for row in review.added_parts)]
+    parts += [("removed", row) for row in review.removed_parts]
+    for verb, row in parts:
+        output.echo(f"{verb}  {output.escape(row.path)}, which requests share")
+    if not (review.added or review.changed or review.removed or review.pinned or parts):
         return
     replacing = f" ({len(replaced)} in place of another)" if replaced else ""
     scopes = len({row.scope for row in review.pinned})
@@ -61,7 +65,7 @@ def _describe(recording: Recording) -> str:
     if not question:
         return output.escape(" ".join(filter(None, [recording.model, row.path])))
     model = f"{output.escape(recording.model)}  " if recording.model else ""
-    key = row.prompt_hash or ""
+    key = content_key(row)[1] or ""
     short = click.style(f"  ({key[:_HASH_SHOWN]})", dim=True) if key else ""
     of = f"  of {output.escape(output.redact(row.scope))}" if isinstance(row, ScopedRow) else ""
     return f"{model}{_quote(question)}{short}{of}"
@@ -96,6 +100,10 @@ def review_as_json(review: Review) -> dict[str, object]:
         ],
         "removed": [_as_json(recording) for recording in review.removed],
         "pinned": [row._asdict() for row in review.pinned],
+        "parts": {
+            "added": [row._asdict() for row in review.added_parts],
+            "removed": [row._asdict() for row in review.removed_parts],
+        },
     }
 
 

@@ -21,7 +21,7 @@ from cortex_replay.disk import Folder, absolute_path, write_file
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git import find_top
+from cortex_replay.store.git.repository import find_top
 from cortex_replay.store.rekey import RekeyPlan, plan_rekey
 
 __all__ = ["RuleKeeping", "plan_keeping"]

@@ -21,7 +21,7 @@ from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.providers import upstream_name
 from cortex_replay.run import Run
 from cortex_replay.store import Store
-from cortex_replay.store.git import is_tracked
+from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.writer import CommitSummary
 
@@ -34,6 +34,7 @@ __all__ = [
     "overrides_in",
     "record_command_for",
     "rpc_for",
+    "tell_published",
     "tell_repeats",
     "warn_of_dropped",
 ]
@@ -45,6 +46,20 @@ def warn_of_dropped(summary: CommitSummary) -> None:
         answers = output.count(summary.dropped, "answer")
         output.talk(
             f"{answers} dropped: another one is recorded under the same key (--mode record overwrites)"
+        )
+
+
+def tell_published(run: Run) -> None:
+    """Say what the other workers of a fleet can have, once they can.
+
+    Raises:
+        StoreIo: They were not told of all of it.
+    """
+    published = run.publish()
+    if published is not None:
+        answers = output.count(published, "answer")
+        output.talk(
+            f"cortex-replay: {answers} published for the run; `cortex-replay collect` adds them to the store"
         )
 
 

@@ -16,11 +16,13 @@ from cortex_replay.cli.options import command, json_option, settle, store_option
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.progress import Progress
 from cortex_replay.redact.settings import redactor_for
-from cortex_replay.store.check import Progress, check_listing, confirm
+from cortex_replay.store.check import check_listing, confirm
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import FixtureError, read_document
-from cortex_replay.store.index import Row
+from cortex_replay.store.index.index import Row
+from cortex_replay.store.index.named_file import one_per_file
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted, check_bytes
 
 __all__ = ["scan_command"]
@@ -65,7 +67,7 @@ def scan_command(ctx: click.Context, path: Path | None, store: Path | None, as_j
     report = check_listing(source)
     if not report.is_trusted:
         raise FixtureIntegrityFailed(report.findings)
-    rows = sorted({row.path: row for row in report.index.rows}.values(), key=lambda row: row.path)
+    rows = one_per_file(report.index.rows)
     settings = load_settings(Path(), os.environ).settings
     redactor = redactor_for(settings, os.environ)
     with progress_bar("scanning") as progress:
@@ -93,8 +95,8 @@ def _documents(
     Raises:
         FixtureIntegrityFailed: They are not.
     """
-    contents = source.read_many([row.path for row in rows], MAX_FIXTURE_BYTES)
-    for count, (row, (_, data)) in enumerate(zip(rows, contents, strict=True), start=1):
+    contents = source.read_many(rows, MAX_FIXTURE_BYTES)
+    for count, (row, data) in enumerate(contents, start=1):
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
         try:

@@ -19,6 +19,7 @@ from cortex_replay.disk import PRIVATE, write_file
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.modes import Mode
 from cortex_replay.run import Run
+from cortex_replay.store import Store
 
 __all__ = ["serve_command"]
 
@@ -162,9 +163,7 @@ def serve_command(
         with gateway.stop_on_signals(), RunSocket.open(Desk(run)) as served:
             facts["mcp"] = None if served is None else served.path
             output.print_address(json.dumps(facts) if as_json else gateway.url())
-            calls = len(run.store.list_exchanges())
-            others = f" and {output.count(calls, 'other call')}" if calls else ""
-            there = f"{output.count(len(run.store), 'fixture')}{others}"
+            there = _describe_size(run.store)
             output.talk(f"{run.mode}: {there} in {output.escape(str(root))}; Ctrl-C ends it")
             gateway.serve_here()
     finally:
@@ -174,3 +173,12 @@ def serve_command(
             output.talk(f"recorded {run.ledger.recorded}")
         if costs := run.ledger.cost_facts():
             output.talk(", ".join(map(output.escape, costs)))
+
+
+def _describe_size(store: Store) -> str:
+    """What there is in a store, unless the first call would have to wait until it was counted."""
+    if store.is_sharded:
+        return "a sharded store"
+    calls = len(store.list_exchanges())
+    others = f" and {output.count(calls, 'other call')}" if calls else ""
+    return f"{output.count(len(store), 'fixture')}{others}"

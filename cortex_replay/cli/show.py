@@ -25,6 +25,8 @@ from cortex_replay.history.mcp_calls import McpCall, answers_to, read_mcp_calls
 from cortex_replay.history.runs import UnknownRun, choose_calls, may_name_run
 from cortex_replay.history.story import tell_story
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
+from cortex_replay.store.fixture import RequestLink
+from cortex_replay.store.fixture_json import parse_fixture
 from cortex_replay.store.reader import StoredExchange
 from cortex_replay.types import JsonValue, LlmMessage, LlmRequest, ToolCall
 
@@ -37,7 +39,8 @@ __all__ = ["show_command"]
 
   cortex-replay show 3f2a91                        by the start of its prompt hash
   cortex-replay show fixtures/m/3f2a91-77aa01.json  by its file
-  cortex-replay show 3f2a91 --json                 its JSON, once it is trusted
+  cortex-replay show 3f2a91 --json                 its JSON, once it is trusted, with the whole request
+  cortex-replay show 3f2a91 --json --raw           the file as it is stored: the new messages, and a link
   cortex-replay show 3f2a91 --scope tests/test_chat.py::test_hello   what this test gets
   cortex-replay show latest                        the story of the latest run that recorded something
   cortex-replay show 20261116T0630                 of the run whose id begins so
@@ -103,15 +106,17 @@ def show_command(
             _show_story(ctx, opened, [fixture], as_json=as_json)
             return
     stored = find_fixture(ctx, opened, fixture, model, scope)
-    content = opened.content(stored.model, stored.prompt_hash, stored.scope)
+    key = (stored.model, stored.prompt_hash, stored.scope)
+    content = opened.content(*key)
     if as_json and raw:
         output.print_file(content)
         return
     if as_json:
-        output.print_json_text(content.decode())
+        output.print_json_text(opened.whole_content(*key).decode())
         return
-    recorded = opened.get(stored.model, stored.prompt_hash, stored.scope)
-    lines = _lines(recorded, stored, _scopes_of(opened, stored), len(content), raw)
+    links = _link_facts(opened, stored, parse_fixture(content).link)
+    facts = [*links, *_scopes_of(opened, stored)]
+    lines = _lines(opened.get(*key), stored, facts, len(content), raw)
     output.echo("\n".join(lines), raw=raw)
 
 
@@ -173,6 +178,18 @@ def _fact_lines(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"{click.style(output.escape(name).ljust(13), dim=True)} {output.escape(text)}"
 
 
+def _link_facts(store: Store, stored: StoredFixture, link: RequestLink | None) -> list[tuple[str, str]]:
+    """Where the rest of a request is that does not stand in its file whole."""
+    if link is None:
+        return []
+    if link.continues is None:
+        return [(name, f"in the part {digest}, perhaps shared") for name, digest in link.parts.items()]
+    parent = next(iter(fixtures_like(store, link.continues, stored.model, stored.scope)), None)
+    new = output.count(link.messages, "new message")
+    where = "" if parent is None else f" in {parent.path}"
+    return [("continues", f"{link.continues}{where}, with {new}")]
+
+
 def _scopes_of(store: Store, stored: StoredFixture) -> list[tuple[str, str]]:
     """Who gets this file, and who gets another to the same question."""
     key = (stored.model, stored.prompt_hash)
@@ -185,7 +202,7 @@ def _scopes_of(store: Store, stored: StoredFixture) -> list[tuple[str, str]]:
 
 
 def _lines(
-    fixture: Fixture, stored: StoredFixture, scopes: list[tuple[str, str]], size: int, raw: bool
+    fixture: Fixture, stored: StoredFixture, places: list[tuple[str, str]], size: int, raw: bool
 ) -> Iterator[str]:
     meta = fixture.meta or {}
     facts = [
@@ -193,7 +210,7 @@ def _lines(
         ("prompt hash", stored.prompt_hash),
         ("file", f"{stored.path} ({size:,} bytes)"),
         ("blake3", stored.blake3),
-        *scopes,
+        *places,
         *((name.replace("_", " "), _one_line(value)) for name, value in meta.items()),
     ]
     yield from _fact_lines(facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,13 +15,17 @@ from cortex_replay.cli.options import command, json_option, settle, store_option
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.cli.review import print_review, review_as_json
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
-from cortex_replay.store.check import CheckReport, check_store
+from cortex_replay.sharing.objects import find_lacking
+from cortex_replay.sharing.shared_store import SharedStore
+from cortex_replay.store.check import CheckReport, check_store, read_listed
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git import StoreAtCommit
-from cortex_replay.store.git_staging import check_staged
-from cortex_replay.store.merge import compare_indexes
-from cortex_replay.store.merge_driver import mend_driver
+from cortex_replay.store.git.merge_driver import mend_driver
+from cortex_replay.store.git.repository import StoreAtCommit
+from cortex_replay.store.git.staging import check_staged
+from cortex_replay.store.index.named_file import one_per_file
+from cortex_replay.store.merge.merge import compare_indexes
 from cortex_replay.store.paths import path_problem
+from cortex_replay.store.requests.links import Links
 from cortex_replay.store.review import Review, review_changes
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import state_problem
@@ -37,6 +42,7 @@ __all__ = ["verify_command"]
   cortex-replay verify tests/llm --json   another one, for a program
   cortex-replay verify --staged           what git would commit (for a pre-commit hook)
   cortex-replay verify --base main        and what changed since main, for a review
+  cortex-replay verify --remote           that the bucket has every file, without fetching any
 
 Exit status:
   0  every byte is what INDEX.toml vouches for
@@ -56,6 +62,12 @@ Exit status:
     metavar="REF",
     help="Also say what was added, changed and removed since this commit: question, model, what it replaces.",
 )
+@click.option(
+    "--remote",
+    "is_remote",
+    is_flag=True,
+    help="Check only that the remote has every listed file.",
+)
 @click.option("--staged", is_flag=True, help="Check what git has staged, and that it has every listed file.")
 @json_option
 @click.pass_context
@@ -66,6 +78,7 @@ def verify_command(
     quick: bool,
     strict: bool,
     base: str | None,
+    is_remote: bool,
     staged: bool,
     as_json: bool,
 ) -> None:
@@ -75,7 +88,12 @@ def verify_command(
     """
     if staged and quick:
         raise click.UsageError("--staged and --quick exclude each other")
+    if is_remote and (staged or quick or strict or base):
+        raise click.UsageError("--remote looks at the bucket alone, and goes with no other check")
     root = store_root(ctx, path, store)
+    if is_remote:
+        _verify_remote(ctx, root, as_json=as_json)
+        return
     source = DirectorySource(root)
     if staged:
         report = check_staged(root)
@@ -103,17 +121,47 @@ def verify_command(
     ctx.exit(status)
 
 
+def _verify_remote(ctx: click.Context, root: Path, *, as_json: bool) -> None:
+    shared = SharedStore.open(root)
+    findings = find_lacking(shared)
+    status = FixtureIntegrityFailed.exit_code if findings else 0
+    settle(ctx, status)
+    if as_json:
+        output.print_json(
+            {
+                "ok": not findings,
+                "url": shared.remote.url,
+                "files": len(shared.files),
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
+    else:
+        output.print_findings(findings)
+        url = output.escape(shared.remote.url)
+        if findings:
+            output.talk(f"{output.count(findings, 'object')} of {len(shared.files)} missing in {url}")
+        elif output.is_terminal(sys.stderr):
+            output.talk(f"ok: {url} has all {output.count(shared.files, 'object')}")
+    ctx.exit(status)
+
+
 def _review(root: Path, base: str, report: CheckReport, source: DirectorySource) -> Review:
     """What changed since a commit. What the working tree has counts only where the checked index vouches for
     it, staged or not."""
-    then = StoreAtCommit(root, base)
-    before = then.index()
-    rows = compare_indexes(before, report.index)
-    gone = sorted({row.path for row in (*rows.removed, *(old for old, _ in rows.changed))})
-    changed = {row.path for row in (*rows.added, *(new for _, new in rows.changed))}
-    new = sorted(path for path in changed if path_problem(path) is None)
-    files = source.read_many(new, MAX_FIXTURE_BYTES) if new else ()
-    return review_changes(before, report.index, then.read_many(gone), files)
+    with StoreAtCommit(root, base) as then:
+        before = then.index()
+        rows = compare_indexes(before, report.index)
+        gone = one_per_file((*rows.removed, *(old for old, _ in rows.changed)))
+        changed = one_per_file((*rows.added, *(new for _, new in rows.changed)))
+        new = [row for row in changed if path_problem(row.path) is None]
+        return review_changes(
+            before,
+            report.index,
+            then.read_many(gone),
+            ((row.path, data) for row, data in source.read_many(new, MAX_FIXTURE_BYTES)),
+            Links.of(before, then.read).complete,
+            Links.of(report.index, partial(read_listed, source)).complete,
+        )
 
 
 def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned) -> None:
@@ -141,6 +189,7 @@ def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict
         "fixtures": len(report.index.fixtures),
         "exchanges": len(report.index.exchanges),
         "scoped": len(report.index.scoped),
+        "parts": len(report.index.parts),
         "files_checked": report.files_checked,
         "bytes_checked": report.bytes_checked,
         "redacted_requests": report.redacted_requests,
@@ -152,10 +201,14 @@ def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict
 
 def _print(report: CheckReport) -> None:
     output.print_findings(report.findings)
+    if any(finding.code == "link-broken" for finding in report.findings):
+        output.talk("after a merge, `cortex-replay resolve` brings back what requests continue or share")
     if report.redacted_requests:
         many = output.count(report.redacted_requests, "stored request")
         output.talk(f"{many} cannot be checked, because a secret was cut out (--strict refuses that)")
     if not report.is_trusted:
         output.talk(f"{output.count(report.findings, 'finding')}; nothing from this store will be replayed")
     elif output.is_terminal(sys.stderr):
-        output.talk(f"ok: {report.files_checked} files, {report.bytes_checked:,} bytes")
+        parts = report.index.parts
+        shared = f", {output.count(parts, 'part')} among them" if parts else ""
+        output.talk(f"ok: {report.files_checked} files{shared}, {report.bytes_checked:,} bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,24 @@ def test_policies_of_servers_are_listed(project: Project) -> None:
         ["mcp.files.tools", "write_*", "=", "refuse", "cortex-replay.toml"],
     ]
     assert settings["mcp.files.tools"]["value"] == {"write_*": "refuse"}
+
+
+def test_how_a_bucket_would_be_asked(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was fetched; nothing is asked."""
+    project.write('[remote]\nurl = "s3://team-fixtures/agents"\nkeep = "remote"\n')
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    places = {"HOME": str(tmp_path), "CORTEX_REPLAY_CACHE": str(tmp_path / "cache")}
+
+    without = run("config", **places)
+    with_key = run("config", "--json", AWS_ACCESS_KEY_ID="AKIAIOSFODNN7EXAMPLE", **places)
+
+    assert line(without, "remote.url")[1:] == ["s3://team-fixtures/agents", "cortex-replay.toml"]
+    assert "The bucket: without credentials; set AWS_ACCESS_KEY_ID" in without.stdout
+    assert f"What was fetched: 0 files, 0 bytes in {tmp_path / 'cache'}" in without.stdout
+    told = json.loads(with_key.stdout)
+    assert told["remote"]["access"] == "with the credentials of AWS_ACCESS_KEY_ID"
+    assert told["settings"]["remote.keep"] == {"value": "remote", "origin": "cortex-replay.toml"}
+    assert "AKIA" not in with_key.output

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import Index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import Index
 from tests.builder import StoreBuilder
 from tests.cli.commands import (
     run,

@@ -147,6 +147,7 @@ def test_help_and_version_load_no_command_and_nothing_that_one_needs() -> None:
         "cortex_replay.cli.output",
         "cortex_replay.errors",
         "cortex_replay.printable",
+        "cortex_replay.progress",
     ]
 
 

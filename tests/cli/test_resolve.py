@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import parse_index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import parse_index
 from tests.builder import StoreBuilder
 from tests.cli.commands import run
 from tests.store.branches import Branches

@@ -14,8 +14,8 @@ from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import Index, parse_index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import Index, parse_index
 from tests.builder import ask, fixture_of
 from tests.cli.commands import run
 from tests.store.branches import IDENTITY
