@@ -13,8 +13,8 @@ from typing import Literal
 from cortex_replay import LlmRequest, TokenUsage, blake3_hex
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.grid import render_index
-from cortex_replay.store.index import FixtureRow, Index
+from cortex_replay.store.index.grid import render_index
+from cortex_replay.store.index.index import FixtureRow, Index
 from cortex_replay.store.paths import INDEX_NAME
 
 __all__ = [

@@ -41,7 +41,7 @@ from cortex_replay import StreamChunk, TokenUsage
 from cortex_replay.store.fixture import Answer, Fixture, TimedChunk
 from cortex_replay.wire.openai_chat import openai_chat
 
-__all__ = ["run"]
+__all__ = ["first_answer", "run"]
 
 _OURS = "ours"
 _PATH = "/v1/chat/completions"
@@ -261,7 +261,7 @@ def _start_rows(
 ) -> list[Row]:
     say("measuring how long after its start a server answers")
     tasks = {
-        name: partial(_first_answer, folder, command, request)
+        name: partial(first_answer, folder, command, request)
         for name, command in {**commands, "many": many}.items()
     }
     taken = smallest(_STARTS, tasks)
@@ -284,7 +284,8 @@ def _start_rows(
     return rows
 
 
-def _first_answer(folder: Path, command: Sequence[str], request: bytes) -> float:
+def first_answer(folder: Path, command: Sequence[str], request: bytes) -> float:
+    """How long after its start a server has answered a request."""
     start = time.perf_counter()
     with running(command, folder) as server:
         next(answers(server.port, [request]))

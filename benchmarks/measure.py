@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 _Name = TypeVar("_Name")
-__all__ = ["Times", "cpu_of", "cpu_of_child", "say", "smallest", "smallest_times", "times_of"]
+__all__ = ["Times", "children_cpu", "cpu_of", "cpu_of_child", "say", "smallest", "smallest_times", "times_of"]
 
 
 class Times(NamedTuple):
@@ -67,11 +67,12 @@ def times_of(work: Callable[[], object]) -> Times:
 
 def cpu_of_child(arguments: Sequence[str], folder: Path) -> float:
     """The CPU seconds of a whole child process, whose output is thrown away."""
-    before = _children()
+    before = children_cpu()
     subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    return _children() - before
+    return children_cpu() - before
 
 
-def _children() -> float:
+def children_cpu() -> float:
+    """The CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -20,6 +20,7 @@ from benchmarks import (
     bound_values,
     cache_report,
     cache_simulation,
+    conversation,
     gateway,
     mcp_calls,
     miss,
@@ -28,10 +29,12 @@ from benchmarks import (
     record_batch,
     record_stream,
     redaction,
+    remote_objects,
     replay_call,
     start,
     store_check,
     store_commit,
+    store_index,
     store_open,
     store_write,
 )
@@ -47,6 +50,8 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("hash",): prompt_hash.run,
     ("write",): store_write.run,
     ("commit",): store_commit.run,
+    ("index",): store_index.run,
+    ("conversation",): conversation.run,
     ("live", "chunk"): adapter_call.run,
     ("record",): record_batch.run,
     ("tape",): record_stream.run,
@@ -59,6 +64,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("mcp",): mcp_calls.run,
     ("cache-report",): cache_report.run,
     ("cache",): cache_simulation.run,
+    ("remote",): remote_objects.run,
 }
 NAMES = [name for names in GROUPS for name in names]
 

@@ -16,7 +16,7 @@ from benchmarks.measure import cpu_of, cpu_of_child, say, smallest
 from benchmarks.table import Goal, Row
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.index import Index
+from cortex_replay.store.index.index import Index
 
 __all__ = ["run"]
 

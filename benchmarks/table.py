@@ -38,7 +38,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement. Times are seconds per ``unit``, by the clock of ``clock``."""
+    """One measurement. Times are seconds per ``unit``, by the clock of ``clock``; or it is of bytes."""
 
     bench: str
     what: str
@@ -47,7 +47,7 @@ class Row:
     peer: float | None = None
     goal: Goal | None = None
     unit: Literal["run", "call", "row", "chunk"] = "run"
-    clock: Literal["CPU", "wall"] = "CPU"
+    clock: Literal["CPU", "wall", "bytes"] = "CPU"
 
     @property
     def ratio(self) -> float | None:
@@ -61,14 +61,15 @@ class Row:
 
 def as_json(row: Row) -> dict[str, str | float | bool | None]:
     """A row as it is written to a file, in plain units and unrounded."""
+    amount = "bytes" if row.clock == "bytes" else "seconds"
     return {
         "bench": row.bench,
         "what": row.what,
         "unit": row.unit,
         "clock": row.clock,
-        "ours_seconds": row.ours,
+        f"ours_{amount}": row.ours,
         "peer": row.peer_name or None,
-        "peer_seconds": row.peer,
+        f"peer_{amount}": row.peer,
         "ratio": row.ratio,
         "goal": None if row.goal is None else str(row.goal),
         "met": row.is_met,
@@ -86,12 +87,13 @@ def as_text(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
+    show = _size if row.clock == "bytes" else _time
     return (
         row.bench,
-        row.what if row.clock == "CPU" else f"{row.what}, wall clock",
-        _time(row.ours),
+        f"{row.what}, wall clock" if row.clock == "wall" else row.what,
+        show(row.ours),
         row.peer_name,
-        "" if row.peer is None else _time(row.peer),
+        "" if row.peer is None else show(row.peer),
         _ratio(row),
         "" if row.goal is None else str(row.goal),
         _result(row),
@@ -117,6 +119,10 @@ def _ratio(row: Row) -> str:
 
 def _aligned(cell: str, width: int, column: int) -> str:
     return cell.rjust(width) if column in (2, 4) else cell.ljust(width)
+
+
+def _size(count: float) -> str:
+    return f"{count / 1000:,.0f} kB"
 
 
 def _time(seconds: float) -> str:
