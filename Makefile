@@ -39,10 +39,11 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-torture: $(VENV)/.dev ## The randomised and the crash tests, at full length
+torture: $(VENV)/.dev ## The randomised and the crash tests, at full length; 64 recorders over S3 (needs go)
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security tests/store/test_bitflips.py
+	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest integration/remote/test_fleet.py
 
-integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, agents, other mocks, broken connections (needs cargo, cc, go, npm)
+integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, agents, other mocks, S3 servers, broken connections (needs cargo, cc, go, npm)
 	$(BIN)/pytest integration --ignore=integration/suites
 
 agents: $(VENV)/.dev ## Replay five coding agents elsewhere, and write the table of docs/agents.md (needs cc, npm; 5 minutes)

@@ -18,8 +18,9 @@ LAYERS = [
     {"faults", "cassettes", "testing", "admin"},
     {"engine"},
     {"misses"},
-    {"adapters", "history"},
+    {"adapters", "history", "sharing"},
     {"store"},
+    {"remote"},
     {"mcp"},
     {"wire"},
     {"prompt"},
@@ -30,7 +31,7 @@ LAYERS = [
     {"providers"},
     {"hosts", "strict_json", "validation"},
     {"canonical", "expressions", "hashing", "modes"},
-    {"disk", "errors", "printable", "secret_names", "shim"},
+    {"disk", "errors", "progress", "printable", "secret_names", "shim"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

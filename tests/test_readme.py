@@ -50,6 +50,8 @@ def test_the_commands_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
     monkeypatch.chdir(tmp_path)
+    bucket = tmp_path.parent / "bucket"
+    (tmp_path / "cortex-replay.toml").write_text(f'[remote]\nurl = "{bucket.as_uri()}"\n')
     text = (ROOT / "README.md").read_text()
     commands = re.findall(r"^\$ cortex-replay ([a-z]+[^#\n]*)", text, re.MULTILINE)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -69,7 +71,7 @@ def test_every_code_of_a_finding_is_documented() -> None:
     """And none is documented that cannot occur."""
     sources = "".join(
         path.read_text()
-        for area in ("store", "cli")
+        for area in ("store", "sharing", "cli")
         for path in (ROOT / "cortex_replay" / area).rglob("*.py")
     )
     raised = set(re.findall(r'(?:Finding|return)\(?\s*"([a-z]+(?:-[a-z]+)*)",', sources))
