@@ -13,11 +13,12 @@ PACKAGE = Path(__file__).parent.parent / "cortex_replay"
 LAYERS = [
     {"__main__"},
     {"cli", "pytest_plugin"},
+    {"view"},
     {"gateway", "interception"},
     {"run"},
     {"faults", "cassettes", "testing", "admin"},
     {"engine"},
-    {"misses"},
+    {"behaviour", "misses"},
     {"adapters", "history", "sharing"},
     {"store"},
     {"remote"},

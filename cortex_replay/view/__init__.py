@@ -1,0 +1,1 @@
+"""A page to look at recordings with (ADR 21)."""

@@ -1,0 +1,36 @@
+"""The page as one file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cortex_replay.view.bundle import MODULES, asset
+from cortex_replay.view.page import file_page
+from tests.servers.browser import chromium, needs_browser
+
+HOSTILE = (
+    "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202e"
+)
+_TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+
+
+def test_no_two_modules_share_a_top_level_name() -> None:
+    names = [name for module in MODULES for name in _TOP_LEVEL.findall(asset(module))]
+
+    assert len(names) == len(set(names))
+
+
+@needs_browser
+def test_what_was_recorded_is_text_to_a_browser(tmp_path: Path) -> None:
+    page = {"title": HOSTILE, "version": "0", "made_at": "", "screens": [], "is_file": True}
+    file = tmp_path / "page.html"
+    file.write_text("".join(file_page("Recordings", [("page", page)])))
+    with chromium() as browser:
+        shown = browser.new_page()
+        shown.goto(file.as_uri())
+        shown.wait_for_selector("h1")
+
+        assert shown.title() == HOSTILE
+        assert shown.locator("img").count() == 0
+        assert "\u202e" not in shown.locator("h1").inner_text()
