@@ -27,7 +27,7 @@ demo: $(VENV)/.runtime ## Record an agent, verify, replay it, and refuse a chang
 	@$(BIN)/python -m examples.demo
 
 test: lint ## Lint, run the tests, verify this repository's own store
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 	$(BIN)/cortex-replay verify --strict
 
 lint: $(VENV)/.dev ## ruff and mypy, strict
