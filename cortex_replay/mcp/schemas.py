@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, NoReturn
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+import orjson
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.mcp.wording import describe_rewording, quote_short
 
-__all__ = ["SchemaChange", "compare_schemas", "problem_of_arguments"]
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+__all__ = ["SchemaChange", "SchemaProblem", "compare_schemas", "problem_of_arguments", "problems_of"]
 
 _DEEPEST: Final = 24
 _LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
@@ -29,21 +36,72 @@ class SchemaChange(NamedTuple):
     """Whether what was right before may be wrong now."""
 
 
+class SchemaProblem(NamedTuple):
+    """One place where a value does not fit a schema."""
+
+    path: tuple[str | int, ...]
+    """From the top of the value; to what is missing, where something is."""
+    message: str
+    """What is wrong there. It quotes the schema and names, but no value."""
+
+
 def problem_of_arguments(arguments: JsonValue, schema: JsonValue) -> str | None:
     """Why a schema refuses the arguments of a call, if it does; or why that cannot be told."""
     if not isinstance(schema, dict | bool):
         return None
-    import jsonschema_rs  # noqa: PLC0415 - recording needs none
-
+    problems = _errors({} if arguments is None else arguments, schema)
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=_stay_here, mask="a value")
-        problem = next(validator.iter_errors({} if arguments is None else arguments), None)
-    except (jsonschema_rs.ValidationError, ValueError):
+        problem = next(problems, None)
+    except ValueError:
         return "the schema is none"
     if problem is None:
         return None
     place = ".".join(map(str, problem.instance_path))
     return f"{place}: {problem.message}" if place else problem.message
+
+
+def problems_of(value: JsonValue, schema: JsonValue, most: int = 20) -> list[SchemaProblem]:
+    """Where a value does not fit a schema; nothing where that cannot be told.
+
+    Args:
+        value: What a model or a tool said.
+        schema: What it is held against. One that is no schema, or leads elsewhere, refuses nothing.
+        most: How many problems are wanted.
+    """
+    if not isinstance(schema, dict | bool):
+        return []
+    try:
+        return [
+            SchemaProblem((*error.instance_path, *_subject(error.kind)), error.message)
+            for error in islice(_errors(value, schema), most)
+        ]
+    except ValueError:
+        return []
+
+
+def _subject(kind: object) -> list[str]:
+    """The property that a problem is about, where it is none of the value's own."""
+    if (missing := getattr(kind, "property", None)) is not None:
+        return [str(missing)]
+    unexpected = getattr(kind, "unexpected", None)
+    return [str(unexpected[0])] if isinstance(unexpected, list) and unexpected else []
+
+
+def _errors(value: JsonValue, schema: JsonValue) -> Iterator[jsonschema_rs.ValidationError]:
+    """What is wrong with a value.
+
+    Raises:
+        ValueError: The schema is none.
+    """
+    yield from _validator(compact(schema)).iter_errors(value)
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: str) -> jsonschema_rs.Validator:
+    import jsonschema_rs  # noqa: PLC0415 - recording needs none
+
+    # What a model said does not belong into a message, which may end up in a log.
+    return jsonschema_rs.validator_for(orjson.loads(schema), retriever=_stay_here, mask="a value")
 
 
 def _stay_here(uri: str) -> NoReturn:

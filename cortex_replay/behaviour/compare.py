@@ -1,0 +1,73 @@
+"""Two answers to one question: what differs, the most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cortex_replay.behaviour.differences import Difference, Tier
+from cortex_replay.behaviour.facts import Fact, Said, facts_of
+from cortex_replay.behaviour.kinds import BREACHES, TIERS, Kind
+from cortex_replay.behaviour.values import Nothing, Value, is_known
+from cortex_replay.behaviour.wording import excerpts, tell
+from cortex_replay.types import LlmRequest
+
+__all__ = ["by_importance", "compare_answers", "difference_of", "tier_of", "unexplained"]
+
+_SUBJECTS: Final = {Kind.SCHEMA: Kind.OUTPUT, Kind.INVALID_ARGUMENT: Kind.ARGUMENT}
+"""What sort of value a problem is about."""
+
+
+def compare_answers(
+    before: Said, after: Said, request: LlmRequest | None = None, asked_before: LlmRequest | None = None
+) -> list[Difference]:
+    """What differs between two answers, ordered by tier.
+
+    Args:
+        before: The answer of then: an :class:`Answer`, or the ``wire`` of an exchange.
+        after: The answer of now.
+        request: What is asked now.
+        asked_before: What was asked then, if that was something else.
+    """
+    facts = facts_of([before, after], [asked_before or request, request])
+    changed = [fact for fact in facts if all(map(is_known, fact.values))]
+    return by_importance(difference_of(fact, 0, 1) for fact in unexplained(changed))
+
+
+def unexplained(facts: Sequence[Fact]) -> list[Fact]:
+    """Without the values at places where a schema says what is wrong with them, or was."""
+    explained = {(_SUBJECTS[fact.kind], fact.spot) for fact in facts if fact.kind in _SUBJECTS}
+    return [fact for fact in facts if (fact.kind, fact.spot) not in explained]
+
+
+def tier_of(kind: Kind, before: Value) -> Tier:
+    """How much a change of a fact matters. What was wrong and is right now breaks nothing."""
+    if kind in BREACHES and before is not Nothing.ABSENT:
+        return Tier.BEHAVIOUR
+    return TIERS[kind]
+
+
+def difference_of(fact: Fact, before: int, after: int, note: str = "") -> Difference:
+    """A fact that changed, for who reads it.
+
+    Args:
+        fact: Which.
+        before: The answer that shows what it was.
+        after: The answer that shows what it is.
+        note: What else is to be said.
+    """
+    was, now = fact.values[before], fact.values[after]
+    shown = fact.shown or fact.values
+    text = tell(fact.kind, fact.place, was, now) + note
+    return Difference(
+        tier_of(fact.kind, was),
+        fact.kind.value,
+        fact.place,
+        *excerpts(shown[before], shown[after]),
+        text,
+    )
+
+
+def by_importance(differences: Iterable[Difference]) -> list[Difference]:
+    """Those that matter most first; else as they came."""
+    return sorted(differences, key=lambda one: -one.tier)
