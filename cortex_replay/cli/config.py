@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from cortex_replay.config import (
     key_rules_for,
     load_settings,
 )
+from cortex_replay.config.ages import age_words
 from cortex_replay.config.files import find_config, shown_path
 from cortex_replay.config.provider import kind_settings
 from cortex_replay.config.remote import cache_folder, is_offline
@@ -198,6 +200,8 @@ def _as_json(loaded: Configuration, keys: Mapping[str, _Key], warnings: list[str
 def _json_of(value: object) -> object:
     if isinstance(value, Path):
         return shown_path(value)
+    if isinstance(value, timedelta):
+        return age_words(value)
     if isinstance(value, Price):
         return {side: None if amount is None else float(amount) for side, amount in asdict(value).items()}
     if isinstance(value, Normaliser | ValueRule | PlaceRule):
@@ -246,6 +250,8 @@ def _text_of(value: object) -> str:
         return str(value).lower()
     if isinstance(value, Path):
         return output.escape(shown_path(value))
+    if isinstance(value, timedelta):
+        return age_words(value)
     if isinstance(value, ValueRule):
         return output.escape(f"${value.env}" if value.env else value.value or "")
     if isinstance(value, PlaceRule):

@@ -9,9 +9,9 @@ import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, store_option, store_root
+from cortex_replay.config.ages import parse_age
 from cortex_replay.sharing.garbage import GarbagePlan, bucket_time, known_digests, plan_garbage
 from cortex_replay.sharing.shared_store import SharedStore
-from cortex_replay.store.prune import parse_age
 
 __all__ = ["gc_command"]
 
@@ -66,8 +66,8 @@ def gc_command(
         raise click.UsageError("say where: cortex-replay gc --remote")
     now = datetime.now(UTC)
     try:
-        grace = now - parse_age(age, now)
-    except (ValueError, OverflowError) as error:
+        grace = parse_age(age)
+    except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--older-than") from None
     root = store_root(ctx, store)
     shared = SharedStore.open(root)

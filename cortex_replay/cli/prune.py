@@ -10,11 +10,11 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.options import command, json_option, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
+from cortex_replay.config.ages import parse_age
 from cortex_replay.store import Store
 from cortex_replay.store.prune import (
     PruneCriteria,
     PrunePlan,
-    parse_age,
     plan_prune,
     read_unused,
     read_unused_calls,
@@ -86,7 +86,7 @@ def prune_command(
             read_unused(contents) if contents else None,
             model,
             pattern,
-            parse_age(age, datetime.now(UTC)) if age else None,
+            datetime.now(UTC) - parse_age(age) if age else None,
             scope,
             server,
             tool,

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from cortex_replay import validation
+from cortex_replay.config.ages import parse_age
 from cortex_replay.config.built_in import BUILT_IN, PREFIX
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.expressions import Expression, PatternError
@@ -29,6 +31,7 @@ __all__ = [
     "MAX_ENTRIES",
     "REMOTE_ADVICE",
     "Check",
+    "age",
     "choice_of",
     "choices_of",
     "config_errors",
@@ -69,6 +72,7 @@ REMOTE_ADVICE: Final = (
 
 _MOST_EXPENSIVE: Final = 1_000_000_000
 _LONGEST_CURRENCY: Final = 8
+_LEAST_AGE: Final = timedelta(hours=1)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # Upper case only: most keys that end up in the place of a variable's name are not.
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
@@ -272,6 +276,22 @@ def currency(value: object, where: str) -> str:
     given = word(value, where)
     refuse_more(given, _LONGEST_CURRENCY, where, "characters")
     return given
+
+
+def age(value: object, where: str) -> timedelta:
+    """How old something may be: ``90d``; in a program, also a ``timedelta``.
+
+    Raises:
+        InvalidRequest: It is something else, or no time at all.
+    """
+    if not isinstance(value, timedelta):
+        try:
+            value = parse_age(validation.text(value, where))
+        except ValueError as error:
+            raise InvalidRequest(where, str(error)) from None
+    if value < _LEAST_AGE:
+        raise InvalidRequest(where, "must be at least 1h")
+    return value
 
 
 def whole_from(least: int, most: int = validation.MAX_U64) -> Callable[[object, str], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
@@ -39,6 +40,7 @@ SCALAR_CHECKS: Final[Mapping[str, Check]] = {
     "budget_tokens": checks.optional(checks.whole_from(0)),
     "every_answer": flag,
     "currency": checks.optional(checks.currency),
+    "max_age": checks.optional(checks.age),
 }
 """The settings that also the environment and flags may give."""
 
@@ -71,6 +73,8 @@ class Settings:
     """Whether the gateway records each answer to a question whose calls name no scope; else the first."""
     currency: str | None = None
     """What the prices are in."""
+    max_age: timedelta | None = None
+    """From when on `verify` calls a recording old; ``None``: never. Nothing is ever asked because of it."""
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     """By name. Those that need no configuration are always there."""
     redaction: Redaction = field(default_factory=Redaction)
@@ -104,6 +108,7 @@ class Settings:
             budget_tokens: int | None = None,
             every_answer: bool = False,
             currency: str | None = None,
+            max_age: timedelta | str | None = None,
             providers: Mapping[str, ProviderSettings] | None = None,
             redaction: Redaction = ...,
             normalisers: Mapping[str, Normaliser] | None = None,

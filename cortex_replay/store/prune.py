@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.messages import TOOLS_CALL
@@ -21,14 +19,12 @@ from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.store.tool_calls import StoredCall, recorded_calls
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["PruneCriteria", "PrunePlan", "parse_age", "plan_prune", "read_unused", "read_unused_calls"]
+__all__ = ["PruneCriteria", "PrunePlan", "plan_prune", "read_unused", "read_unused_calls"]
 
 _Key = tuple[str, str, str]
 """A model, a prompt hash, and the scope of what is not shared."""
 _CallKey = tuple[str, str]
 """The key of a recorded call, and the scope of what is not shared."""
-_AGE: Final = re.compile(r"(\d{1,6})([hdw])")
-_UNIT_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +144,6 @@ def _asked_at(exchange: Exchange) -> datetime | None:
     """When the last of its answers was asked for."""
     metas = [meta for wire in exchange.wires if isinstance(meta := wire.get("meta"), dict)]
     return max(filter(None, (moment_in(meta, "asked_at") for meta in metas)), default=None)
-
-
-def parse_age(text: str, now: datetime) -> datetime:
-    """The moment that ``text`` (such as ``36h``, ``30d``, ``8w``) ago was.
-
-    Raises:
-        ValueError: The text is not an age.
-    """
-    match = _AGE.fullmatch(text)
-    if match is None:
-        raise ValueError("an age is a number and h, d or w: 36h, 30d, 8w")
-    return now - timedelta(hours=int(match[1]) * _UNIT_HOURS[match[2]])
 
 
 def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:

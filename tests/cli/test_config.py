@@ -63,12 +63,13 @@ def line(result: Result, name: str) -> list[str]:
 
 def test_every_setting_with_its_value_and_its_origin(configured: Project) -> None:
     """A line each."""
-    result = run("config", "--model", "m", CORTEX_REPLAY_JOBS="9")
+    result = run("config", "--model", "m", CORTEX_REPLAY_JOBS="9", CORTEX_REPLAY_MAX_AGE="8w")
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert line(result, "store") == ["store", "tests/llm", "pyproject.toml"]
     assert line(result, "mode") == ["mode", "replay", "default"]
     assert line(result, "jobs") == ["jobs", "9", "CORTEX_REPLAY_JOBS"]
+    assert line(result, "max_age") == ["max_age", "56d", "CORTEX_REPLAY_MAX_AGE"]
     assert line(result, "model") == ["model", "m", "--model"]
     assert line(result, "budget_calls") == ["budget_calls", "-", "default"]
     assert line(result, "providers.local.base_url")[1:] == ["http://127.0.0.1:8080/v1", "pyproject.toml"]

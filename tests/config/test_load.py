@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cortex_replay.config import ProviderSettings, load_settings
+from cortex_replay.config.ages import age_words
 from cortex_replay.config.files import ConfigFile
 from cortex_replay.config.load import VARIABLES, load_from
 from cortex_replay.errors import ConfigError
@@ -169,6 +170,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "budget_tokens": st.integers(0, 10**9),
     "every_answer": st.booleans(),
     "currency": st.sampled_from(["USD", "€"]),
+    "max_age": st.sampled_from(["90d", "36h"]),
 }
 some = st.fixed_dictionaries({}, optional=VALUES)
 
@@ -191,6 +193,7 @@ def test_the_last_source_wins(
     for name in VALUES:
         value: Any = getattr(loaded.settings, name)
         value = str(value) if name == "store" else value
+        value = age_words(value) if name == "max_age" and value is not None else value
         origin = loaded.origins[name]
         if name in flags:
             assert (flags[name], f"--{name.replace('_', '-')}") == (value, origin)
@@ -219,6 +222,11 @@ def test_every_variable_has_a_setting() -> None:
         ("mode = 3", "mode", "expected replay, record, once or live"),
         ("jobs = '4'", "jobs", "expected a whole number, not a str"),
         ("jobs = 0", "jobs", "must be at least 1"),
+        ("max_age = 90", "max_age", "expected text"),
+        ('max_age = "90"', "max_age", "an age is a number and h, d or w"),
+        ('max_age = "9٠d"', "max_age", "an age is a number and h, d or w"),
+        ('max_age = "0d"', "max_age", "must be at least 1h"),
+        ('max_age = "999999w"', "max_age", "an age is at most 1000 years"),
         ("max_retries = 101", "max_retries", "must be at most 100"),
         ("timeout_ms = 1979-05-27", "timeout_ms", "expected a whole number, not a date"),
         ("store = 1", "store", "expected a path, not a int"),
