@@ -9,9 +9,23 @@ from typing import Final
 __all__ = ["ENTRY", "MODULES", "STYLES", "asset", "bundle_modules", "bundle_styles"]
 
 ENTRY: Final = "app.js"
-MODULES: Final = ("dom.js", "source.js", "screens.js", ENTRY)
+MODULES: Final = (
+    "dom.js",
+    "figures.js",
+    "source.js",
+    "theme.js",
+    "keys.js",
+    "list.js",
+    "tables.js",
+    "search.js",
+    "store.js",
+    "sweep.js",
+    "report.js",
+    "screens.js",
+    ENTRY,
+)
 """In the order in which they can be run: a module stands behind what it imports."""
-STYLES: Final = ("page.css",)
+STYLES: Final = ("page.css", "store.css", "report.css")
 _IMPORT: Final = re.compile(r"^import\b[^;]*;\n?", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=async |function |const |class )", re.MULTILINE)
 

@@ -16,14 +16,26 @@ __all__ = [
     "ChangeItem",
     "DifferenceDocument",
     "Found",
+    "MissRow",
     "ModelRow",
     "PageDocument",
+    "ProblemGroup",
+    "ReportDocument",
+    "RunReport",
     "RunRow",
+    "SearchDocument",
+    "ServerRow",
     "Spent",
     "StoreDocument",
     "StoryDocument",
     "StoryStep",
     "StreamDocument",
+    "SweepCell",
+    "SweepReport",
+    "TextRow",
+    "TextsDocument",
+    "UnusedRow",
+    "VaryingRow",
 ]
 
 TierWord = Literal["contract", "behaviour", "words", "same"]
@@ -125,6 +137,31 @@ class Found(TypedDict):
     before: str
     match: str
     after: str
+
+
+class SearchDocument(TypedDict):
+    """``search?q=…``."""
+
+    found: list[Found]
+    is_cut: bool
+    """Whether there are more than are listed."""
+
+
+class TextRow(TypedDict):
+    """A text of recordings, once for all that have it."""
+
+    where: str
+    """As in :class:`Found`."""
+    text: str
+    ids: list[str]
+
+
+class TextsDocument(TypedDict):
+    """``texts``: what a file searches in."""
+
+    texts: list[TextRow]
+    left_out: int
+    """How many texts, or ends of texts, did not fit."""
 
 
 class StoryStep(TypedDict):
@@ -253,3 +290,111 @@ class ChangeDocument(TypedDict):
     items: list[ChangeItem]
     left_out: int
     """How many more words-only changes there are than are listed."""
+
+
+class MissRow(TypedDict):
+    """A question that nothing was recorded for."""
+
+    what: str
+    explanation: str
+    """Several lines, as a terminal shows them."""
+    times: int
+
+
+class ProblemGroup(TypedDict):
+    """Things of one sort that went wrong."""
+
+    title: str
+    texts: list[str]
+
+
+class UnusedRow(TypedDict):
+    """A recording that the run did not ask for."""
+
+    who: str
+    key: str
+    path: str
+    scope: str
+
+
+class ServerRow(TypedDict):
+    """What an MCP server was asked."""
+
+    name: str
+    hits: int
+    missed: int
+    recorded: int
+    live: int
+    failed: int
+
+
+class VaryingRow(TypedDict):
+    """A call that is not the same in every run of ``record --again``."""
+
+    scope: str
+    runs: list[int]
+    call: int | None
+    question: str
+    differences: list[str]
+    is_noise: bool
+
+
+class RunReport(TypedDict):
+    """A ledger: what ``record``, ``replay`` and the plugin report."""
+
+    mode: str
+    command_status: int | None
+    """``None`` for a report of the plugin."""
+    counts: dict[str, int]
+    """``hits``, ``missed``, ``recorded``, ``live``, ``repeated``, ``unsent``, ``failed``, ``declined``."""
+    tokens: dict[str, int]
+    """``prompt``, ``completion``, ``cached``, ``replayed``, ``replayed_cached``."""
+    paid: str | None
+    """Money with its currency; ``None`` where no prices are known."""
+    saved: str | None
+    misses: list[MissRow]
+    problems: list[ProblemGroup]
+    unused: list[UnusedRow]
+    unused_count: int
+    servers: list[ServerRow]
+    bypassed: list[tuple[str, int]]
+    """Hosts that were not reached, and how often."""
+    remarks: list[tuple[str, int]]
+
+
+class SweepCell(TypedDict):
+    """One run of a sweep: a call, and the fault that met it."""
+
+    turn: int
+    tool: str
+    """The server and the tool; empty for a call of a model."""
+    fault: str
+    verdict: Literal["survived", "failed", "missed", "hung", "not applicable"]
+    status: int | None
+    calls: int
+    again: str
+    """The command that makes the same run once more."""
+    log: str
+    """The end of what the command printed."""
+
+
+class SweepReport(TypedDict):
+    """``sweep --json``."""
+
+    calls: int
+    tool_calls: int
+    survived: bool
+    cells: list[SweepCell]
+
+
+class ReportDocument(TypedDict):
+    """``report``: what a command said of a run; one of the three has something."""
+
+    kind: Literal["run", "sweep", "drift"]
+    name: str
+    """Of the file."""
+    runs: list[RunReport]
+    varying: list[VaryingRow]
+    sweep: SweepReport | None
+    drift: ChangeDocument | None
+    """``refresh --check --json``, with the recorded answers as the base and today's as the head."""

@@ -2,6 +2,9 @@
 
 // Control characters, bidi marks and other invisible ones would change what a reader sees.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// An address leads to a place on this page, to one of its documents, or to bytes that the page has made.
+const OWN_ADDRESS = /^(#|data\/|blob:)/;
+const NEVER = new Set(["style", "src", "srcdoc", "srcset", "action", "formaction"]);
 
 export function visible(text) {
   return String(text).replace(HIDDEN, (c) => {
@@ -17,8 +20,8 @@ export function el(tag, options = {}, ...children) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "class") made.className = value;
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name === "aria") for (const [key, text] of Object.entries(value)) made.setAttribute(`aria-${key}`, text);
-    else made.setAttribute(name, value === true ? "" : value);
+    else if (name === "aria") setAria(made, value);
+    else made.setAttribute(name, attribute(name, value));
   }
   return fill(made, ...children);
 }
@@ -27,4 +30,22 @@ export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)
     .map((c) => (c instanceof Node ? c : document.createTextNode(visible(c)))));
   return parent;
+}
+
+// Our own sentences, with `code` in them.
+export function prose(text) {
+  return text.split("`").map((part, at) => (at % 2 === 0 ? part : el("code", {}, part)));
+}
+
+function setAria(element, values) {
+  for (const [key, value] of Object.entries(values)) {
+    if (value !== undefined && value !== null) element.setAttribute(`aria-${key}`, visible(value));
+  }
+}
+
+function attribute(name, value) {
+  if (value === true) return "";
+  if (NEVER.has(name)) throw new Error(`no element gets the attribute ${name}`);
+  if (name === "href" && !OWN_ADDRESS.test(value)) throw new Error("a link leads to this page only");
+  return name === "title" || name === "placeholder" ? visible(value) : value;
 }

@@ -1,4 +1,12 @@
 // The screens by name. Each has a title and show(root, rest, page): root is the element to fill, rest the parts of the
-// address behind the name, page the document "page".
+// address behind the name, page the document "page". It may return {keys, help, update, stop}: keys has functions by
+// key, help what they do as [key, words], update(rest) shows another address within the screen and says whether it could,
+// and stop is called when something else is shown.
 
-export const SCREENS = {};
+import { showReport } from "./report.js";
+import { showStore } from "./store.js";
+
+export const SCREENS = {
+  store: { title: "Store", show: showStore },
+  run: { title: "Run", show: showReport },
+};

@@ -1,26 +1,47 @@
 // Where documents come from: the server of a live page, or the file itself.
 
 const kept = new Map();
+const MOST_KEPT = 200;
+const GONE = "The page cannot reach its server. Is `cortex-replay view` still running? Start it again, and open the address that it prints.";
 
+// A file has all of its documents. A live page asks, and asks again for those that it has not used for long.
 export async function load(name) {
-  if (!kept.has(name)) kept.set(name, unpack(name) ?? ask(name));
+  const found = kept.get(name) ?? unpack(name) ?? ask(name);
+  kept.delete(name);
+  kept.set(name, found);
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
   try {
-    return await kept.get(name);
+    return await found;
   } catch (error) {
     kept.delete(name);
     throw error;
   }
 }
 
-export async function ask(name) {
-  const answer = await fetch(`data/${name}`);
-  if (!answer.ok) throw new Error(answer.status === 404 ? "There is no such recording." : await answer.text());
-  return answer.json();
+export async function ask(name, signal) {
+  let answer;
+  try {
+    answer = await fetch(`data/${name}`, { signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error(GONE);
+  }
+  if (answer.ok) return answer.json();
+  throw new Error(answer.status === 404 ? "The store has no such recording now. It may have changed: go back, and load the page again." : await answer.text());
+}
+
+// Forget what the server said, so that the next look is at the store as it is then.
+export function forget() {
+  kept.clear();
+}
+
+export function isFile() {
+  return document.documentElement.dataset.file !== undefined;
 }
 
 function unpack(name) {
   const element = document.getElementById(`data:${name}`);
-  if (element === null) return document.documentElement.dataset.file === undefined ? null : Promise.reject(new Error("This file does not have it."));
+  if (element === null) return isFile() ? Promise.reject(new Error("This file does not have it. `cortex-replay view` shows the whole store.")) : null;
   const bytes = Uint8Array.from(atob(element.textContent.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();

@@ -1,0 +1,38 @@
+// Tables, and lists of figures, that every screen may have.
+
+import { el, fill } from "./dom.js";
+import { countText } from "./figures.js";
+
+// heads are [name, kind]: "number" for figures, "wide" for what a phone leaves out, "" for words. A cell is a text or an element.
+export function tableOf(caption, heads, rows, most = 8) {
+  const body = el("tbody");
+  const draw = (number) => fill(body, rows.slice(0, number).map((cells) => el("tr", {}, cells.map((cell, at) => (
+    at === 0 ? el("th", { scope: "row", class: "name" }, cell) : el("td", { class: heads[at][1] }, cell))))));
+  draw(most);
+  const table = el("table", {},
+    el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, heads.map(([name, kind]) => el("th", { scope: "col", class: kind }, name)))),
+    body);
+  return el("div", { class: "table" }, table, rows.length > most ? moreButton(rows.length, most, draw) : null);
+}
+
+function moreButton(total, most, draw) {
+  let number = most;
+  const button = el("button", { type: "button", class: "quiet more", onclick: () => {
+    number = number >= total ? most : Math.min(total, Math.max(100, number * 4));
+    draw(number);
+    fill(button, words());
+  } });
+  const words = () => (number >= total ? "Show fewer" : `Show ${number === most && total <= 100 ? "all" : "more of"} ${countText(total)}`);
+  return fill(button, words());
+}
+
+// [[name, value], …] as large figures; what has no value is left out.
+export function figureList(pairs) {
+  return el("dl", { class: "figures" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value, note]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? el("small", {}, note) : null))));
+}
+
+export function badge(kind, words) {
+  return el("span", { class: `badge ${kind}` }, words);
+}
