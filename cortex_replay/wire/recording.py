@@ -22,7 +22,15 @@ from cortex_replay.wire import WIRES
 from cortex_replay.wire.event_stream import Message, MessageParser, chunk_in, write_message
 from cortex_replay.wire.failures import upstream_error
 
-__all__ = ["body_of", "decode_chunks", "decode_failure", "decode_recording", "event_bytes", "event_in"]
+__all__ = [
+    "body_of",
+    "decode_chunks",
+    "decode_failure",
+    "decode_recording",
+    "event_bytes",
+    "event_in",
+    "timed_chunks",
+]
 
 
 def decode_recording(wire: Mapping[str, JsonValue], asked_model: str) -> LlmResponse:
@@ -53,6 +61,32 @@ def decode_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[Strea
     if decoder.rest.strip():
         raise ResponseParse("something follows the end of its stream")
     return chunks
+
+
+def timed_chunks(wire: Mapping[str, JsonValue], asked_model: str) -> list[tuple[float, StreamChunk]]:
+    """The chunks of a recorded stream, each with the time of the event that it came in.
+
+    Raises:
+        LlmError: It holds no stream, or one of a protocol that is not known.
+    """
+    decoder = WIRES[_protocol(wire)].stream_decoder(asked_model)
+    found: list[tuple[float, StreamChunk]] = []
+    now = 0.0
+    for now, data in _timed_bytes(wire):
+        found += [(now, chunk) for chunk in decoder.feed(data)]
+    found += [(now, chunk) for chunk in decoder.finish()]
+    return found
+
+
+def _timed_bytes(wire: Mapping[str, JsonValue]) -> Iterator[tuple[float, bytes]]:
+    """The events of a recorded stream; one that was kept as a body came at once."""
+    events = wire.get("events")
+    if not isinstance(events, list):
+        yield 0.0, body_of(wire)
+        return
+    for event in events:
+        at_ms = event.get("at_ms") if isinstance(event, dict) else None
+        yield float(at_ms) if isinstance(at_ms, int | float) else 0.0, event_bytes(event)
 
 
 def _refuse_ambiguity(body: bytes) -> None:

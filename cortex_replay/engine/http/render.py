@@ -21,7 +21,7 @@ from cortex_replay.store import Answer, FixtureKey
 from cortex_replay.types import TokenUsage
 from cortex_replay.wire import WIRES, Wire
 from cortex_replay.wire.event_stream import EVENT_STREAM
-from cortex_replay.wire.recording import event_bytes
+from cortex_replay.wire.recording import event_bytes, timed_chunks
 
 __all__ = ["Renderer", "error_reply", "is_same_way", "reply_of_exchange", "reply_of_wire"]
 
@@ -114,11 +114,7 @@ def _times_of(answer: Answer, model: str) -> list[float]:
     wire = answer.wire
     if wire is None or wire.get("stream") is not True:
         return [float(timed.at_ms) for timed in answer.stream]
-    decoder = WIRES[str(wire.get("protocol"))].stream_decoder(model)
-    times: list[float] = []
-    for at_ms, data in reply_of_wire(wire).events:
-        times += [at_ms for _ in decoder.feed(data)]
-    return times + [times[-1] for _ in decoder.finish() if times]
+    return [at_ms for at_ms, _ in timed_chunks(wire, model)]
 
 
 def _without_usage(reply: HttpReply) -> HttpReply:
