@@ -10,10 +10,10 @@ from typing import Final
 
 import click
 
-from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import question_of, shorten
 from cortex_replay.history.mcp_calls import McpCall
+from cortex_replay.history.mcp_words import arguments_line, first_line, message_line, result_line
 from cortex_replay.history.story import McpStep, ModelStep, Story, ToolOutcome, ToolUse
 
 __all__ = ["call_lines", "message_lines", "outcome_lines", "story_lines"]
@@ -21,7 +21,6 @@ __all__ = ["call_lines", "message_lines", "outcome_lines", "story_lines"]
 _WIDTH: Final = 200
 """Of a line that goes to a file or a program."""
 _LEAST_WIDTH: Final = 60
-_LEAST_LINE: Final = 24
 _HASH_SHOWN: Final = 12
 _WHO_SHOWN: Final = 20
 _Line = tuple[str, str]
@@ -66,7 +65,7 @@ def outcome_lines(outcomes: Sequence[ToolOutcome]) -> Iterator[str]:
         yield click.style("Tool calls of its answers", bold=True)
     for outcome in outcomes:
         use = outcome.use
-        result = "" if use.made is None else f": {_result_text(use.made)}"
+        result = "" if use.made is None else f": {result_line(use.made)}"
         yield f"  {_short(f'{_call_text(use)}{_maker(use)}{result}', _WIDTH)}"
         if outcome.came_back is not None:
             yield f"    its result is in the prompt {outcome.came_back.prompt_hash[:_HASH_SHOWN]}"
@@ -75,13 +74,13 @@ def outcome_lines(outcomes: Sequence[ToolOutcome]) -> Iterator[str]:
 def _use_lines(use: ToolUse, told: AbstractSet[int]) -> Iterator[_Line]:
     yield f"calls {_call_text(use)}", _maker(use)
     if use.made is not None and id(use.made) not in told:  # it is of another run
-        yield f"  {_result_text(use.made)}", ""
+        yield f"  {result_line(use.made)}", ""
     if use.result_in is not None:
         yield f"  its result is in the prompt of model {use.result_in}", ""
 
 
 def _call_text(use: ToolUse) -> str:
-    return f"{use.call.name}({_arguments(use.call.arguments)})"
+    return f"{use.call.name}({arguments_line(use.call.arguments)})"
 
 
 def _maker(use: ToolUse) -> str:
@@ -99,7 +98,7 @@ def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[_Line]:
         made = step.sampled_by.made
         yield f"asked for {made.server}, by request {step.sampled_by.request} of {made.what}", ""
     if call.said is not None and call.said.text.strip():
-        yield f"says {_first_line(call.said.text)}", ""
+        yield f"says {first_line(call.said.text)}", ""
     for use in step.uses:
         yield from _use_lines(use, told)
 
@@ -107,7 +106,7 @@ def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[_Line]:
 def _mcp_lines(step: McpStep) -> Iterator[_Line]:
     yield step.call.what, "" if step.caused_by is None else f"  ← model {step.caused_by}"
     for message in step.call.messages:
-        yield f"  {_message_text(message)}", ""
+        yield f"  {message_line(message)}", ""
 
 
 def call_lines(call: McpCall, of_several: str = "") -> Iterator[str]:
@@ -139,103 +138,6 @@ def message_lines(call: McpCall, *, raw: bool) -> Iterator[str]:
         yield click.style(output.escape(f"{message.get('at_ms')} ms  {kind}{of}"), dim=True)
         if said:
             yield output.quote(json.dumps(said, ensure_ascii=False, indent=2), raw=raw)
-
-
-def _result_text(call: McpCall) -> str:
-    """How a call ended, on one line."""
-    return "" if call.end is None else _message_text({call.end[0]: call.end[1]})
-
-
-def _message_text(message: dict[str, JsonValue]) -> str:
-    """A message of a recording on one line."""
-    match message:
-        case {"notification": {"method": "notifications/progress", "params": dict(said)}}:
-            of = f" of {said['total']}" if "total" in said else ""
-            text = f": {said['message']}" if "message" in said else ""
-            return f"progress {said.get('progress')}{of}{text}"
-        case {"notification": {"method": str(method), **rest}}:
-            return f"says {method.removeprefix('notifications/')}{_details(rest.get('params'))}"
-        case {"request": {"method": str(method), **rest}}:
-            return f"asks the client {method}{_details(rest.get('params'))}"
-        case {"answer": {"to": to, **rest}}:
-            name = "error" if "error" in rest else "result"
-            return f"the client answers request {to}: {_value_text(name, rest.get(name))}"
-        case {"result": value}:
-            is_error = isinstance(value, dict) and value.get("isError") is True
-            return f"{'tool error' if is_error else 'result'}: {_value_text('result', value)}"
-        case {"error": value}:
-            return f"error: {_value_text('error', value)}"
-        case {"cancelled": value}:
-            reason = value.get("reason") if isinstance(value, dict) else None
-            return f"the client gives up{f': {reason}' if reason else ''}"
-    return ""
-
-
-def _value_text(name: str, value: object) -> str:
-    """What a result or an error says, as a person would put it."""
-    match name, value:
-        case "error", {"message": str(text), **rest}:
-            return f"{text} ({rest.get('code')})"
-        case _, {"content": content}:
-            return _content_text(content)
-        case _, {"contents": [*contents]}:
-            return _content_text([{"resource": item} for item in contents])
-        case _, {"tools": [*items]} | {"resources": [*items]} | {"prompts": [*items]}:
-            return ", ".join(str(item.get("name")) for item in items if isinstance(item, dict))
-        case _, {"serverInfo": {"name": str(server), **rest}}:
-            return f"{server} {rest.get('version', '')}".rstrip()
-    return _json(value)
-
-
-def _content_text(content: object) -> str:
-    blocks = content if isinstance(content, list) else [content]
-    return " ".join(map(_block_text, blocks)) or "nothing"
-
-
-def _block_text(block: object) -> str:
-    match block:
-        case {"text": str(text)}:
-            return _first_line(text)
-        case {"resource": {"uri": str(uri), "text": str(text)}}:
-            return f"{uri}: {_first_line(text)}"
-        case {"resource": {"uri": str(uri)}}:
-            return f"[{uri}]"
-        case {"type": str(kind)}:
-            return f"[{kind}]"
-    return _json(block)
-
-
-def _details(parameters: object) -> str:
-    if not isinstance(parameters, dict):
-        return ""
-    match parameters:
-        case {"level": str(level), "data": data}:
-            return f" ({level}): {data if isinstance(data, str) else _json(data)}"
-        case {"messages": [*_, {"content": content}]}:
-            return f": {_content_text(content)}"
-        case {"message": str(text)}:
-            return f": {text}"
-    shown = {name: value for name, value in parameters.items() if name != "_meta"}
-    return f" {_json(shown)}" if shown else ""
-
-
-def _arguments(arguments: JsonValue) -> str:
-    if not isinstance(arguments, dict):
-        return "" if arguments is None else _json(arguments)
-    return ", ".join(f"{name}={_json(value)}" for name, value in arguments.items())
-
-
-def _first_line(text: str) -> str:
-    """The first line, and how many follow; all in one where the first says nothing, as in JSON."""
-    text = text[:_MOST_READ].strip()
-    first, *rest = text.splitlines() or [""]
-    if rest and len(first) < _LEAST_LINE:
-        return " ".join(text.split())
-    return f"{first} (+{output.count(rest, 'line')})" if rest else first
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _short(text: str, width: int, tail: str = "") -> str:
