@@ -170,6 +170,7 @@ class StoryStep(TypedDict):
     id: str
     kind: Literal["model", "mcp", "exchange"]
     number: int
+    """Its place in the story, from 1; what other steps name it by."""
     answer: int
     """Which of the answers to its key, from 1."""
     who: str
@@ -178,16 +179,24 @@ class StoryStep(TypedDict):
     said: str
     """The first line of the answer, or the result."""
     tools: list[dict[str, Any]]
-    """Tool calls of the answer: ``name``, ``arguments``, ``made`` (id of an MCP step or null),
-    ``result_in`` (number of a model step or null), ``is_certain``."""
+    """Tool calls of the answer: ``name``, ``arguments`` on one line, ``call_id``, ``made`` (the id of the
+    MCP call's document or null), ``made_in`` (its number in this story or null), ``server``, ``result_in``
+    (the number of the step whose prompt has the result, or null), ``is_certain``."""
     caused_by: int | None
+    """The step that led to it: the model whose tool call an MCP call is, or the server that asks a model."""
     at: float | None
     """Seconds since the story began."""
     took_ms: int | None
     finish_reason: str | None
+    is_error: bool
+    """Whether a server said so, or the call was given up."""
+    failures: list[dict[str, Any]]
+    """Attempts that failed before this answer: ``status`` and ``text``."""
     spent: Spent | None
     cache: dict[str, Any] | None
-    """``read``, ``written``, ``share``; ``broke_at``: the block where the cache broke, and ``why``."""
+    """``read``, ``written``, ``tokens``, ``share``, ``is_reported`` (else it is simulated); ``broke_at``: the
+    block where the cache broke, ``why`` in sentences, ``lost`` tokens; ``blocks``: the prompt in segments,
+    each ``name``, ``tokens``, ``place``, ``state`` (``read``, ``written``, ``fresh``) and ``mark``."""
 
 
 class StoryDocument(TypedDict):
@@ -233,10 +242,20 @@ class CallDocument(TypedDict):
     blake3: str
     index_line: str
     """The row of INDEX.toml that vouches for it, as TOML."""
+    continues: str | None
+    """The id of the recording whose request has the messages before the new ones."""
+    before: int
+    """How many these are. Of that request's messages they are the first."""
+    goes_back: bool
+    """Whether that request has more: the conversation took another way from there."""
     system: str
+    system_in: str | None
+    """The id of the recording whose document has the system text, if it is not here."""
     messages: list[dict[str, Any]]
-    """``role``, ``text``, ``tool_calls``, ``tool_call_id``, ``parts``; ``is_new`` for those that the
-    request does not continue."""
+    """The new ones: ``role``, ``text``, and where there are any ``tool_calls``, ``tool_call_id``,
+    ``is_error``, ``parts`` (``kind`` and ``text``)."""
+    tools_in: str | None
+    """Likewise, of the tools."""
     tools: list[dict[str, Any]]
     settings: dict[str, Any]
     """What else the model saw: temperature, limits, schemas."""
