@@ -19,7 +19,7 @@ from cortex_replay.errors import LlmError
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway.access import RPC_PATH, Access, Entry, Refusal, path_prefix
 from cortex_replay.gateway.answering import Answering
-from cortex_replay.gateway.closing import CLOSE
+from cortex_replay.gateway.closing import CLOSE, HELD
 from cortex_replay.gateway.control import CONTROL, control
 from cortex_replay.gateway.links import lead_through
 from cortex_replay.gateway.mcp.requests import MCP_PATH, Request, server_at
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cortex_replay.gateway.mcp.door import Door
     from cortex_replay.gateway.rpc import Rpc
 
-__all__ = ["HELD", "App"]
+__all__ = ["App"]
 
 logger = logger_of(__name__)
 
@@ -43,8 +43,6 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-HELD: Final = "cortex_replay.held"
-"""Is in the scope of a call that gets no answer, because it asked for none."""
 _LOOK_AGAIN_S: Final = 0.05
 _BODY_S: Final = 60.0
 """How long a client may take to send its body."""

@@ -7,10 +7,12 @@ import socket
 import struct
 from typing import Final
 
-__all__ = ["CLOSE", "close_transport"]
+__all__ = ["CLOSE", "HELD", "close_transport"]
 
 CLOSE: Final = "cortex_replay.close"
 """Where a call's scope holds the way to close its connection."""
+HELD: Final = "cortex_replay.held"
+"""Is in the scope of a call that gets no answer, because it asked for none."""
 
 
 def close_transport(transport: asyncio.Transport, *, is_hard: bool) -> None:

@@ -182,7 +182,7 @@ def test_slow_clients_do_not_slow_the_others(opened: Opened) -> None:
 def test_a_client_too_many_takes_the_place_of_an_idle_one(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 5)
+    monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 5)
     with opened() as gateway:
         idle = [socket.create_connection(("127.0.0.1", gateway.port), timeout=5) for _ in range(20)]
         try:

@@ -251,7 +251,7 @@ def test_a_body_that_never_comes_is_given_up(opened: Opened, monkeypatch: pytest
 
 
 def test_clients_whose_bodies_do_not_come_give_way(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 5)
+    monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 5)
     with opened() as gateway:
         head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost:{gateway.port}\r\ncontent-length: 100\r\n\r\nx"
         slow = [socket.create_connection(("127.0.0.1", gateway.port), timeout=5) for _ in range(20)]

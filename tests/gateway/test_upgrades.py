@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from cortex_replay.gateway import Gateway
-from cortex_replay.gateway.server import _Protocol
+from cortex_replay.gateway.protocol import Protocol
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.conftest import Opened
 
@@ -102,7 +102,7 @@ def test_a_connection_that_still_answers_is_not_taken_over(opened: Opened, provi
     assert b" 101 " not in received
 
 
-class _Reader(_Protocol):
+class _Reader(Protocol):
     """Notes what its parser would get."""
 
     def __init__(self) -> None:

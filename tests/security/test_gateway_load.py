@@ -106,7 +106,7 @@ def test_without_the_token_no_body_is_read(shell: Shell) -> None:
 
 
 def test_whoever_was_refused_cannot_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_replay.gateway.server._MOST_UNREAD_BYTES", MIB)
+    monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_UNREAD_BYTES", MIB)
     with gateway_over(tmp_path / "store", "live", "http://127.0.0.1:9") as gateway:
         connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
         connection.sendall(head(gateway.port, "/openai/v1/files", "transfer-encoding: chunked"))
@@ -428,7 +428,7 @@ def test_calls_that_want_no_answer_give_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """Anybody may ask for a timeout in replay; as many as there are connections locked everybody out."""
-    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 5)
+    monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 5)
     store = Store.open_or_create(tmp_path)
     store.add(Fixture.of(LlmRequest("m", "", "q", None, None), "an answer"))
     store.commit()
@@ -448,7 +448,7 @@ def test_calls_that_want_no_answer_give_way(
 def test_a_client_that_does_not_read_gives_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in_pieces: bool
 ) -> None:
-    monkeypatch.setattr("cortex_replay.gateway.server._MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 3)
     store = Store.open_or_create(tmp_path)
     request: dict[str, JsonValue] = {"upstream": "openai", "method": "GET", "path": "/v1/large", "query": []}
     events: list[JsonValue] = [{"at_ms": 0, "text": "x" * MIB}] * 24
