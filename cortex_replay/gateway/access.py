@@ -6,6 +6,7 @@ nothing else, and the gateway's token does not open it.
 
 A web page that a browser shows can reach a server on loopback, too. It cannot hide where it comes from: it
 sends ``Origin`` or ``Sec-Fetch-Site``, or, when it has its own name point to this machine, another ``Host``.
+A server that shows pages itself lets these in, and no others.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ RPC_PATH: Final = "/rpc"
 
 _SEGMENTS: Final = re.compile(r"(?:/+t-([^/]*))?(?:/+s-([^/]*))?(?=/|$)")
 _SLASHES: Final = re.compile(r"/{2,}")
+_OF_BROWSERS: Final = (b"origin", b"sec-fetch-site")
 
 
 class Refusal(NamedTuple):
@@ -52,6 +54,7 @@ class Access:
         token: The gateway's.
         is_open: Whether clients of providers need no token, by the name of their scope.
         has_rpc: Whether somebody answers ``/rpc``, and asks callers for their own tokens.
+        has_pages: Whether browsers are served: who opens a page here, and what that page asks for.
     """
 
     def __init__(
@@ -61,11 +64,14 @@ class Access:
         *,
         is_open: Callable[[str], bool] = lambda _: False,
         has_rpc: bool = False,
+        has_pages: bool = False,
     ) -> None:
         self._hosts = frozenset(host.lower().encode() for host in hosts)
         self._token = token.encode()
         self._is_open = is_open
         self._has_rpc = has_rpc
+        self._sites = frozenset([b"none", *([b"same-origin"] if has_pages else [])])
+        self._origins = frozenset(b"http://" + host for host in self._hosts) if has_pages else frozenset()
 
     def enter(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Entry | Refusal:
         """The entry of a call, or the reason why it has none.
@@ -105,8 +111,8 @@ class Access:
                 hosts += 1
                 if value.lower() not in self._hosts:
                     return Refusal(403, "this Host is not served here")
-            elif name == b"origin" or (name == b"sec-fetch-site" and value != b"none"):
-                return Refusal(403, "browsers are not served here")
+            elif name in _OF_BROWSERS and self._is_of_other_page(name, value):
+                return Refusal(403, f"{'other pages' if self._origins else 'browsers'} are not served here")
             elif name == b"x-cortex-replay-token":
                 token = value
             elif name == b"x-cortex-replay-scope":
@@ -114,6 +120,10 @@ class Access:
             elif name == b"x-cortex-replay-fault":
                 fault = value.decode("latin-1")
         return (token, scope, fault) if hosts == 1 else Refusal(403, "a call needs one Host")
+
+    def _is_of_other_page(self, name: bytes, value: bytes) -> bool:
+        """Whether a header of browsers says that a page asks which did not come from here."""
+        return value not in (self._origins if name == b"origin" else self._sites)
 
 
 def path_prefix(path: str) -> str:

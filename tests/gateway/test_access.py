@@ -266,3 +266,43 @@ def test_a_scope_that_may_ask_needs_the_token_though_the_run_replays(tmp_path: P
         assert ask("", x_cortex_replay_scope="writes") == 401
         assert ask("/s-reads") == 424
         assert run.ledger.live == 0
+
+
+PAGE = Access(["127.0.0.1:80", "localhost:80"], "token", has_pages=True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"sec-fetch-site", b"none")],
+        [(b"sec-fetch-site", b"same-origin")],
+        [(b"origin", b"http://127.0.0.1:80"), (b"sec-fetch-site", b"same-origin")],
+    ],
+    ids=str,
+)
+def test_who_shows_pages_lets_its_own_in(headers: list[tuple[bytes, bytes]]) -> None:
+    entry = PAGE.enter("/t-token/data/store", [(b"host", b"127.0.0.1:80"), *headers])
+
+    assert isinstance(entry, Entry)
+    assert entry.path == "/data/store"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"sec-fetch-site", b"cross-site")],
+        [(b"sec-fetch-site", b"same-site")],
+        [(b"sec-fetch-site", b"")],
+        [(b"origin", b"null")],
+        [(b"origin", b"https://127.0.0.1:80")],
+        [(b"origin", b"http://127.0.0.1:81")],
+        [(b"origin", b"http://127.0.0.1:80"), (b"origin", b"http://evil.example")],
+        [(b"origin", b"http://127.0.0.1:80"), (b"sec-fetch-site", b"cross-site")],
+    ],
+    ids=str,
+)
+def test_who_shows_pages_lets_no_other_page_in(headers: list[tuple[bytes, bytes]]) -> None:
+    refused = PAGE.enter("/t-token/data/store", [(b"host", b"127.0.0.1:80"), *headers])
+
+    assert refused == Refusal(403, "other pages are not served here")
