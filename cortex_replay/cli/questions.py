@@ -8,7 +8,8 @@ from typing import Final
 from unicodedata import combining, east_asian_width
 
 from cortex_replay.cli import output
-from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
+from cortex_replay.history.questions import describe_question
+from cortex_replay.types import LlmRequest
 
 __all__ = ["question_of", "shorten", "terminal_width"]
 
@@ -16,33 +17,11 @@ _ELLIPSIS: Final = "…"
 
 
 def question_of(request: LlmRequest | None) -> str | None:
-    """The first line of the last thing that a user said, and how much was said after it.
+    """The first line of the last thing that a user said, without secrets, and how much was said after it.
 
-    A loop with tools asks the same question several times; only what follows it tells its calls apart.
-    Secrets are cut out of the whole text, before one of them is cut in two. ``None`` where nothing was said
-    at all, or the recording does not hold its request.
+    ``None`` where nothing was said at all, or the recording does not hold its request.
     """
-    if request is None:
-        return None
-    spoken = [at for at, message in enumerate(request.messages) if message.role is LlmRole.USER]
-    if not spoken:
-        return _first_line(request.messages[-1].content if request.messages else request.system) or None
-    last = spoken[-1]
-    following = len(request.messages) - last - 1
-    line = _first_line(request.messages[last].content) or _kinds(request.messages[last])
-    return f"{line} (+{output.count(following, 'message')})" if following else line or None
-
-
-def _first_line(text: str) -> str:
-    """The first line with something on it."""
-    lines = (line.strip() for line in output.redact(text).splitlines())
-    return next(filter(None, lines), "")
-
-
-def _kinds(message: LlmMessage) -> str:
-    """What a turn without a text consists of: ``[image]``."""
-    kinds = [str(part.get("type")) for part in message.parts if isinstance(part, dict)]
-    return f"[{', '.join(dict.fromkeys(kinds))}]" if kinds else ""
+    return describe_question(request, output.redact)
 
 
 def terminal_width() -> int | None:

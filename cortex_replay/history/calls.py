@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -29,6 +29,8 @@ __all__ = ["BEFORE", "History", "HistoryCall", "read_calls", "times_of"]
 _LONGEST_REASON: Final = 500
 _LONGEST_WAIT_MS: Final = 86_400_000
 _PROGRESS_STEP: Final = 256
+_FIRST_EVENTS: Final = 3
+"""Those that name a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,13 @@ class History:
 
 
 @pause_gc()
-def read_calls(store: Store, progress: Progress | None = None) -> History:
+def read_calls(
+    store: Store,
+    progress: Progress | None = None,
+    *,
+    damaged: list[Finding] | None = None,
+    is_light: bool = False,
+) -> History:
     """Every recorded call to a model. Failures, and calls that asked no model, are none.
 
     Equal messages and tools of two requests are one value, so that each has to be looked at once.
@@ -96,6 +104,10 @@ def read_calls(store: Store, progress: Progress | None = None) -> History:
     Args:
         store: Where from. Only bytes that its index vouches for are read.
         progress: Called now and then with the number of recordings read so far, and of all.
+        damaged: Gets what is wrong with files that are not what the index says, which are left out then.
+            Without it, the first one ends the reading.
+        is_light: Whether to keep only the first pieces of a stream and its last one: enough for times and
+            names, and a fraction of the memory.
 
     Raises:
         FixtureIntegrityFailed: A file is not what the index says.
@@ -107,19 +119,46 @@ def read_calls(store: Store, progress: Progress | None = None) -> History:
         scopes.setdefault(stored.path, []).extend([stored.scope] if stored.scope else [])
     reader = _Reader(store)
     read: list[tuple[StoredFixture, Fixture]] = []
-    for done, (stored, data) in enumerate(store.contents(places.values()), start=1):
-        read.append((stored, reader.read(stored, data)))
+    for done, (stored, data) in enumerate(store.contents(places.values(), damaged), start=1):
+        with _damage_to(damaged):
+            fixture = reader.read(stored, data)
+            read.append((stored, _lighten(fixture) if is_light else fixture))
         if progress and done % _PROGRESS_STEP == 0:
             progress(done, len(places))
     # All of them before any gets a plan, which is its own.
-    requests = [reader.whole_request(stored, fixture) for stored, fixture in read]
+    whole: list[tuple[StoredFixture, Fixture, LlmRequest | None]] = []
+    for stored, fixture in read:
+        with _damage_to(damaged):
+            whole.append((stored, fixture, reader.whole_request(stored, fixture)))
     calls: list[HistoryCall] = []
-    for (stored, fixture), request in zip(read, requests, strict=True):
+    for stored, fixture, request in whole:
         if request is not None:
             calls += _calls_in(reader, fixture, request, stored.path, scopes[stored.path])
-    without_request = requests.count(None)
     calls.sort(key=_place_in_time)
-    return History(tuple(calls), without_request)
+    return History(tuple(calls), len([request for *_, request in whole if request is None]))
+
+
+@contextmanager
+def _damage_to(damaged: list[Finding] | None) -> Iterator[None]:
+    """Note what is wrong with a file, if there is a place for it."""
+    try:
+        yield
+    except FixtureIntegrityFailed as error:
+        if damaged is None:
+            raise
+        damaged += error.issues
+
+
+def _lighten(fixture: Fixture) -> Fixture:
+    """A fixture whose streams have their ends only."""
+    return replace(fixture, answers=tuple(map(_lighten_answer, fixture.answers)))
+
+
+def _lighten_answer(answer: Answer) -> Answer:
+    wire = answer.wire
+    if wire is not None and isinstance(events := wire.get("events"), list):
+        wire = {**wire, "events": [*events[:_FIRST_EVENTS], *events[_FIRST_EVENTS:][-1:]]}
+    return replace(answer, stream=(*answer.stream[:1], *answer.stream[1:][-1:]), wire=wire)
 
 
 def _place_in_time(call: HistoryCall) -> tuple[bool, float, str, int, str, int]:

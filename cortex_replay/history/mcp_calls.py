@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cortex_replay.canonical import JsonValue, compact
-from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.origins import run_in, seconds_in
 from cortex_replay.mcp.messages import TOOLS_CALL
 from cortex_replay.mcp.questions import server_in
@@ -122,8 +122,12 @@ class McpCall:
         }
 
 
-def read_mcp_calls(store: Store) -> list[McpCall]:
+def read_mcp_calls(store: Store, *, damaged: list[Finding] | None = None) -> list[McpCall]:
     """Every recorded call to an MCP server, in the order in which they were asked.
+
+    Args:
+        store: Where from.
+        damaged: Gets what is wrong with files that are not what the index says, which are left out then.
 
     Raises:
         FixtureIntegrityFailed: A file is not what the index says.
@@ -135,7 +139,13 @@ def read_mcp_calls(store: Store) -> list[McpCall]:
         scopes.setdefault(stored.path, []).extend([stored.scope] if stored.scope else [])
     calls: list[McpCall] = []
     for stored in first.values():
-        exchange = store.exchange(stored.key, stored.scope)
+        try:
+            exchange = store.exchange(stored.key, stored.scope)
+        except FixtureIntegrityFailed as error:
+            if damaged is None:
+                raise
+            damaged += error.issues
+            continue
         if exchange is not None and (server := server_in(exchange.request)) is not None:
             calls += _calls_in(exchange, server, stored, tuple(scopes[stored.path]))
     return sorted(

@@ -203,6 +203,10 @@ class StoreReader:
             self._fixtures[row.blake3] = fixture
         return fixture
 
+    def read(self, model: str, prompt_hash: str, scope: str = "") -> tuple[Fixture, bytes]:
+        """As :meth:`get`, with the bytes of its file; nothing of it is kept, for who reads a whole store."""
+        return self._read(self._row(model, prompt_hash, scope), scope)[1:]
+
     def content(self, model: str, prompt_hash: str, scope: str = "") -> bytes:
         """The trusted bytes of a key's file, exactly as they are stored.
 
@@ -236,9 +240,15 @@ class StoreReader:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
 
-    def contents(self, wanted: Iterable[StoredFixture]) -> Iterator[tuple[StoredFixture, bytes]]:
+    def contents(
+        self, wanted: Iterable[StoredFixture], damaged: list[Finding] | None = None
+    ) -> Iterator[tuple[StoredFixture, bytes]]:
         """The bytes of many fixtures, at a fraction of what :meth:`content` takes for each: they are those
         that the index vouches for, but what they say is not checked.
+
+        Args:
+            wanted: Whose.
+            damaged: Gets what is wrong with files that are not what the index says, which are left out then.
 
         Raises:
             FixtureIntegrityFailed: A file is no longer what the index vouches for.
@@ -247,8 +257,15 @@ class StoreReader:
         for stored, read in self._source.read_many(by_path.values(), MAX_FIXTURE_BYTES):
             if isinstance(read, bytes) and blake3_hex(read) == stored.blake3:
                 yield stored, read
-            else:  # which says what is wrong, if it is
-                yield stored, self.content(stored.model, stored.prompt_hash, stored.scope)
+                continue
+            try:  # which says what is wrong, if it is
+                content = self.content(stored.model, stored.prompt_hash, stored.scope)
+            except FixtureIntegrityFailed as error:
+                if damaged is None:
+                    raise
+                damaged += error.issues
+            else:
+                yield stored, content
 
     def has_any(self, key: FixtureKey, scope: str = "") -> bool:
         """Whether anything is recorded under a key, for calls in a scope: an answer, or a failure."""
@@ -402,6 +419,11 @@ class StoreReader:
         if None in found:  # somebody committed another one in its place
             return self.failures(model, prompt_hash, scope)
         return {exchange.n: exchange for exchange in found if exchange is not None and exchange.n is not None}
+
+    def list_failures(self) -> Sequence[ExchangeRow | ScopedRow]:
+        """The row of every failure, those of scopes, too, sorted by path."""
+        own = (row for _, one in self._rows.owns() for row in one.failures)
+        return sorted([*self._rows.all_failures(), *own], key=lambda row: row.path)
 
     def count_failures(self) -> int:
         """How many answers were failures, of all keys."""

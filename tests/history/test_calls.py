@@ -204,3 +204,19 @@ def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     read_calls(store, lambda done, total: told.append((done, total)))
 
     assert told == [(2, 3)]
+
+
+def test_a_light_reading_keeps_the_ends_of_streams(tmp_path: Path) -> None:
+    """What came first, and when it ended, are enough for a list."""
+    chunks = tuple(TimedChunk(10 * n, StreamChunk(f"{n} ", "stop" if n == 9 else None)) for n in range(10))
+    text = "".join(timed.chunk.delta for timed in chunks)
+    streamed = Answer(text, finish_reason="stop", stream=chunks)
+    store = record(tmp_path, fixture_of("count", streamed, asked_at=moment(1)))
+    [whole], [light] = read_calls(store).calls, read_calls(store, is_light=True).calls
+
+    assert whole.said is not None
+    assert light.said is not None
+    assert len(whole.said.stream) == 10
+    assert light.said.stream == (chunks[0], chunks[-1])
+    assert light.said.text == text
+    assert light.ready == whole.ready

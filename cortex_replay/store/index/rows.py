@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, cast
 
@@ -97,6 +98,10 @@ class Rows:
         """What scopes have of their own: the scope, and the two halves of a key, or ``None`` and that of an
         exchange."""
         yield from self._own.items()
+
+    def all_failures(self) -> Iterator[ExchangeRow]:
+        """Every shared failure."""
+        return chain.from_iterable(self._failures.values())
 
     def count_failures(self) -> int:
         """How many shared failures there are."""

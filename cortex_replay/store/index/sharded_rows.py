@@ -181,6 +181,11 @@ class ShardedRows:
         for rows in self._all(_SCOPED):
             yield from rows.owns()
 
+    def all_failures(self) -> Iterator[ExchangeRow]:
+        """Every shared failure."""
+        for rows in self._all(_EXCHANGES):
+            yield from rows.all_failures()
+
     def count_failures(self) -> int:
         """How many shared failures there are."""
         return sum(rows.count_failures() for rows in self._all(_EXCHANGES))
