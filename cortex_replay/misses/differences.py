@@ -20,7 +20,16 @@ import orjson
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.types import LlmRequest
 
-__all__ = ["MISSING", "Difference", "Hunk", "differences", "escape_text", "hunks", "plain_form"]
+__all__ = [
+    "MISSING",
+    "Difference",
+    "Hunk",
+    "common_length",
+    "differences",
+    "escape_text",
+    "hunks",
+    "plain_form",
+]
 
 MISSING: Final = object()
 """What stands for a part that one of the two does not have; ``None`` is a value."""
@@ -240,8 +249,8 @@ def _context_end(text: str, at: int) -> int:
 def hunks(before: str, after: str) -> list[Hunk]:
     """Which words differ; of long texts that differ in much, only the first."""
     shorter = min(len(before), len(after))
-    start = _common_length(before, after, shorter)
-    end = _common_length(before[::-1], after[::-1], shorter - start)
+    start = common_length(before, after, shorter)
+    end = common_length(before[::-1], after[::-1], shorter - start)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     a = _TOKEN.findall(old[:_MOST_COMPARED])[:_MOST_TOKENS]
     b = _TOKEN.findall(new[:_MOST_COMPARED])[:_MOST_TOKENS]
@@ -276,7 +285,7 @@ def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[_Opcode]:
     return [("equal", 0, start, 0, start), *moved]
 
 
-def _common_length(before: str, after: str, most: int) -> int:
+def common_length(before: str, after: str, most: int) -> int:
     """How long the common start is, up to the start of a word."""
     low, high = 0, most
     while low < high:

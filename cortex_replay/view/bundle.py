@@ -21,11 +21,15 @@ MODULES: Final = (
     "store.js",
     "sweep.js",
     "report.js",
+    "words.js",
+    "sides.js",
+    "change_item.js",
+    "change.js",
     "screens.js",
     ENTRY,
 )
 """In the order in which they can be run: a module stands behind what it imports."""
-STYLES: Final = ("page.css", "store.css", "report.css")
+STYLES: Final = ("page.css", "store.css", "change.css", "report.css")
 _IMPORT: Final = re.compile(r"^import\b[^;]*;\n?", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=async |function |const |class )", re.MULTILINE)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from cortex_replay.view.bundle import ENTRY, STYLES, bundle_modules, bundle_styles
 
-__all__ = ["SERVED_POLICY", "file_page", "served_page"]
+__all__ = ["SERVED_POLICY", "file_page", "pack", "served_page"]
 
 _COMMON: Final = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -74,11 +74,11 @@ def _html(
     )
     for name, document in documents:
         place = html.escape(f"data:{name}")
-        yield f'<script type="application/octet-stream" id="{place}">{_pack(document)}</script>\n'
+        yield f'<script type="application/octet-stream" id="{place}">{pack(document)}</script>\n'
     yield f"{script}\n</body>\n</html>\n"
 
 
-def _pack(document: object) -> str:
+def pack(document: object) -> str:
     """A document as text in which no tag can end: whatever was recorded, it is base64."""
     data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return b64encode(gzip.compress(data, mtime=0)).decode()

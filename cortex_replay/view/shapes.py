@@ -229,6 +229,9 @@ class AnswerDocument(TypedDict):
     stream: StreamDocument | None
     status: int | None
     """Of a failure."""
+    left_out: NotRequired[tuple[int, int]]
+    """How many characters of the text a change leaves out: in front of what is there, where both sides are
+    the same, and behind it."""
 
 
 class CallDocument(TypedDict):

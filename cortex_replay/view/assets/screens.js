@@ -3,10 +3,12 @@
 // key, help what they do as [key, words], update(rest) shows another address within the screen and says whether it could,
 // and stop is called when something else is shown.
 
+import { showChange } from "./change.js";
 import { showReport } from "./report.js";
 import { showStore } from "./store.js";
 
 export const SCREENS = {
   store: { title: "Store", show: showStore },
+  change: { title: "Change", show: showChange },
   run: { title: "Run", show: showReport },
 };

@@ -1,0 +1,191 @@
+// The Change screen: what a reviewer must see first, then what is only worded otherwise.
+
+import { el, fill } from "./dom.js";
+import { changeItem, wordsItem } from "./change_item.js";
+import { load } from "./source.js";
+
+const TIER_SECTIONS = [
+  ["contract", "May break code", "Another tool, a missing argument, an output that does not fit its schema, a refusal, another finish reason."],
+  ["behaviour", "Acts differently", "Other arguments, another order, more or fewer calls."],
+];
+const FOLDED_TIERS = [["words", "only reworded"], ["same", "with the same answer in another file"]];
+const AT_A_TIME = 40; // items that are made before the page gets its turn
+
+export async function showChange(root, rest, page) {
+  const change = await load("change");
+  const ticks = new Ticks(change);
+  const links = await conversationLinks(page);
+  const state = { isStopped: false, at: -1 };
+  const progress = el("p", { class: "progress", role: "status" });
+  const important = change.items.filter((item) => TIER_SECTIONS.some(([tier]) => tier === item.tier));
+  const say = () => fill(progress, important.length ? `${ticks.count(important)} of ${important.length} reviewed` : null);
+  const onDone = (item, isDone) => {
+    ticks.set(item, isDone);
+    root.querySelector(`[data-item="${CSS.escape(item.id)}"]`)?.classList.toggle("done", isDone);
+    say();
+  };
+  const waiting = []; // what is made when the first items can be seen: [place, item, make]
+  const make = (item) => changeItem(item, { links, isDone: ticks.has(item), onDone });
+  const line = (item) => wordsItem(item, { links });
+  const sections = TIER_SECTIONS.map(([tier, title, help]) => tierSection(change, tier, title, help, waiting, make));
+  const folded = FOLDED_TIERS.map(([tier, words]) => foldedSection(change, tier, words, line));
+  fill(root, el("div", { class: "changes" }, heading(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded));
+  say();
+  await makeWaiting(waiting.splice(0, AT_A_TIME));
+  const others = (async () => {
+    while (waiting.length && !state.isStopped) {
+      await turnOfPage();
+      await makeWaiting(waiting.splice(0, AT_A_TIME));
+    }
+  })();
+  const control = controlOf(root, state);
+  if (rest.length) others.then(() => control.update(rest));
+  return control;
+}
+
+function heading(change, progress, open, close) {
+  const words = Object.entries({ contract: "may break code", behaviour: "act differently", words: "only reworded", added: "added", removed: "removed" });
+  const counts = words.filter(([name]) => change.counts[name]).map(([name, said]) =>
+    el("li", { class: name }, el("b", {}, change.counts[name].toLocaleString("en")), ` ${said}`));
+  return el("header", { class: "change-head" },
+    el("h2", {}, "What changed"),
+    el("p", { class: "range" }, el("code", {}, change.base), " → ", el("code", {}, change.head)),
+    counts.length ? el("ul", { class: "counts" }, counts) : el("p", {}, "No recording changed."),
+    counts.length ? el("div", { class: "change-tools" }, progress,
+      el("button", { type: "button", class: "quiet", onclick: open }, "Expand all"),
+      el("button", { type: "button", class: "quiet", onclick: close }, "Collapse all")) : null);
+}
+
+function tierSection(change, tier, title, help, waiting, make) {
+  const items = change.items.filter((item) => item.tier === tier);
+  if (items.length === 0) return null;
+  const place = el("div", { class: "items" });
+  for (const item of items) waiting.push([place, item, make]);
+  return el("section", { class: `tier-section ${tier}`, aria: { label: title } },
+    el("h3", {}, `${title} `, el("span", { class: "count" }, items.length.toLocaleString("en"))), el("p", { class: "muted" }, help), place);
+}
+
+function foldedSection(change, tier, words, make) {
+  const items = change.items.filter((item) => item.tier === tier);
+  const total = Math.max(items.length + (tier === "words" ? change.left_out : 0), change.counts[tier] ?? 0);
+  if (total === 0) return null;
+  const place = el("div", { class: "items" });
+  const details = el("details", { class: "folded" },
+    el("summary", {}, el("h3", {}, `${total.toLocaleString("en")} ${total === 1 ? "recording" : "recordings"} ${words}`)), place);
+  details.addEventListener("toggle", () => {
+    if (!details.open || place.hasChildNodes()) return;
+    const more = total - items.length;
+    fill(place, items.map(make), more ? el("p", { class: "muted" }, `and ${more.toLocaleString("en")} more that this page leaves out`) : null);
+  });
+  return el("section", { class: `tier-section ${tier}` }, details);
+}
+
+async function makeWaiting(batch) {
+  for (const [place, item, make] of batch) place.append(make(item));
+}
+
+// A section makes its lines when it is opened, so those come in a second round.
+async function openAll(root, isOpen) {
+  for (const kind of ["article.change > details, details.folded", "details.line"]) {
+    for (const [at, one] of [...root.querySelectorAll(kind)].entries()) {
+      one.open = isOpen;
+      if (at % AT_A_TIME === AT_A_TIME - 1) await turnOfPage();
+    }
+    await turnOfPage();
+  }
+}
+
+function turnOfPage() {
+  return new Promise((resume) => setTimeout(resume));
+}
+
+function controlOf(root, state) {
+  const stops = () => [...root.querySelectorAll("article.change, details.folded > summary, details.folded[open] details.line > summary")];
+  const arriveAt = (found) => {
+    const target = found.matches("article") ? found.querySelector("h4") : found;
+    target.focus({ preventScroll: true });
+    found.scrollIntoView({ block: "start" });
+  };
+  const go = (step) => () => {
+    const all = stops();
+    const current = all.findIndex((one) => one.contains(document.activeElement));
+    const next = current < 0 ? (step > 0 ? 0 : all.length - 1) : current + step;
+    if (all[next]) arriveAt(all[next]);
+  };
+  const here = () => stops().find((one) => one.contains(document.activeElement));
+  return {
+    keys: {
+      n: go(1), p: go(-1), j: go(1), k: go(-1),
+      e: () => openAll(root, true),
+      c: () => openAll(root, false),
+      x: () => here()?.querySelector("input[type=checkbox]")?.click(),
+      Enter: () => {
+        const details = here()?.querySelector("details");
+        if (details) details.open = !details.open;
+      },
+    },
+    help: [["n  p", "next, previous change"], ["Enter", "both sides of it"], ["x", "reviewed, or not"], ["e  c", "expand, collapse all"]],
+    update([id]) {
+      if (id === undefined) return true;
+      const found = root.querySelector(`[data-item="${CSS.escape(id)}"]`);
+      if (found) arriveAt(found);
+      return found !== null;
+    },
+    stop() {
+      state.isStopped = true;
+    },
+  };
+}
+
+// Tests and runs that this page can show as conversations, by name.
+async function conversationLinks(page) {
+  if (!["store", "conversation"].every((name) => page.screens.includes(name))) return () => null;
+  const store = await load("store").catch(() => ({ tests: [], runs: [] }));
+  const ids = new Map([...store.runs, ...store.tests].map((row) => [row.name, row.id]));
+  return (scope) => (ids.has(scope) ? `#/conversation/${encodeURIComponent(ids.get(scope))}` : null);
+}
+
+// Which changes a reader has looked at, for as long as the tab is open; a change of the change takes the tick away.
+class Ticks {
+  constructor(change) {
+    this.place = `cortex-replay reviewed ${change.base} ${change.head}`;
+    this.marks = new Set();
+    try {
+      this.marks = new Set(JSON.parse(sessionStorage.getItem(this.place) ?? "[]"));
+    } catch {
+      // Not every browser lets a file keep something.
+    }
+  }
+
+  has(item) {
+    return this.marks.has(markOf(item));
+  }
+
+  count(items) {
+    return items.filter((item) => this.has(item)).length;
+  }
+
+  set(item, isDone) {
+    if (isDone) this.marks.add(markOf(item));
+    else this.marks.delete(markOf(item));
+    try {
+      sessionStorage.setItem(this.place, JSON.stringify([...this.marks]));
+    } catch {
+      // As above; the tick holds until the page is closed.
+    }
+  }
+}
+
+const marksOfItems = new WeakMap();
+
+function markOf(item) {
+  if (!marksOfItems.has(item)) marksOfItems.set(item, `${item.id} ${fingerprint(item)}`);
+  return marksOfItems.get(item);
+}
+
+function fingerprint(item) {
+  const text = JSON.stringify([item.differences, item.after.map((answer) => [answer.text, answer.tool_calls])]);
+  let hash = 0;
+  for (let at = 0; at < text.length; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0;
+  return hash;
+}

@@ -1,0 +1,168 @@
+// One recording, or one road, that changed: what differs in sentences, then both sides.
+
+import { el, fill } from "./dom.js";
+import { prettyJson, sidesTable, stepRows, textRows, valueRows } from "./sides.js";
+
+export const TIER_WORDS = { contract: "may break code", behaviour: "acts differently", words: "only reworded", same: "the same answer" };
+const CHANGE_WORDS = { changed: "changed", added: "added", removed: "removed", replaced: "replaces another", road: "another road" };
+const SHORT_VALUE = 120;
+const MOST_DIFFERENCES = 12;
+const NO_ANSWER = { text: "", reasoning: "", tool_calls: [], parsed: null, finish_reason: null, status: null };
+
+// links(scope) gives the address of a conversation, or null; isDone and onDone keep the tick "reviewed".
+export function changeItem(item, { links = () => null, isDone = false, onDone = null } = {}) {
+  const title = el("h4", { tabindex: "-1" }, el("span", { class: "title" }, item.title || item.path || item.id));
+  const body = el("div", { class: "both" });
+  const details = el("details", {}, el("summary", {}, sidesLabel(item)), body);
+  details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body));
+  const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id },
+    el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), el("span", { class: "badge" }, CHANGE_WORDS[item.change])),
+      title, onDone && doneBox(item, isDone, onDone)),
+    aboutLine(item, links),
+    item.why ? el("p", { class: "why" }, `In place of another: ${item.why}.`) : null,
+    differenceList(item),
+    hasSides(item) ? details : null);
+  return article;
+}
+
+// A rewording is one line until a reader wants more.
+export function wordsItem(item, options) {
+  const body = el("div");
+  const details = el("details", { class: `line of-${item.tier}`, "data-item": item.id },
+    el("summary", {}, el("span", { class: "title" }, item.title || item.path || item.id), " ", el("span", { class: "muted" }, item.who)), body);
+  details.addEventListener("toggle", () => {
+    if (!details.open || body.hasChildNodes()) return;
+    const both = el("div", { class: "both" });
+    fill(body, aboutLine(item, options.links), item.why ? el("p", { class: "why" }, `In place of another: ${item.why}.`) : null, both);
+    showSides(item, both);
+  });
+  return details;
+}
+
+export function tierBadge(tier) {
+  return el("span", { class: `badge tier ${tier}` }, TIER_WORDS[tier]);
+}
+
+function doneBox(item, isDone, onDone) {
+  const box = el("input", { type: "checkbox", checked: isDone, onchange: () => onDone(item, box.checked) });
+  return el("label", { class: "done-box" }, box, " reviewed");
+}
+
+function aboutLine(item, links) {
+  const scopes = item.scopes.map((scope) => {
+    const address = links(scope);
+    return address === null ? el("span", { class: "scope" }, scope) : el("a", { class: "scope", href: address }, scope);
+  });
+  const parts = [item.who, item.key && el("code", { title: item.key }, item.key.slice(0, 12)), item.path && el("code", { class: "path" }, item.path)];
+  return el("p", { class: "about" }, parts.concat(scopes).filter(Boolean).flatMap((part, at) => (at ? [" · ", part] : [part])));
+}
+
+function differenceList({ differences, tier }) {
+  if (differences.length === 0) return null;
+  const differenceLine = (difference) => oneDifference(difference, difference.tier !== tier);
+  const list = el("ul", { class: "differences" }, differences.slice(0, MOST_DIFFERENCES).map(differenceLine));
+  const rest = differences.slice(MOST_DIFFERENCES);
+  if (rest.length) {
+    const open = (event) => {
+      event.target.closest("li").remove();
+      list.append(...rest.map(differenceLine));
+    };
+    list.append(el("li", {}, el("button", { type: "button", class: "more", onclick: open }, `${rest.length.toLocaleString("en")} more differences`)));
+  }
+  return list;
+}
+
+function oneDifference(difference, isOfOtherTier) {
+  const line = el("li", { class: difference.tier }, isOfOtherTier ? [tierBadge(difference.tier), " "] : null, el("span", { class: "sentence" }, difference.text));
+  const [before, after] = [difference.before, difference.after];
+  if (difference.tier === "words" || (before === null && after === null)) return line;
+  if ([before, after].every((value) => shortValue(value).length <= SHORT_VALUE)) {
+    line.append(el("span", { class: "values" }, valueMark("del", before), el("span", { aria: { label: "is now" } }, " → "), valueMark("ins", after)));
+  } else {
+    const place = el("div", { class: "both" });
+    line.append(place);
+    const isText = typeof before === "string" && typeof after === "string";
+    const rows = isText ? textRows(before, after) : valueRows(before ?? undefined, after ?? undefined);
+    rows.then((found) => fill(place, sidesTable(found, difference.place || difference.kind)));
+  }
+  return line;
+}
+
+function shortValue(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function valueMark(tag, value) {
+  return value === null ? el("span", { class: "muted" }, "nothing") : el(tag, {}, shortValue(value) || "an empty text");
+}
+
+function hasSides(item) {
+  return item.before.length + item.after.length > 0;
+}
+
+function sidesLabel(item) {
+  if (item.change === "road") return "The road, step by step";
+  return item.change === "added" ? "The answer" : item.change === "removed" ? "The answer it had" : "Both sides";
+}
+
+async function showSides(item, place) {
+  fill(place, el("p", { class: "muted", role: "status" }, "Comparing…"));
+  const parts = item.change === "road" ? await roadParts(item) : await answerParts(item);
+  fill(place, parts.length ? parts : el("p", { class: "muted" }, "There is nothing to show of it."));
+}
+
+async function roadParts(item) {
+  const [before, after] = [item.before, item.after].map((answers) => answers.flatMap(roadSteps));
+  return [sidesTable(await stepRows(before, after), "Steps before and after")];
+}
+
+function roadSteps(answer) {
+  if (answer.tool_calls.length === 0) return [answer.status === null ? "answers in words" : `fails with status ${answer.status}`];
+  return answer.tool_calls.map((call) => `calls ${call.name}`);
+}
+
+async function answerParts(item) {
+  const found = [];
+  const most = Math.max(item.before.length, item.after.length);
+  for (let at = 0; at < most; at++) {
+    if (most > 1) found.push(el("h5", {}, `Answer ${at + 1}`));
+    const [before, after] = [item.before[at], item.after[at]];
+    for (const part of ANSWER_PARTS) {
+      const [old, fresh] = [part.of(before ?? NO_ANSWER), part.of(after ?? NO_ANSWER)];
+      if (old === undefined && fresh === undefined) continue;
+      const rows = await part.rows(before && old, after && fresh);
+      found.push(el("h6", {}, part.title), ...cutNotes(part, before, after, sidesTable(rows, part.title)));
+    }
+  }
+  return found;
+}
+
+const asText = (old, fresh) => textRows(old === undefined ? null : old, fresh === undefined ? null : fresh);
+const ANSWER_PARTS = [
+  { title: "Failure", of: (answer) => answer.status ?? undefined, rows: valueRows },
+  { title: "Tool calls", of: (answer) => (answer.tool_calls.length ? answer.tool_calls.map(({ name, arguments: given }) => ({ name, arguments: given })) : undefined), rows: valueRows },
+  { title: "Structured output", of: (answer) => answer.parsed ?? undefined, rows: valueRows },
+  { title: "Words", isText: true, of: (answer) => (isSpelledOut(answer) ? undefined : answer.text || undefined), rows: asText },
+  { title: "Reasoning", of: (answer) => answer.reasoning || undefined, rows: asText },
+];
+
+// Whether the text is nothing but the JSON that is shown already.
+function isSpelledOut(answer) {
+  if (answer.parsed === null || answer.parsed === undefined) return false;
+  try {
+    return prettyJson(JSON.parse(answer.text)) === prettyJson(answer.parsed);
+  } catch {
+    return false;
+  }
+}
+
+function cutNotes(part, before, after, table) {
+  const [ahead, behind] = [0, 1].map((end) => Math.max(before?.left_out?.[end] ?? 0, after?.left_out?.[end] ?? 0));
+  if (!part.isText || ahead + behind === 0) return [table];
+  const note = (words) => el("p", { class: "muted cut" }, words);
+  return [
+    ahead ? note(`${ahead.toLocaleString("en")} characters before this are the same; this page leaves them out.`) : null,
+    table,
+    behind ? note(`This page leaves out ${behind.toLocaleString("en")} characters behind this.`) : null,
+  ].filter(Boolean);
+}

@@ -1,0 +1,62 @@
+"""A change as one file, small enough to be kept with every run of a CI job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count, takewhile
+from typing import Final
+
+from cortex_replay.view.bundle import bundle_modules, bundle_styles
+from cortex_replay.view.documents.change import shorten_change
+from cortex_replay.view.page import file_page, pack
+from cortex_replay.view.shapes import ChangeDocument, PageDocument
+
+__all__ = ["MOST_BYTES", "change_page", "fit_change"]
+
+MOST_BYTES: Final = 1_000_000
+"""Of a page, unless what behaves otherwise needs more even in its shortest form."""
+_LENGTHS: Final = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256)
+_FRAME: Final = 4096
+"""What stands around scripts, styles and the change."""
+
+
+def change_page(change: ChangeDocument, version: str) -> Iterator[str]:
+    """The page with the Change screen alone, in pieces.
+
+    Args:
+        change: Without secrets.
+        version: Of this package.
+    """
+    page: PageDocument = {
+        "title": f"{change['base']} → {change['head']}",
+        "version": version,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "screens": ["change"],
+        "is_file": True,
+    }
+    room = MOST_BYTES - len(bundle_modules().encode()) - len(bundle_styles().encode()) - _FRAME
+    yield from file_page(page["title"], [("page", page), ("change", fit_change(change, room))])
+
+
+def fit_change(change: ChangeDocument, room: int) -> ChangeDocument:
+    """The change with texts so short that it takes no more than ``room`` bytes in a page. If even the
+    shortest are too much, rewordings are counted rather than listed."""
+    short = change
+    for length in _LENGTHS:
+        short = shorten_change(change, length)
+        if _fits(short, room):
+            return short
+    important = [item for item in short["items"] if item["tier"] not in ("words", "same")]
+    folded = [item for item in short["items"] if item["tier"] in ("words", "same")]
+    halves = takewhile(bool, (len(folded) >> step for step in count(1)))
+    for kept in [*halves, 0]:
+        less = {**short, "items": [*important, *folded[:kept]]}
+        less["left_out"] = short["left_out"] + len(folded) - kept
+        if _fits(less, room):
+            break
+    return less
+
+
+def _fits(change: ChangeDocument, room: int) -> bool:
+    return len(pack(change)) <= room

@@ -1,0 +1,157 @@
+"""Two sides of a store as a document: without secrets, and as much of each text as a reviewer needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from typing import Any, Final, Protocol, cast
+
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.misses.differences import common_length
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
+
+__all__ = ["LONGEST", "Report", "change_document", "shorten_change"]
+
+LONGEST: Final = 64 * 1024
+"""Of a text that is only worded otherwise; a change of behaviour may be four times as long."""
+_FACTOR: Final = 4
+_AHEAD: Final = 200
+"""So much of what is the same stands before the first difference."""
+_SENTENCE: Final = 400
+_TITLE: Final = 300
+_LEAF: Final = 200
+_MOST_CALLS: Final = 50
+_MOST_DIFFERENCES: Final = 200
+_CUT: Final = "…"
+
+
+class Report(Protocol):
+    """What compares two sides of a store."""
+
+    def to_document(self) -> Mapping[str, Any]:
+        """The comparison as plain JSON with the shape of :class:`.ChangeDocument`."""
+
+
+def change_document(report: Report, redactor: Redactor, longest: int = LONGEST) -> ChangeDocument:
+    """A change as the page shows it.
+
+    Args:
+        report: The change.
+        redactor: Takes secrets out, before a text is cut and half of one could stay.
+        longest: So many characters of a text that is only worded otherwise.
+    """
+    clean, _ = redactor.document(cast("JsonValue", report.to_document()))
+    return shorten_change(cast("ChangeDocument", clean), longest)
+
+
+def shorten_change(change: ChangeDocument, longest: int) -> ChangeDocument:
+    """The same change with shorter texts. What is the same on both sides goes first, and what behaves
+    otherwise keeps more."""
+    return {**change, "items": [_shorten_item(item, longest) for item in change["items"]]}
+
+
+def _shorten_item(item: ChangeItem, longest: int) -> ChangeItem:
+    room = longest if item["tier"] in ("words", "same") else _FACTOR * longest
+    pairs = [
+        _shorten_pair(before, after, room) for before, after in zip_longest(item["before"], item["after"])
+    ]
+    return {
+        **item,
+        "title": _cut(item["title"], _TITLE),
+        "why": _cut(item["why"], _SENTENCE),
+        "differences": _shorten_differences(item["differences"], room),
+        "before": [before for before, _ in pairs if before is not None],
+        "after": [after for _, after in pairs if after is not None],
+    }
+
+
+def _shorten_pair(
+    before: AnswerDocument | None, after: AnswerDocument | None, room: int
+) -> tuple[AnswerDocument | None, AnswerDocument | None]:
+    """Two answers to one call. A text is cut in front only where both sides are the same."""
+    start = 0
+    if before is not None and after is not None:
+        old, new = before["text"], after["text"]
+        if max(len(old), len(new)) > room:
+            start = _word_start(old, common_length(old, new, min(len(old), len(new))) - _AHEAD)
+    return (
+        None if before is None else _shorten_answer(before, start, room),
+        None if after is None else _shorten_answer(after, start, room),
+    )
+
+
+def _word_start(text: str, at: int) -> int:
+    """Where the word begins that stands there, if it is not a very long one."""
+    blank = max(text.rfind(" ", at - _AHEAD, at), text.rfind("\n", at - _AHEAD, at)) if at > 0 else -1
+    return max(blank + 1 or at, 0)
+
+
+def _shorten_answer(answer: AnswerDocument, start: int, room: int) -> AnswerDocument:
+    text = answer["text"]
+    # What an earlier cut left out stays left out.
+    ahead, behind = answer.get("left_out", (0, 0))
+    short: AnswerDocument = {
+        **answer,
+        "text": text[start : start + room],
+        "reasoning": _cut(answer["reasoning"], room),
+        "tool_calls": _shorten_calls(answer["tool_calls"], room),
+        "parsed": _shorten_value(answer["parsed"], room),
+        "stream": None,
+    }
+    ahead, behind = ahead + start, behind + max(len(text) - start - room, 0)
+    if ahead or behind:
+        short["left_out"] = ahead, behind
+    return short
+
+
+def _shorten_calls(calls: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    shown = [
+        {"name": _cut(str(call["name"]), _LEAF), "arguments": _shorten_value(call["arguments"], room)}
+        for call in calls[:_MOST_CALLS]
+    ]
+    more = len(calls) - _MOST_CALLS
+    return [*shown, {"name": f"{_CUT} and {more} more calls", "arguments": None}] if more > 0 else shown
+
+
+def _shorten_differences(differences: Iterable[DifferenceDocument], room: int) -> list[DifferenceDocument]:
+    listed = list(differences)
+    short: list[DifferenceDocument] = [
+        {
+            **one,
+            "place": _cut(one["place"], _LEAF),
+            "text": _cut(one["text"], _SENTENCE),
+            # Words stand in the answers, once.
+            "before": None if one["tier"] == "words" else _shorten_value(one["before"], room),
+            "after": None if one["tier"] == "words" else _shorten_value(one["after"], room),
+        }
+        for one in listed[:_MOST_DIFFERENCES]
+    ]
+    more = len(listed) - _MOST_DIFFERENCES
+    if more > 0:
+        rest = listed[_MOST_DIFFERENCES]
+        text = f"and {more} more differences, none of a higher tier"
+        short.append({**rest, "kind": "more", "place": "", "before": None, "after": None, "text": text})
+    return short
+
+
+def _shorten_value(value: Any, room: int) -> Any:
+    """A JSON value that is not larger than this: its texts are cut, or else it is a text itself."""
+    if isinstance(value, str):
+        return _cut(value, room)
+    if value is None or len(whole := compact(value)) <= room:
+        return value
+    short = _cut_leaves(value)
+    return short if len(compact(short)) <= room else _cut(whole, room)
+
+
+def _cut_leaves(value: Any) -> Any:
+    if isinstance(value, str):
+        return _cut(value, _LEAF)
+    if isinstance(value, dict):
+        return {_cut(name, _LEAF): _cut_leaves(item) for name, item in value.items()}
+    return [_cut_leaves(item) for item in value] if isinstance(value, list) else value
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT}"

@@ -1,0 +1,190 @@
+"""A change as a document, and the Change screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.view.change_page import MOST_BYTES, change_page, fit_change
+from cortex_replay.view.documents.change import change_document, shorten_change
+from cortex_replay.view.shapes import ChangeDocument
+from tests.servers.browser import chromium, needs_browser
+from tests.view.changes import Comparison, answer, call, change, difference, item, large_change, sample_change
+
+SECRET = "correct-horse-battery-staple"
+Show = Callable[[ChangeDocument], Page]
+
+
+def test_no_secret_reaches_a_document_not_even_half_of_one() -> None:
+    text = f"{'x ' * 50}{SECRET}{' y' * 50}"
+    one = item(
+        "a",
+        "contract",
+        title=f"is it {SECRET}?",
+        why=SECRET,
+        scopes=[SECRET],
+        differences=[difference("contract", "argument", f"now {SECRET}", SECRET, {SECRET: [SECRET]})],
+        before=[answer(text, reasoning=SECRET, parsed={"a": SECRET})],
+        after=[answer(text, tool_calls=[call(SECRET, password=SECRET)])],
+    )
+
+    made = change_document(Comparison(change(one)), Redactor([SECRET]), longest=28)
+
+    assert "correct-" not in json.dumps(made)
+    assert "staple" not in json.dumps(made)
+
+
+def test_what_is_the_same_is_left_out_before_what_differs() -> None:
+    same = "word " * 1000
+    one = item("a", before=[answer(f"{same}left{same}")], after=[answer(f"{same}right{same}")])
+
+    (short,) = shorten_change(change(one), 1000)["items"]
+
+    before, after = short["before"][0], short["after"][0]
+    assert "left" in before["text"]
+    assert "right" in after["text"]
+    assert len(before["text"]) == len(after["text"]) == 1000
+    ahead, behind = before["left_out"]
+    assert f"{same}left{same}"[ahead : ahead + 1000] == before["text"]
+    assert ahead + 1000 + behind == len(f"{same}left{same}")
+    assert after["left_out"] == (ahead, behind + 1)
+
+
+def test_a_text_is_cut_in_front_only_where_both_sides_are_the_same() -> None:
+    one = item("a", "words", before=[answer("a" * 9000)], after=[answer("b" * 9000)])
+
+    (short,) = shorten_change(change(one), 100)["items"]
+
+    assert short["before"][0]["left_out"] == (0, 8900)
+
+
+def test_texts_may_be_shortened_again() -> None:
+    same = "word " * 1000
+    one = change(item("a", before=[answer(f"{same}left{same}")], after=[answer(f"{same}right{same}")]))
+
+    twice = shorten_change(shorten_change(one, 2000), 500)["items"][0]["before"][0]
+
+    ahead, behind = twice["left_out"]
+    assert ahead + len(twice["text"]) + behind == len(f"{same}left{same}")
+    assert f"{same}left{same}"[ahead:].startswith(twice["text"])
+
+
+def test_what_behaves_otherwise_keeps_more() -> None:
+    both = {"before": [answer("a" * 9000)], "after": [answer("b" * 9000)]}
+
+    words, contract = shorten_change(change(item("a", "words", **both), item("b", "contract", **both)), 100)[
+        "items"
+    ]
+
+    assert len(words["after"][0]["text"]) == 100
+    assert len(contract["after"][0]["text"]) == 400
+
+
+def test_values_calls_and_differences_have_an_end() -> None:
+    large = {"text": "x" * 5000, "items": list(range(5000))}
+    one = item(
+        "a",
+        differences=[difference("behaviour", "argument", "y" * 5000, large, "z" * 5000)] * 1000,
+        before=[answer(parsed=large, tool_calls=[call("search", query="q" * 5000)] * 1000)],
+    )
+
+    (short,) = shorten_change(change(one), 300)["items"]
+
+    assert len(json.dumps(short)) < 300_000
+    assert short["before"][0]["tool_calls"][-1]["name"] == "… and 950 more calls"
+    assert short["differences"][-1]["text"] == "and 800 more differences, none of a higher tier"
+
+
+def test_500_changes_are_one_page_below_1_mb() -> None:
+    made = "".join(change_page(large_change(500), "0"))
+
+    assert len(made.encode()) < MOST_BYTES
+
+
+def test_rewordings_are_counted_where_they_do_not_fit() -> None:
+    many = change(*(item(f"item-{at}", "words" if at else "contract") for at in range(400)))
+
+    less = fit_change(many, 2500)
+
+    assert less["items"][0]["tier"] == "contract"
+    assert 1 < len(less["items"]) < 400
+    assert less["left_out"] == 400 - len(less["items"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
+    """Open a change in a page, which must say no error."""
+    shown = browser.new_page()
+    problems: list[str] = []
+    shown.on("console", lambda message: problems.append(message.text))
+    shown.on("pageerror", lambda error: problems.append(str(error)))
+
+    def open_page(document: ChangeDocument) -> Page:
+        file = tmp_path / "change.html"
+        file.write_text("".join(change_page(document, "0")))
+        shown.goto(file.as_uri())
+        shown.wait_for_selector("h2")
+        return shown
+
+    yield open_page
+    shown.close()
+    assert problems == []
+
+
+@needs_browser
+def test_what_a_reviewer_must_see_stands_first(show: Show) -> None:
+    page = show(sample_change())
+
+    titles = page.locator("article.change h4").all_inner_texts()
+    assert titles[:3] == [
+        "Refund order 1042, please",
+        "Classify this ticket as JSON",
+        "Where is my parcel? (+2 messages)",
+    ]
+    assert page.locator(".counts").inner_text().split("\n") == [
+        "2 may break code",
+        "4 act differently",
+        "2 only reworded",
+        "1 added",
+        "1 removed",
+    ]
+    first = page.locator("article.change").first
+    assert (
+        first.locator(".differences li")
+        .first.inner_text()
+        .startswith("calls issue_refund instead of find_order")
+    )
+    assert page.locator("details.folded").get_attribute("open") is None
+    assert page.locator("details.folded summary").inner_text() == "2 recordings only reworded"
+
+
+@needs_browser
+def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
+    page = show(sample_change())
+    page.get_by_role("button", name="Expand all").click()
+
+    words = page.locator("[data-item=hello]")
+    assert words.locator("del").all_inner_texts() == ["Hello"]
+    assert words.locator("ins").all_inner_texts() == ["Hi", " you today"]
+    fields = page.locator("[data-item=triage] table", has_text="priority").first
+    assert fields.locator("tr.changed").all_inner_texts() == [
+        '  "priority": 2,\t  "priority": "high",',
+        '    "angry"\t',
+    ]
+    road = page.locator("[data-item=road] table")
+    assert road.locator("tr.changed").all_inner_texts() == ["\t2. calls issue_refund"]
+    assert road.locator("tr").last.inner_text() == "3. answers in words\t4. answers in words"
+    assert page.locator("[data-item=gone] th").all_text_contents() == ["Before"]
+    page.get_by_role("button", name="Collapse all").click()
+    page.locator("details[open]").first.wait_for(state="detached")
