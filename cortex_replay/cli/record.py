@@ -161,7 +161,8 @@ def _forward_former_options(ctx: click.Context) -> None:
         output.talk("warning: record --refresh is now: cortex-replay refresh")
     else:
         return
-    ctx.invoke(command, **{str(option.name): given[str(option.name)] for option in command.params})
+    names = (str(option.name) for option in command.params)
+    ctx.invoke(command, **{name: given[name] for name in names if name in given})
 
 
 def _record_prompt(root: Path, given: Mapping[str, Any]) -> None:

@@ -15,8 +15,13 @@ from cortex_replay.canonical import compact
 from cortex_replay.cli import options, output
 from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.runs import open_recording, overrides_in
+from cortex_replay.cli.sampling import Sampling, sample_options
 from cortex_replay.run import Run
-from cortex_replay.run.refresh import Plan, Refresh, ask_all, plan_refresh, write
+from cortex_replay.run.refresh.asking import ask_all
+from cortex_replay.run.refresh.items import Plan, Refresh
+from cortex_replay.run.refresh.outcome import Outcome
+from cortex_replay.run.refresh.planning import plan_refresh
+from cortex_replay.run.refresh.writing import write
 from cortex_replay.store import Answer
 from cortex_replay.store.changes import essence_of_answer
 
@@ -31,6 +36,7 @@ _MOST_NAMED: Final = 3
     epilog="""Examples:
 
   cortex-replay refresh --check                        has a model changed its mind? (exit 4)
+  cortex-replay refresh --check --sample 10% --by use  only those that most tests use
   cortex-replay refresh --model 'claude-*' --jobs 8    ask again, and write what changed
   cortex-replay refresh --scope 'tests/test_chat.py::*'  also what these tests have of their own
   cortex-replay refresh --provider ollama --check --json | jq '.changed[].path'
@@ -52,6 +58,7 @@ Exit status:
 )
 @click.option("--check", is_flag=True, help="Only report, and write nothing.")
 @click.option("--strict", is_flag=True, help="Fail if a recording could not be asked.")
+@sample_options
 @options.adapter_options
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="NAME=URL", help="A provider's server. Repeatable."
@@ -79,6 +86,7 @@ def refresh_command(
     OPENAI_BASE_URL, ANTHROPIC_BASE_URL and OLLAMA_HOST hold as they do for your SDKs. A recording that cannot
     be asked again is listed with the reason. It is replaced only if all of its answers came.
     """
+    sampling = Sampling(flags)
     run = open_recording(
         options.store_root(ctx, store),
         flags,
@@ -88,7 +96,10 @@ def refresh_command(
         is_check=check,
     )
     plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"], scope)
-    items = plan.items
+    choice = sampling.choose(run, plan)
+    items = choice.items
+    if not as_json:
+        sampling.tell(choice)
     asyncio.run(_ask(run, items))
     if not as_json:
         with output.tolerate_broken_pipe():
@@ -98,19 +109,18 @@ def refresh_command(
     if not check:
         # Not before it was shown: what is staged, the next run would take over.
         write(run, items)
-    failed = [item.error.exit_code for item in items if item.error is not None]
-    has_drifted = check and any(item.has_changed for item in items)
-    is_short = not items or (strict and bool(plan.skipped))
-    status = max(failed) if failed else options.DRIFT if has_drifted else int(is_short)
+    outcome = Outcome(plan, choice, sampling.is_given)
+    failed = [item.error.exit_code for item in outcome.failed if item.error is not None]
+    is_short = not outcome.asked or (strict and bool(plan.skipped))
+    status = max(failed) if failed else options.DRIFT if check and outcome.changed else int(is_short)
     options.settle(ctx, status)
     if as_json:
-        output.print_json(
-            _as_json(plan) | {"cached_tokens": run.ledger.cached_tokens, "money": run.ledger.money()}
-        )
+        spent = {"cached_tokens": run.ledger.cached_tokens, "money": run.ledger.money()}
+        output.print_json(_as_json(outcome) | {"sample": sampling.to_dict(choice)} | spent)
     else:
-        _print(run, plan, is_written=not check)
-    if not items:
-        output.talk(f"error: {_why_nothing(run, plan, pattern)}")
+        _print(run, outcome, is_written=not check)
+    if not outcome.asked:
+        output.talk(f"error: {_why_nothing(run, outcome, pattern)}")
     ctx.exit(status)
 
 
@@ -119,16 +129,20 @@ async def _ask(run: Run, items: list[Refresh]) -> None:
         await ask_all(run, items, show)
 
 
-def _print(run: Run, plan: Plan, *, is_written: bool) -> None:
-    failed = [item for item in plan.items if item.error is not None]
-    for item in failed:
+def _print(run: Run, outcome: Outcome, *, is_written: bool) -> None:
+    for item in outcome.failed:
         output.talk(f"{output.escape(item.stored.path)}: {output.escape(str(item.error))}")
-    _print_skipped(plan)
-    changed = sum(item.has_changed for item in plan.items)
+    _print_skipped(outcome.plan)
     verb = "replaced" if is_written else "differ"
-    counts = f"{len(plan.items)} asked again, {changed} {verb}, {len(failed)} failed"
-    costs = map(output.escape, run.ledger.cost_facts())
-    output.echo(", ".join([counts, f"{len(plan.skipped)} not asked", *costs]))
+    facts = [
+        f"{len(outcome.asked)} asked again",
+        f"{len(outcome.changed)} {verb}",
+        f"{len(outcome.failed)} failed",
+        f"{len(outcome.plan.skipped)} not asked",
+    ]
+    if outcome.beyond:
+        facts.append(f"{len(outcome.beyond)} beyond the budget")
+    output.echo(", ".join([*facts, *map(output.escape, run.ledger.cost_facts())]))
 
 
 def _print_skipped(plan: Plan) -> None:
@@ -149,7 +163,10 @@ def _print_skipped(plan: Plan) -> None:
         )
 
 
-def _why_nothing(run: Run, plan: Plan, pattern: str | None) -> str:
+def _why_nothing(run: Run, outcome: Outcome, pattern: str | None) -> str:
+    if outcome.beyond:
+        return "the budget is too small for a single recording; nothing was checked"
+    plan = outcome.plan
     if plan.skipped:
         return f"none of {output.count(plan.skipped, 'recording')} could be asked again; nothing was checked"
     models = sorted({stored.model for stored in run.store.list()})
@@ -198,10 +215,10 @@ def _json_of(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _as_json(plan: Plan) -> dict[str, Any]:
-    items = plan.items
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    plan = outcome.plan
     return {
-        "asked": len(items),
+        "asked": len(outcome.asked),
         "changed": [
             {
                 **item.stored._asdict(),
@@ -209,11 +226,11 @@ def _as_json(plan: Plan) -> dict[str, Any]:
                 "before": [*map(_json_of, item.fixture.answers)],
                 "after": [_json_of(answer) for answer, _ in item.after],
             }
-            for item in items
-            if item.has_changed
+            for item in outcome.changed
         ],
-        "failed": [{**i.stored._asdict(), "message": str(i.error)} for i in items if i.error is not None],
+        "failed": [{**item.stored._asdict(), "message": str(item.error)} for item in outcome.failed],
         "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in plan.skipped],
+        "beyond_budget": [item.stored._asdict() for item in outcome.beyond],
         "exchanges": plan.exchanges,
         "tools": plan.tools,
     }

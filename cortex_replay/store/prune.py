@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -19,7 +20,14 @@ from cortex_replay.store.store import Store, StoredFixture
 from cortex_replay.store.tool_calls import StoredCall, recorded_calls
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["PruneCriteria", "PrunePlan", "plan_prune", "read_unused", "read_unused_calls"]
+__all__ = [
+    "PruneCriteria",
+    "PrunePlan",
+    "count_used",
+    "plan_prune",
+    "read_unused",
+    "read_unused_calls",
+]
 
 _Key = tuple[str, str, str]
 """A model, a prompt hash, and the scope of what is not shared."""
@@ -158,15 +166,28 @@ def read_unused(reports: Iterable[bytes]) -> frozenset[_Key]:
     used: set[_Key] = set()
     unused: set[_Key] = set()
     for report in map(_report, reports):
-        for name, keys in (("used", used), ("unused", unused)):
-            items = report.get(name, [])
-            for item in items if isinstance(items, list) else [items]:
-                match item:
-                    case {"model": str() as model, "prompt_hash": str() as prompt_hash, **rest}:
-                        keys.add((model, prompt_hash, str(rest.get("scope") or "")))
-                    case _:
-                        raise ValueError(f"expected objects with model and prompt_hash in `{name}`")
+        used.update(_keys_in(report, "used"))
+        unused.update(_keys_in(report, "unused"))
     return frozenset(unused - used)
+
+
+def count_used(reports: Iterable[bytes]) -> Counter[_Key]:
+    """How many of some reports call each recording used; see :func:`read_unused`.
+
+    Raises:
+        ValueError: One of them is not such a report.
+    """
+    return Counter(key for report in map(_report, reports) for key in set(_keys_in(report, "used")))
+
+
+def _keys_in(report: Mapping[str, JsonValue], name: str) -> Iterator[_Key]:
+    items = report.get(name, [])
+    for item in items if isinstance(items, list) else [items]:
+        match item:
+            case {"model": str() as model, "prompt_hash": str() as prompt_hash, **rest}:
+                yield model, prompt_hash, str(rest.get("scope") or "")
+            case _:
+                raise ValueError(f"expected objects with model and prompt_hash in `{name}`")
 
 
 def read_unused_calls(reports: Iterable[bytes]) -> frozenset[_CallKey]:

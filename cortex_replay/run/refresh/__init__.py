@@ -1,0 +1,1 @@
+"""Asking again what is recorded: what is chosen, asked, compared and written."""

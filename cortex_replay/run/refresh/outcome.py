@@ -1,0 +1,40 @@
+"""What a refresh came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cortex_replay.run.refresh.choosing import Choice
+from cortex_replay.run.refresh.items import Plan, Refresh
+
+__all__ = ["Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was asked, and what became of it."""
+
+    plan: Plan
+    choice: Choice
+    is_sampled: bool = False
+    """Whether the user wanted a part only: what the budget leaves out is then no failure."""
+
+    @property
+    def beyond(self) -> list[Refresh]:
+        """What was chosen, and left alone since the budget is spent."""
+        return [item for item in self.choice.items if self.is_sampled and item.is_beyond_budget]
+
+    @property
+    def asked(self) -> list[Refresh]:
+        """What was asked, well or not."""
+        return [item for item in self.choice.items if not (self.is_sampled and item.is_beyond_budget)]
+
+    @property
+    def failed(self) -> list[Refresh]:
+        """What was asked in vain, or could not be written."""
+        return [item for item in self.asked if item.error is not None]
+
+    @property
+    def changed(self) -> list[Refresh]:
+        """What gets another answer today."""
+        return [item for item in self.asked if item.has_changed]
