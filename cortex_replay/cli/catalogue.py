@@ -48,6 +48,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "init": "Set up a store: index, settings, git attributes, a pre-commit hook, and a first test.",
         "config": "Show every setting, its value, and where that comes from.",
         "trust": "Say which keys may go to which servers.",
+        "comment": "Post Markdown as one comment on a pull or merge request, and keep it up to date.",
         "completion": "Print a script that completes commands, options and fixtures in a shell.",
         "merge-driver": "Merge three versions of INDEX.toml, as git calls it: by key, not by line.",
     },

@@ -126,6 +126,13 @@ _OWN_UPSTREAM = ("--upstream", "openai={own}/v1")
 _PYTEST_STATUSES = frozenset(range(6))
 _ANY = frozenset(range(256))
 _ACTIONS = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "{top}/tmp/summary.md"}
+_GITLAB = {
+    "GITLAB_CI": "true",
+    "CI_MERGE_REQUEST_IID": "3",
+    "CI_MERGE_REQUEST_PROJECT_ID": "7",
+    "CI_API_V4_URL": "{own}/api/v4",
+    "GITLAB_TOKEN": "glpat-of-the-users-own",
+}
 _REMOTE = {"CORTEX_REPLAY_REMOTE": "file://{top}/tmp/bucket", "CORTEX_REPLAY_CACHE": "{top}/tmp/cache"}
 """A bucket of the user's own."""
 _SCRIPTED = ("--provider", "scripted", "--model", "demo", "--prompt")
@@ -245,6 +252,7 @@ ROWS: Final[tuple[Row, ...]] = (
         prepare=_with_sides,
     ),
     _of("completion", "completion", "bash"),
+    _of("comment", "comment", "README.md", variables=_GITLAB, calls=True),
     Row(
         "completing a fixture",
         (),
