@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
-from cortex_replay.view.bundle import MODULES, asset
+from cortex_replay.view.bundle import STYLES, asset, modules
 from cortex_replay.view.page import file_page
 from tests.servers.browser import chromium, needs_browser
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202e"
 )
-_TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+_STATEMENT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+_KNOWN = re.compile(
+    r"""import \{[^}]*\} from "\./\w+\.js";|export (?:async )?(?:function\*?|const|class) \w+.*"""
+)
 
 
-def test_no_two_modules_share_a_top_level_name() -> None:
-    names = [name for module in MODULES for name in _TOP_LEVEL.findall(asset(module))]
+def test_modules_use_no_import_and_no_export_that_a_file_would_lose() -> None:
+    assert [
+        statement
+        for module in modules()
+        for statement in _STATEMENT.findall(asset(module))
+        if not _KNOWN.fullmatch(statement)
+    ] == []
 
-    assert len(names) == len(set(names))
+
+def test_every_module_that_ships_is_used() -> None:
+    shipped = {file.name for file in (files("cortex_replay.view") / "assets").iterdir()}
+
+    assert {*modules(), *STYLES} == shipped
 
 
 @needs_browser
