@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import click
@@ -17,19 +16,14 @@ from cortex_replay.cli.review import print_review, review_as_json
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.sharing.objects import find_lacking
 from cortex_replay.sharing.shared_store import SharedStore
-from cortex_replay.store.check import CheckReport, check_store, read_listed
+from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.merge_driver import mend_driver
-from cortex_replay.store.git.repository import StoreAtCommit
 from cortex_replay.store.git.staging import check_staged
-from cortex_replay.store.index.named_file import one_per_file
-from cortex_replay.store.merge.merge import compare_indexes
-from cortex_replay.store.paths import path_problem
-from cortex_replay.store.requests.links import Links
-from cortex_replay.store.review import Review, review_changes
+from cortex_replay.store.review import Review
+from cortex_replay.store.sides import CommitSide, SourceSide, review_sides
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import state_problem
-from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 
 __all__ = ["verify_command"]
 
@@ -148,20 +142,8 @@ def _verify_remote(ctx: click.Context, root: Path, *, as_json: bool) -> None:
 def _review(root: Path, base: str, report: CheckReport, source: DirectorySource) -> Review:
     """What changed since a commit. What the working tree has counts only where the checked index vouches for
     it, staged or not."""
-    with StoreAtCommit(root, base) as then:
-        before = then.index()
-        rows = compare_indexes(before, report.index)
-        gone = one_per_file((*rows.removed, *(old for old, _ in rows.changed)))
-        changed = one_per_file((*rows.added, *(new for _, new in rows.changed)))
-        new = [row for row in changed if path_problem(row.path) is None]
-        return review_changes(
-            before,
-            report.index,
-            then.read_many(gone),
-            ((row.path, data) for row, data in source.read_many(new, MAX_FIXTURE_BYTES)),
-            Links.of(before, then.read).complete,
-            Links.of(report.index, partial(read_listed, source)).complete,
-        )
+    with CommitSide(root, base) as then:
+        return review_sides(then, SourceSide(report.index, source))
 
 
 def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned) -> None:

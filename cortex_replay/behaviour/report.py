@@ -1,0 +1,283 @@
+"""What changed between two sides of a store, by what it means: the most important first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from cortex_replay.behaviour.answer_documents import answer_document
+from cortex_replay.behaviour.compare import by_importance
+from cortex_replay.behaviour.differences import Difference, Tier, highest
+from cortex_replay.behaviour.kinds import TIERS, Kind
+from cortex_replay.behaviour.questions import Question, compare_questions
+from cortex_replay.behaviour.roads import compare_roads, roads_of
+from cortex_replay.hashing import blake3_hex
+from cortex_replay.mcp.questions import server_in
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.index.index import ScopedRow, content_key
+from cortex_replay.store.review import Recording, Review
+
+__all__ = ["ChangeReport", "Item", "report_changes"]
+
+How = Literal["changed", "added", "removed", "replaced", "road"]
+
+_ORDER: Final[dict[How, int]] = {"road": 0, "changed": 1, "replaced": 1, "removed": 2, "added": 3}
+_ID_LENGTH: Final = 16
+_Key = tuple[str, str, str]
+"""A model or nothing, a prompt hash or the key of an exchange, a scope or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One recording, or one road, that changed."""
+
+    how: How
+    """``road``: not one recording, but the order of all calls of a test."""
+    differences: list[Difference]
+    before: Question | None = None
+    after: Question | None = None
+    scopes: tuple[str, ...] = ()
+    """The tests and scopes that it concerns."""
+    why: str = ""
+    """Of one that replaces another, what they have in common."""
+
+    @property
+    def tier(self) -> Tier:
+        return highest(self.differences)
+
+    @property
+    def recording(self) -> Recording | None:
+        """The newer one; ``None`` of a road."""
+        question = self.after or self.before
+        return None if question is None else question.first
+
+    @property
+    def title(self) -> str:
+        """The question in one line, however long that is; of a road, whose it is."""
+        return ", ".join(self.scopes) if self.recording is None else _title(self.recording)
+
+    @property
+    def who(self) -> str:
+        """The model, or the MCP server."""
+        one = self.recording
+        if one is None:
+            return ""
+        server = server_in(one.said.request) if isinstance(one.said, Exchange) else None
+        return server or one.model or ""
+
+    @property
+    def key(self) -> str:
+        return "" if self.recording is None else _key(self.recording)[1]
+
+    @property
+    def path(self) -> str:
+        return "" if self.recording is None else self.recording.row.path
+
+    @property
+    def id(self) -> str:
+        """A name of letters and digits, which is the same in each report on the same two sides."""
+        before = "" if self.before is None else self.before.first.row.path
+        named = "\0".join((self.how, before, self.path, *self.scopes))
+        return blake3_hex(named.encode())[:_ID_LENGTH]
+
+    def to_document(self) -> dict[str, Any]:
+        """A ``ChangeItem`` of the page. Nothing is redacted yet."""
+        return {
+            "id": self.id,
+            "change": self.how,
+            "tier": self.tier.word,
+            "title": self.title,
+            "who": self.who,
+            "key": self.key,
+            "path": self.path,
+            "scopes": list(self.scopes),
+            "why": self.why,
+            "differences": [one.to_dict() for one in self.differences],
+            "before": _documents(self.before),
+            "after": _documents(self.after),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReport:
+    """All that changed."""
+
+    base: str
+    head: str
+    items: list[Item] = field(default_factory=list)
+    """The most important first."""
+
+    @property
+    def tier(self) -> Tier:
+        """The highest of all."""
+        return max((item.tier for item in self.items), default=Tier.SAME)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many items there are of each tier, and how many recordings were added and removed."""
+        tiers = Counter(item.tier.word for item in self.items)
+        ways = Counter(item.how for item in self.items)
+        counts = {tier.word: tiers[tier.word] for tier in reversed(Tier)}
+        return counts | {"added": ways["added"], "removed": ways["removed"]}
+
+    def to_document(self, most_words: int | None = None) -> dict[str, Any]:
+        """The ``ChangeDocument`` of the page. Nothing is redacted yet.
+
+        Args:
+            most_words: How many items are listed of those that change no behaviour; all, if it is not said.
+        """
+        matter = [item for item in self.items if item.tier > Tier.WORDS]
+        others = self.items[len(matter) :]
+        shown = others if most_words is None else others[:most_words]
+        return {
+            "base": self.base,
+            "head": self.head,
+            "counts": self.counts,
+            "items": [item.to_document() for item in (*matter, *shown)],
+            "left_out": len(others) - len(shown),
+        }
+
+
+def report_changes(review: Review, base: str, head: str) -> ChangeReport:
+    """Judge what changed.
+
+    Args:
+        review: What changed. Roads are told where it has what was kept, too.
+        base: What a person calls the side of then.
+        head: What a person calls the side of now.
+    """
+    items = [*_merge(_items(review)), *_roads(review)]
+    items.sort(key=lambda item: (-item.tier, _ORDER[item.how], item.scopes, item.title, item.path))
+    return ChangeReport(base, head, items)
+
+
+def _items(review: Review) -> Iterator[Item]:
+    then, now = _sides(review)
+    replaced = {_key(one.recording): (_key(one.replaces), one.why) for one in review.added if one.replaces}
+    taken = {key for key, _ in replaced.values()}
+    came = [one.recording for one in review.added] + [change.after for change in review.changed]
+    for key in dict.fromkeys(map(_key, came)):
+        after, (old, why) = now.own(key), replaced.get(key, (key, ""))
+        before = then.own(old) or then.shared(key)
+        if before is None:
+            yield Item("added", _one_more(after, then.owners), None, after, _scopes(after))
+        else:
+            differences = compare_questions(before, after)
+            yield Item("replaced" if why else "changed", differences, before, after, _scopes(after), why)
+    for key in dict.fromkeys(map(_key, review.removed)):
+        if key in taken or now.own(key) is not None:
+            continue
+        before, after = then.own(key), now.shared(key)
+        if after is None:
+            yield Item("removed", _one_fewer(before, now.owners), before, None, _scopes(before))
+        else:
+            yield Item("changed", compare_questions(before, after), before, after, _scopes(before))
+
+
+class _Side:
+    """The recordings of one side, by their keys."""
+
+    def __init__(self, recordings: Iterable[Recording]) -> None:
+        self.recordings = list(recordings)
+        self._by_key: dict[_Key, list[Recording]] = {}
+        for one in self.recordings:
+            self._by_key.setdefault(_key(one), []).append(one)
+
+    def own(self, key: _Key) -> Question | None:
+        """What is recorded under a key, errors and answers that stayed among it."""
+        found = self._by_key.get(key)
+        return None if found is None else Question(tuple(found))
+
+    def shared(self, key: _Key) -> Question | None:
+        """What a scope is given that has nothing of its own."""
+        return self.own((key[0], key[1], "")) if key[2] else None
+
+    @property
+    def owners(self) -> set[str]:
+        """Who has recordings; "" stands for those that nobody in particular made."""
+        return {owner for one in self.recordings for owner in one.owners or [""]}
+
+
+def _sides(review: Review) -> tuple[_Side, _Side]:
+    """Both sides, as far as they were read."""
+    old = [*(change.before for change in review.changed), *review.removed, *review.kept]
+    new = [
+        *(change.after for change in review.changed),
+        *(one.recording for one in review.added),
+        *review.kept,
+    ]
+    files = {one.row.path: one for one in old}
+    pinned = (replace(files[row.path], row=row) for row in review.pinned if row.path in files)
+    return _Side(old), _Side([*new, *pinned])
+
+
+def _key(one: Recording) -> _Key:
+    model, prompt_hash, _, key = content_key(one.row)
+    if prompt_hash is None and key is None:  # an index without keys
+        said = None if one.request is None else one.request.prompt_hash()
+        return one.model or "", said or one.row.path, ""
+    return model or "", prompt_hash or key or "", one.row.scope if isinstance(one.row, ScopedRow) else ""
+
+
+def _one_more(question: Question, then: set[str]) -> list[Difference]:
+    """A call more of somebody who made calls before is behaviour; all calls of a new test are not."""
+    grew = [owner for owner in _scopes(question) or ("",) if owner in then]
+    return [
+        _call(f"{owner or 'the program'} makes a call that it did not make", owner, True) for owner in grew
+    ]
+
+
+def _one_fewer(question: Question, now: set[str]) -> list[Difference]:
+    shrank = [owner for owner in _scopes(question) or ("",) if owner in now]
+    return [_call(f"{owner or 'the program'} no longer makes this call", owner, False) for owner in shrank]
+
+
+def _call(text: str, owner: str, is_new: bool) -> Difference:
+    return Difference(TIERS[Kind.CALL], Kind.CALL.value, owner, not is_new or None, is_new or None, text)
+
+
+def _scopes(question: Question) -> tuple[str, ...]:
+    return tuple(sorted({owner for one in question.recordings for owner in one.owners}))
+
+
+def _merge(items: Iterable[Item]) -> list[Item]:
+    """One item for each pair of files: several scopes may have the same one."""
+    merged: dict[tuple[object, ...], Item] = {}
+    for item in items:
+        files = (item.how, _files(item.before), _files(item.after))
+        there = merged.get(files)
+        if there is None:
+            merged[files] = item
+            continue
+        scopes = tuple(sorted({*there.scopes, *item.scopes}))
+        more = [one for one in item.differences if one not in there.differences]
+        differences = by_importance([*there.differences, *more])
+        merged[files] = Item(there.how, differences, there.before, there.after, scopes, there.why)
+    return list(merged.values())
+
+
+def _files(question: Question | None) -> tuple[tuple[str, str], ...]:
+    return () if question is None else tuple((one.row.path, one.row.blake3) for one in question.recordings)
+
+
+def _roads(review: Review) -> Iterator[Item]:
+    then, now = _sides(review)
+    changed = [*(change.before for change in review.changed), *review.removed]
+    changed += [*(change.after for change in review.changed), *(one.recording for one in review.added)]
+    concerned = {owner for one in changed for owner in one.owners}
+    before, after = roads_of(then.recordings), roads_of(now.recordings)
+    for owner in sorted(concerned & before.keys() & after.keys()):
+        if (difference := compare_roads(before[owner], after[owner])) is not None:
+            yield Item("road", [difference], scopes=(owner,))
+
+
+def _title(one: Recording) -> str:
+    lines = (one.asked or one.exchange or ("" if one.request is None else one.request.system)).splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "")
+    return first or one.row.path
+
+
+def _documents(question: Question | None) -> list[dict[str, Any]]:
+    return [] if question is None else [answer_document(said) for _, said in question.answers]
