@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
@@ -20,6 +19,7 @@ from cortex_replay.cli.command_run import Handover, gateway_environment
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.cli.runs import open_run, record_command_for
+from cortex_replay.cli.timed_command import Tail, run_in_time
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Pace
@@ -61,6 +61,8 @@ class _Run:
     calls: int
     tool: str
     """The server and the name of the tool that fails; empty if it is a model."""
+    log: str
+    """The end of what it printed, where that is kept."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def sweep_command(
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     handover = Handover.plan(os.environ, pass_env)
     root = options.store_root(ctx, store)
-    sweeper = _Sweeper(command, root, seconds, handover, servers, show_output=show_output)
+    sweeper = _Sweeper(command, root, seconds, handover, servers, show_output=show_output, keep_logs=as_json)
     calls = sweeper.without_faults()
     if calls is None:
         ctx.exit(sweeper.status)
@@ -207,6 +209,7 @@ class _Sweeper:
         servers: Mapping[str, Any],
         *,
         show_output: bool,
+        keep_logs: bool,
     ) -> None:
         self._command = command
         self._root = root
@@ -214,6 +217,8 @@ class _Sweeper:
         self._handover = handover
         self._servers = servers
         self._shows_output = show_output
+        self._keeps_logs = keep_logs and not show_output
+        self._log = ""
         self._has_told = False
         self._has_run = False
         self.status = 0
@@ -246,7 +251,7 @@ class _Sweeper:
         if not faults.struck:
             verdict = "not applicable"
         calls = ledger["hits"] - _hits_of_servers(ledger)
-        return _Run(cell.turn, _name_of(cell.kind), verdict, status, calls, cell.tool)
+        return _Run(cell.turn, _name_of(cell.kind), verdict, status, calls, cell.tool, self._log)
 
     def _run(self, faults: Faults) -> tuple[int | None, Mapping[str, Any], Sequence[tuple[str, str]]]:
         """How the command ended, what it asked for, and the tools that it called."""
@@ -254,13 +259,12 @@ class _Sweeper:
         run = open_run(self._root, {"mode": "replay"}, default="replay", how_to_record=how)
         guard = ProxyRules(refuse=run.ledger.bypass)
         with gateway_environment(run, faults, self._handover, pace=Pace(), proxy=guard) as environment:
-            into = None if self._shows_output else subprocess.DEVNULL
             try:
                 with wrap_servers(
                     run, self._command, environment, self._servers, is_silent=self._has_run
                 ) as wrapped:
                     self._has_run = True
-                    status = _run_command(wrapped.command, wrapped.environment, into, self._seconds)
+                    status = self._run_command(wrapped.command, wrapped.environment)
             except OSError as error:
                 raise click.UsageError(f"{self._command[0]} cannot be run: {error.strerror}") from None
         if status and not faults.struck and not self._has_told:
@@ -268,21 +272,14 @@ class _Sweeper:
             self._handover.tell(environment)
         return status, run.ledger.to_dict(run.store), run.call_rules.called
 
-
-def _run_command(
-    command: Sequence[str], environment: Mapping[str, str], into: int | None, seconds: float
-) -> int | None:
-    """How a command ended; ``None`` if it did not in time. Whatever it started ends with it."""
-    with subprocess.Popen(
-        command, env=dict(environment), stdout=into, stderr=into, start_new_session=True
-    ) as process:
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+    def _run_command(self, command: Sequence[str], environment: Mapping[str, str]) -> int | None:
+        if not self._keeps_logs:
+            into = None if self._shows_output else subprocess.DEVNULL
+            return run_in_time(command, environment, self._seconds, into)
+        with Tail() as tail:
+            status = run_in_time(command, environment, self._seconds, tail.descriptor)
+        self._log = tail.text()
+        return status
 
 
 def _end_on_sigterm(*_: object) -> None:

@@ -78,6 +78,7 @@ def test_a_sweep_finds_the_weakness_and_passes_the_mended_agent(shell: Shell, pr
     report = json.loads(done.out)
     assert (report["calls"], report["survived"]) == (2, True)
     assert [run["verdict"] for run in report["runs"]].count("survived") == 5
+    assert {run["log"] for run in report["runs"]} == {"You said: Sunny in Paris\n"}
 
     done = sweep(shell, FRAGILE, "--fault", "500", "--turn", "2", "--allow", "500")
     assert (done.status, done.out.splitlines()[1:]) == (0, ["2     failed"])
