@@ -36,9 +36,11 @@ __all__ = [
     "TextsDocument",
     "UnusedRow",
     "VaryingRow",
+    "VerdictWord",
 ]
 
 TierWord = Literal["contract", "behaviour", "words", "same"]
+VerdictWord = Literal["survived", "failed", "missed", "hung", "not applicable"]
 
 
 class PageDocument(TypedDict):
@@ -391,7 +393,7 @@ class SweepCell(TypedDict):
     tool: str
     """The server and the tool; empty for a call of a model."""
     fault: str
-    verdict: Literal["survived", "failed", "missed", "hung", "not applicable"]
+    verdict: VerdictWord
     status: int | None
     calls: int
     again: str

@@ -1,0 +1,236 @@
+"""The document ``report``: what a command said of a run, from the file that it wrote.
+
+The file may come from anywhere: its size is limited, every value is checked, and its texts are redacted again
+and cut where they are too long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+from cortex_replay.canonical import JsonValue
+from cortex_replay.engine.ledger import shorten
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.strict_json import JsonError, loads
+from cortex_replay.validation import flag, items, kind_of, optional_integer, text, whole_number
+from cortex_replay.view.shapes import (
+    MissRow,
+    ProblemGroup,
+    ReportDocument,
+    RunReport,
+    ServerRow,
+    SweepCell,
+    SweepReport,
+    UnusedRow,
+    VaryingRow,
+    VerdictWord,
+)
+
+__all__ = ["LARGEST_REPORT", "report_document"]
+
+LARGEST_REPORT: Final = 64 * 1024 * 1024
+"""In bytes; who reads the file stops there."""
+_MOST_ROWS: Final = 5000
+"""Of each list. More make a page slow, and no reader goes through them."""
+_MOST: Final = 10**15
+_COUNTS: Final = ("hits", "missed", "recorded", "live", "repeated", "unsent", "failed", "declined")
+_TOKENS: Final = ("prompt", "completion", "cached", "replayed", "replayed_cached")
+_PROBLEMS: Final = {
+    "errors": "Errors",
+    "broken": "Not what the index vouches for",
+    "not_recorded": "Not recorded",
+    "failures": "Failed live calls",
+    "recorded_failures": "Recorded as failures",
+}
+"""What a ledger lists in words, the worst first."""
+_VERDICTS: Final = get_args(VerdictWord)
+
+
+def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocument:
+    """The document of a report.
+
+    Args:
+        data: What ``record``, ``replay`` or ``pytest`` wrote with ``--report``, or ``sweep --json`` printed.
+        name: How the page calls it.
+        redactor: Cuts out what the file should not have held.
+
+    Raises:
+        InvalidRequest: It is no such report; the message says what is wrong with it.
+    """
+    if len(data) > LARGEST_REPORT:
+        raise InvalidRequest("report", f"it is larger than {LARGEST_REPORT // 1024 // 1024} MB")
+    try:
+        clean, _ = redactor.json(loads(data))
+    except JsonError as error:
+        raise InvalidRequest("report", f"it is no JSON: {error}") from None
+    document = ReportDocument(
+        kind="run", name=redactor.text(name)[0], runs=[], varying=[], sweep=None, drift=None
+    )
+    match clean:
+        case {"survived": _, "runs": _}:
+            document |= {"kind": "sweep", "sweep": _sweep(clean)}
+        case {"runs": runs}:
+            document["runs"] = [_run(run, f"runs[{at}]") for at, run in enumerate(_objects(runs, "runs"))]
+            document["varying"] = [_varying(one) for one in _objects(clean.get("varying"), "varying")]
+        case {"hits": _, "misses": _}:
+            document["runs"] = [_run(clean, "report")]
+        case _:
+            raise InvalidRequest(
+                "report",
+                "it is none that a page shows: `record`, `replay` and `pytest` write one with --report "
+                "(--llm-report), `sweep` prints one with --json",
+            )
+    return document
+
+
+def _run(ledger: Mapping[str, JsonValue], where: str) -> RunReport:
+    misses = _misses(ledger)
+    counts = {key: _number(ledger.get(key, 0), key) for key in _COUNTS}
+    if "missed" not in ledger:
+        counts["missed"] = sum(miss["times"] for miss in misses)
+    unused = [*_unused(ledger, "unused"), *_unused(ledger, "unused_calls")]
+    paid, saved = _money(ledger)
+    return RunReport(
+        mode=_text(ledger.get("mode", ""), f"{where}.mode"),
+        command_status=optional_integer(ledger.get("command_status"), "command_status"),
+        counts=counts,
+        tokens=_tokens(ledger),
+        paid=paid,
+        saved=saved,
+        misses=misses[:_MOST_ROWS],
+        problems=[
+            ProblemGroup(title=title, texts=texts)
+            for key, title in _PROBLEMS.items()
+            if (texts := _texts(ledger.get(key), key))
+        ],
+        unused=unused[:_MOST_ROWS],
+        unused_count=len(unused),
+        servers=[_server(name, counted) for name, counted in _object(ledger, "servers").items()][:_MOST_ROWS],
+        bypassed=_counted(ledger, "bypassed"),
+        remarks=_counted(ledger, "remarks"),
+    )
+
+
+def _misses(ledger: Mapping[str, JsonValue]) -> list[MissRow]:
+    """Equal ones once: a program asks again and again."""
+    times: Counter[tuple[str, str]] = Counter()
+    for miss in _objects(ledger.get("misses"), "misses"):
+        what = miss.get("what", miss.get("test", ""))
+        times[_text(what, "misses.what"), _text(miss.get("explanation"), "misses.explanation")] += 1
+    return [MissRow(what=what, explanation=why, times=count) for (what, why), count in times.items()]
+
+
+def _tokens(ledger: Mapping[str, JsonValue]) -> dict[str, int]:
+    """As the ledger has them, or as the plugin does: ``tokens.prompt`` or ``prompt_tokens``."""
+    given = _object(ledger, "tokens")
+    return {key: _number(given.get(key, ledger.get(f"{key}_tokens", 0)), f"tokens.{key}") for key in _TOKENS}
+
+
+def _money(ledger: Mapping[str, JsonValue]) -> tuple[str | None, str | None]:
+    given = _object(ledger, "money")
+    currency = _text(given.get("currency") or "", "money.currency")
+
+    def amount(key: str) -> str | None:
+        value = given.get(key)
+        return None if value is None else f"{_text(value, f'money.{key}')} {currency}".rstrip()
+
+    return amount("paid"), amount("saved")
+
+
+def _unused(ledger: Mapping[str, JsonValue], key: str) -> list[UnusedRow]:
+    return [
+        UnusedRow(
+            who=_text(row.get("model", row.get("server", "")), f"{key}.model"),
+            key=_text(row.get("prompt_hash", row.get("key", "")), f"{key}.prompt_hash"),
+            path=_text(row.get("path", ""), f"{key}.path"),
+            scope=_text(row.get("scope") or "", f"{key}.scope"),
+        )
+        for row in _objects(ledger.get(key), key)
+    ]
+
+
+def _server(name: str, counted: JsonValue) -> ServerRow:
+    if not isinstance(counted, dict):
+        raise InvalidRequest("servers", f"expected an object, not {kind_of(counted)}")
+    hits, missed, recorded, live, failed = (
+        _number(counted.get(key, 0), f"servers.{key}")
+        for key in ("hits", "missed", "recorded", "live", "failed")
+    )
+    return ServerRow(
+        name=shorten(name), hits=hits, missed=missed, recorded=recorded, live=live, failed=failed
+    )
+
+
+def _varying(one: Mapping[str, JsonValue]) -> VaryingRow:
+    differences = _objects(one.get("differences"), "varying.differences")
+    call = one.get("call") if one.get("call") is not None else one.get("call_in_first_run")
+    return VaryingRow(
+        scope=_text(one.get("scope") or "", "varying.scope"),
+        runs=[_number(run, "varying.runs") for run in items(one.get("runs"), "varying.runs")],
+        call=None if call is None else _number(call, "varying.call"),
+        question=_text(one.get("question") or "", "varying.question"),
+        differences=[
+            _text(row.get("difference", ""), "varying.differences") for row in differences[:_MOST_ROWS]
+        ],
+        is_noise=flag(one.get("is_noise", False), "varying.is_noise"),
+    )
+
+
+def _sweep(report: Mapping[str, JsonValue]) -> SweepReport:
+    return SweepReport(
+        calls=_number(report.get("calls", 0), "calls"),
+        tool_calls=_number(report.get("tool_calls", 0), "tool_calls"),
+        survived=flag(report["survived"], "survived"),
+        cells=[_cell(run) for run in _objects(report["runs"], "runs")[:_MOST_ROWS]],
+    )
+
+
+def _cell(run: Mapping[str, JsonValue]) -> SweepCell:
+    verdict: Any = run.get("verdict")
+    if verdict not in _VERDICTS:
+        raise InvalidRequest("runs.verdict", f"expected one of {', '.join(_VERDICTS)}")
+    return SweepCell(
+        turn=_number(run.get("turn"), "runs.turn"),
+        tool=_text(run.get("tool", ""), "runs.tool"),
+        fault=_text(run.get("fault"), "runs.fault"),
+        verdict=verdict,
+        status=optional_integer(run.get("status"), "runs.status"),
+        calls=_number(run.get("calls", 0), "runs.calls"),
+        again=_text(run.get("again", ""), "runs.again"),
+        log=_text(run.get("log", ""), "runs.log"),
+    )
+
+
+def _object(report: Mapping[str, JsonValue], key: str) -> Mapping[str, JsonValue]:
+    value = report.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidRequest(key, f"expected an object, not {kind_of(value)}")
+    return value or {}
+
+
+def _objects(value: JsonValue, key: str) -> Sequence[dict[str, JsonValue]]:
+    found = items(value, key)
+    rows = [row for row in found if isinstance(row, dict)]
+    if len(rows) != len(found):
+        raise InvalidRequest(key, "expected a list of objects")
+    return rows
+
+
+def _counted(report: Mapping[str, JsonValue], key: str) -> list[tuple[str, int]]:
+    counted = [(shorten(name), _number(count, key)) for name, count in _object(report, key).items()]
+    return sorted(counted, key=lambda pair: -pair[1])[:_MOST_ROWS]
+
+
+def _texts(value: JsonValue, key: str) -> list[str]:
+    return [_text(one, key) for one in items(value, key)[:_MOST_ROWS]]
+
+
+def _text(value: object, key: str) -> str:
+    return shorten(text(value, key))
+
+
+def _number(value: object, key: str) -> int:
+    return whole_number(value, key, _MOST)

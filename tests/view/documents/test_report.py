@@ -1,0 +1,153 @@
+"""A report as the page shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay.engine.ledger import Ledger
+from cortex_replay.errors import InvalidRequest
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import FixtureKey, Store
+from cortex_replay.types import TokenUsage
+from cortex_replay.view.documents import report as report_module
+from cortex_replay.view.documents.report import report_document
+from cortex_replay.view.shapes import ReportDocument, RunReport
+
+SECRET = "sk-ant-api03-" + "aB3dE6gH9jK2" * 7 + "-AA"
+CELL = {"turn": 1, "fault": "500", "verdict": "failed", "status": 1, "calls": 2, "tool": "", "again": "x"}
+
+
+def show(report: Any) -> ReportDocument:
+    return report_document(json.dumps(report).encode(), "report.json", Redactor([SECRET]))
+
+
+def ledger_report(tmp_path: Path) -> dict[str, Any]:
+    ledger = Ledger(Redactor)
+    ledger.hit(FixtureKey("m", "a" * 64), TokenUsage(10, 5))
+    for _ in range(2):
+        ledger.miss("m abc", "nothing is recorded\n  nearest: b")
+    ledger.bypass("example.com:443", 2)
+    ledger.count_call("files", "hits")
+    ledger.refuse("the answer holds a secret")
+    return ledger.to_dict(Store.create(tmp_path / "llm")) | {"mode": "replay", "command_status": 1}
+
+
+def test_a_ledger_has_what_missed_and_what_it_cost(tmp_path: Path) -> None:
+    document = show(ledger_report(tmp_path))
+
+    assert document["kind"] == "run"
+    (run,) = document["runs"]
+    assert set(run) == set(RunReport.__annotations__)
+    assert (run["mode"], run["command_status"]) == ("replay", 1)
+    assert (run["counts"]["hits"], run["counts"]["missed"]) == (1, 2)
+    assert run["misses"] == [
+        {"what": "m abc", "explanation": "nothing is recorded\n  nearest: b", "times": 2}
+    ]
+    assert run["tokens"]["replayed"] == 15
+    assert run["bypassed"] == [("example.com:443", 2)]
+    assert run["servers"][0]["hits"] == 1
+    assert run["problems"] == [{"title": "Not recorded", "texts": ["the answer holds a secret"]}]
+
+
+def test_money_has_its_currency() -> None:
+    money = {"currency": "USD", "paid": "0.5", "saved": None}
+    (run,) = show({"hits": 0, "misses": [], "money": money})["runs"]
+
+    assert (run["paid"], run["saved"]) == ("0.5 USD", None)
+
+
+def test_the_plugin_s_report_names_tests_and_tokens_its_own_way() -> None:
+    report = {
+        "hits": 3,
+        "prompt_tokens": 7,
+        "misses": [{"test": "tests/a.py::b", "explanation": "none"}],
+        "unused": [{"model": "m", "prompt_hash": "h", "path": "m/h.json", "scope": ""}],
+        "unused_calls": [{"server": "files", "key": "k", "path": "x/k.json", "scope": "tests/a.py::b"}],
+    }
+    (run,) = show(report)["runs"]
+
+    assert run["misses"][0]["what"] == "tests/a.py::b"
+    assert (run["counts"]["missed"], run["tokens"]["prompt"], run["unused_count"]) == (1, 7, 2)
+    assert [row["who"] for row in run["unused"]] == ["m", "files"]
+
+
+def test_several_runs_and_what_varies_among_them() -> None:
+    varying = {
+        "scope": "",
+        "runs": [2],
+        "call_in_first_run": 1,
+        "call": None,
+        "question": "When?",
+        "differences": [{"part": "messages", "difference": "messages[0]: a -> b"}],
+        "is_noise": True,
+    }
+    document = show({"runs": [{"hits": 1, "misses": []}] * 2, "varying": [varying], "unused": []})
+
+    assert len(document["runs"]) == 2
+    assert document["varying"] == [
+        {
+            "scope": "",
+            "runs": [2],
+            "call": 1,
+            "question": "When?",
+            "differences": ["messages[0]: a -> b"],
+            "is_noise": True,
+        }
+    ]
+
+
+def test_a_sweep_has_a_log_for_each_cell() -> None:
+    document = show(
+        {"calls": 1, "tool_calls": 0, "survived": False, "runs": [CELL | {"log": f"Error {SECRET}"}]}
+    )
+
+    assert document["kind"] == "sweep"
+    assert document["sweep"] is not None
+    (cell,) = document["sweep"]["cells"]
+    assert (cell["verdict"], cell["log"]) == ("failed", "Error [REDACTED:known-value]")
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        ("no JSON", "expected|none that a page shows"),
+        ([], "none that a page shows"),
+        ({"asked": 1}, "none that a page shows"),
+        ({"hits": "many", "misses": []}, "whole number"),
+        ({"hits": 1, "misses": ["a"]}, "list of objects"),
+        ({"hits": 1, "misses": [{"what": 1, "explanation": ""}]}, "expected text"),
+        ({"hits": 1, "misses": [], "servers": []}, "expected an object"),
+        ({"hits": 1, "misses": [], "servers": {"a": 1}}, "expected an object"),
+        ({"hits": 10**30, "misses": []}, "at most|whole number"),
+        ({"runs": [1]}, "list of objects"),
+        ({"survived": "yes", "runs": []}, "true or false"),
+        ({"survived": True, "runs": [CELL | {"verdict": "<b>"}]}, "expected one of"),
+        ({"survived": True, "runs": [CELL | {"verdict": []}]}, "expected one of"),
+        ({"survived": True, "runs": [CELL | {"log": ["a"]}]}, "expected text"),
+    ],
+)
+def test_what_is_no_report_is_refused_with_the_reason(report: Any, reason: str) -> None:
+    with pytest.raises(InvalidRequest, match=reason):
+        show(report)
+
+
+def test_a_large_file_and_one_that_is_no_json_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidRequest, match="no JSON"):
+        report_document(b"{", "r", Redactor())
+    monkeypatch.setattr(report_module, "LARGEST_REPORT", 10)
+    with pytest.raises(InvalidRequest, match="larger than"):
+        report_document(b"{}         ", "r", Redactor())
+
+
+def test_long_texts_and_long_lists_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "_MOST_ROWS", 3)
+    misses = [{"what": f"m{n}", "explanation": "x" * 100_000} for n in range(5)]
+    (run,) = show({"hits": 0, "misses": misses})["runs"]
+
+    assert len(run["misses"]) == 3
+    assert run["counts"]["missed"] == 5
+    assert len(run["misses"][0]["explanation"]) < 20_000
