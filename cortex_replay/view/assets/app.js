@@ -22,7 +22,7 @@ function decodePart(part) {
   }
 }
 
-async function show(page, names, { isFirst = false, then = null } = {}) {
+async function showScreen(page, names, { isFirst = false, then = null } = {}) {
   const { screen, rest } = addressOf(location.hash);
   const name = names.includes(screen) ? screen : names[0];
   const isBack = noteEntry();
@@ -74,12 +74,12 @@ function markTab(name) {
   }
 }
 
-async function start() {
+async function startPage() {
   const page = await load("page");
   const names = page.screens.filter((name) => Object.hasOwn(SCREENS, name));
   const links = names.map((name, at) => el("a", { href: `#/${name}`, "data-screen": name, title: `Key ${at + 1}` }, SCREENS[name].title));
   fill(document.getElementById("page"),
-    el("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content"),
+    el("a", { class: "skip", href: "#main", onclick: skipToMain }, "Skip to the content"),
     el("header", { class: "top" },
       el("h1", { title: page.title }, page.title),
       links.length > 1 ? el("nav", { aria: { label: "Screens" } }, links) : null,
@@ -94,7 +94,7 @@ async function start() {
   addEventListener("hashchange", () => {
     const then = next;
     next = null;
-    show(page, names, { then });
+    showScreen(page, names, { then });
   });
   listenToKeys({
     control: () => shown.control,
@@ -106,10 +106,10 @@ async function start() {
     },
     back: () => { if (shown.entry > 1) history.back(); },
   });
-  await show(page, names, { isFirst: true });
+  await showScreen(page, names, { isFirst: true });
 }
 
-function skip(event) {
+function skipToMain(event) {
   event.preventDefault();
   document.getElementById("main").focus();
 }
@@ -120,4 +120,4 @@ function footnote(page) {
   return `cortex-replay ${page.version}${when}`;
 }
 
-start().catch((error) => fill(document.getElementById("page"), el("p", { role: "alert", class: "alert" }, prose(error.message))));
+startPage().catch((error) => fill(document.getElementById("page"), el("p", { role: "alert", class: "alert" }, prose(error.message))));

@@ -4,7 +4,7 @@ import { el, fill } from "./dom.js";
 import { countText, plural, shortCount } from "./figures.js";
 import { load } from "./source.js";
 import { SweepMatrix } from "./sweep.js";
-import { badge, figureList, tableOf } from "./tables.js";
+import { badge, breakable, figureList, tableOf } from "./tables.js";
 
 const TIERS = [["contract", "Broken contract", "bad"], ["behaviour", "Changed behaviour", "warn"], ["words", "Changed words", "plain"]];
 
@@ -20,14 +20,14 @@ function showSweep(root, rest, { sweep, name }) {
   const tried = sweep.cells.filter((cell) => cell.verdict !== "not applicable");
   const survived = tried.filter((cell) => cell.verdict === "survived").length;
   const calls = [sweep.calls ? plural(sweep.calls, "call") : null, sweep.tool_calls ? plural(sweep.tool_calls, "tool call") : null].filter((one) => one !== null).join(" and ");
-  fill(root, heading("Sweep", name),
-    verdict(sweep.survived, `The command survived ${countText(survived)} of ${plural(tried.length, "fault")}, over ${calls}.${sweep.survived && survived < tried.length ? " The others were allowed." : ""}`),
+  fill(root, reportHeading("Sweep", name),
+    verdictLine(sweep.survived, `The command survived ${countText(survived)} of ${plural(tried.length, "fault")}, over ${calls}.${sweep.survived && survived < tried.length ? " The others were allowed." : ""}`),
     matrix.elements());
   matrix.select(cellIn(rest));
   return { keys: matrix.keys, help: matrix.help, keepsPlace: rest.length > 0, update: (other) => { matrix.select(cellIn(other)); return true; } };
 }
 
-function heading(title, name) {
+function reportHeading(title, name) {
   return el("div", {}, el("h2", {}, title), el("p", { class: "muted" }, name));
 }
 
@@ -35,20 +35,20 @@ function cellIn(rest) {
   return /^\d+$/.test(rest[0] ?? "") ? Number(rest[0]) : -1;
 }
 
-function verdict(isGood, words) {
+function verdictLine(isGood, words) {
   return el("p", { class: isGood ? "verdict" : "verdict bad" }, words);
 }
 
 function runElements({ runs, varying, name }) {
-  if (runs.length === 1) return [heading("Run", name), ledger(runs[0])];
+  if (runs.length === 1) return [reportHeading("Run", name), ledgerElements(runs[0])];
   return [
-    heading(plural(runs.length, "run"), name),
-    varying.length ? section("What varies", varying.map(variation)) : verdict(true, "Every run asked the same."),
-    runs.map((run, at) => el("section", { class: "screen" }, el("h3", {}, `Run ${at + 1}`), ledger(run))),
+    reportHeading(plural(runs.length, "run"), name),
+    varying.length ? reportSection("What varies", varying.map(variationEntry)) : verdictLine(true, "Every run asked the same."),
+    runs.map((run, at) => el("section", { class: "screen" }, el("h3", {}, `Run ${at + 1}`), ledgerElements(run))),
   ];
 }
 
-function ledger(run) {
+function ledgerElements(run) {
   const { counts, tokens } = run;
   const ended = run.command_status === null ? null : String(run.command_status);
   return [
@@ -57,46 +57,46 @@ function ledger(run) {
       ["Mode", run.mode], ["Exit status", ended],
       ["From recordings", countText(counts.hits ?? 0)],
       ["Missed", countText(counts.missed ?? 0)],
-      ...some(counts, [["recorded", "Recorded"], ["live", "Live calls"], ["repeated", "Asked again"], ["failed", "Failed"], ["unsent", "Not sent"], ["declined", "Refused by policy"]]),
+      ...someCounts(counts, [["recorded", "Recorded"], ["live", "Live calls"], ["repeated", "Asked again"], ["failed", "Failed"], ["unsent", "Not sent"], ["declined", "Refused by policy"]]),
       ["Paid", run.paid, tokens.prompt ? `${shortCount(tokens.prompt)} + ${shortCount(tokens.completion ?? 0)} tokens` : ""],
       run.paid === null && tokens.prompt ? ["Tokens paid", `${shortCount(tokens.prompt)} + ${shortCount(tokens.completion ?? 0)}`] : [],
       ["Saved", run.saved, tokens.replayed ? `${shortCount(tokens.replayed)} tokens` : ""],
       run.saved === null && tokens.replayed ? ["Tokens saved", shortCount(tokens.replayed)] : [],
     ]),
-    run.misses.length ? section(`Missed (${countText(counts.missed ?? run.misses.length)})`, run.misses.map((miss, at) => fold(at < 3, [miss.what, miss.times > 1 ? ` × ${countText(miss.times)}` : null], el("pre", {}, miss.explanation)))) : null,
-    run.problems.map((group) => section(group.title, group.texts)),
+    run.misses.length ? reportSection(`Missed (${countText(counts.missed ?? run.misses.length)})`, run.misses.map((miss, at) => reportFold(at < 3, [miss.what, miss.times > 1 ? ` × ${countText(miss.times)}` : null], el("pre", {}, miss.explanation)))) : null,
+    run.problems.map((group) => reportSection(group.title, group.texts)),
     run.bypassed.length ? tableOf("Refused: calls around the gateway", [["Host", ""], ["Times", "number"]], run.bypassed.map(([host, times]) => [host, countText(times)])) : null,
     run.servers.length ? tableOf("MCP servers", [["Server", ""], ["From recordings", "number"], ["Missed", "number"], ["Recorded", "number"], ["Live", "number wide"], ["Failed", "number wide"]],
       run.servers.map((server) => [server.name, ...["hits", "missed", "recorded", "live", "failed"].map((key) => countText(server[key]))])) : null,
-    run.remarks.length ? section("Remarks", run.remarks.map(([text, times]) => (times > 1 ? `${text} (${countText(times)} times)` : text))) : null,
-    run.unused_count ? tableOf(`Unused recordings (${countText(run.unused_count)})`, [["Path", ""], ["From", "wide"], ["Test or run", "wide"]], run.unused.map((row) => [row.path, row.who, row.scope])) : null,
+    run.remarks.length ? reportSection("Remarks", run.remarks.map(([text, times]) => (times > 1 ? `${text} (${countText(times)} times)` : text))) : null,
+    run.unused_count ? tableOf(`Unused recordings (${countText(run.unused_count)})`, [["Path", ""], ["From", "wide"], ["Test or run", "wide"]], run.unused.map((row) => [breakable(row.path), row.who, breakable(row.scope)])) : null,
   ];
 }
 
-function some(counts, names) {
+function someCounts(counts, names) {
   return names.filter(([key]) => counts[key]).map(([key, words]) => [words, countText(counts[key])]);
 }
 
 function runVerdict({ counts, problems, command_status: status }) {
   const missed = counts.missed ?? 0;
-  if (missed > 0) return verdict(false, `${plural(missed, "call")} found no recording.`);
-  if (problems.length > 0) return verdict(false, `${problems[0].title}: ${countText(problems[0].texts.length)}.`);
-  if (status) return verdict(false, `The command ended with status ${status}. Every call was answered.`);
-  if ((counts.live ?? 0) > 0) return verdict(true, `${plural(counts.live, "call")} went out, ${countText(counts.recorded ?? 0)} recorded.`);
-  return (counts.hits ?? 0) > 0 ? verdict(true, "Every call was answered from recordings.") : verdict(false, "No call was made.");
+  if (missed > 0) return verdictLine(false, `${plural(missed, "call")} found no recording.`);
+  if (problems.length > 0) return verdictLine(false, `${problems[0].title}: ${countText(problems[0].texts.length)}.`);
+  if (status) return verdictLine(false, `The command ended with status ${status}. Every call was answered.`);
+  if ((counts.live ?? 0) > 0) return verdictLine(true, `${plural(counts.live, "call")} went out, ${countText(counts.recorded ?? 0)} recorded.`);
+  return (counts.hits ?? 0) > 0 ? verdictLine(true, "Every call was answered from recordings.") : verdictLine(false, "No call was made.");
 }
 
-function section(title, entries) {
+function reportSection(title, entries) {
   return el("section", { class: "stack" }, el("h3", {}, title), el("ul", { class: "entries" }, entries.map((entry) => el("li", {}, entry))));
 }
 
-function fold(isOpen, title, ...content) {
+function reportFold(isOpen, title, ...content) {
   return el("details", { open: isOpen }, el("summary", {}, title), content);
 }
 
-function variation(one) {
+function variationEntry(one) {
   const where = [one.scope, one.call === null ? null : `call ${one.call}`, `runs ${one.runs.join(", ")}`].filter(Boolean).join(" · ");
-  return fold(true, [one.question || "A call", " ", one.is_noise ? badge("plain", "noise") : null],
+  return reportFold(true, [one.question || "A call", " ", one.is_noise ? badge("plain", "noise") : null],
     el("p", { class: "muted" }, where), one.differences.length ? el("pre", {}, one.differences.join("\n")) : null);
 }
 
@@ -104,8 +104,8 @@ function driftElements({ drift, name }) {
   const isBad = drift.items.some((item) => item.tier === "contract" || item.tier === "behaviour");
   const asked = drift.counts.asked;
   return [
-    heading("Drift", name),
-    verdict(!isBad, isBad ? "The model does other things than it did when you recorded it." : "The model still does what you recorded."),
+    reportHeading("Drift", name),
+    verdictLine(!isBad, isBad ? "The model does other things than it did when you recorded it." : "The model still does what you recorded."),
     figureList([["Asked again", asked === undefined ? null : countText(asked)], ...TIERS.map(([tier, words]) => [words, countText(drift.counts[tier] ?? 0)])]),
     TIERS.map(([tier, words, kind]) => driftGroup(drift.items.filter((item) => item.tier === tier), words, kind)),
   ];
@@ -113,12 +113,12 @@ function driftElements({ drift, name }) {
 
 function driftGroup(items, words, kind) {
   if (items.length === 0) return null;
-  return section(`${words} (${countText(items.length)})`, items.map((item) => fold(kind !== "plain", [item.title || item.path, " ", badge(kind, words.toLowerCase())],
+  return reportSection(`${words} (${countText(items.length)})`, items.map((item) => reportFold(kind !== "plain", [item.title || item.path, " ", badge(kind, words.toLowerCase())],
     el("p", { class: "muted" }, `${item.who} · ${item.path}`),
     el("ul", {}, item.differences.map((difference) => el("li", {}, difference.text))),
-    fold(false, "Both answers", el("div", { class: "sides" }, side("Recorded", item.before), side("Now", item.after))))));
+    reportFold(false, "Both answers", el("div", { class: "sides" }, driftSide("Recorded", item.before), driftSide("Now", item.after))))));
 }
 
-function side(title, answers) {
+function driftSide(title, answers) {
   return el("div", {}, el("h4", {}, title), answers.map((answer) => el("pre", { tabindex: "0" }, answer.text || JSON.stringify(answer.tool_calls, null, 2))));
 }

@@ -1,6 +1,7 @@
 // Searching while the reader types: on the rows that the page has, and in the texts behind them.
 
 import { el } from "./dom.js";
+import { plural } from "./figures.js";
 import { ask, isFile, load } from "./source.js";
 
 const AT_ONCE_MS = 12; // as long as a search works before it lets the page breathe
@@ -22,20 +23,25 @@ export function markHit(text, pattern) {
   return [text.slice(0, found.index), el("mark", {}, found[0]), text.slice(end)];
 }
 
-// Look for words. show(hits, isDone) gets a map from ids to hits, perhaps several times as it grows; nothing is shown
-// of a search that a later one has overtaken.
+// Look for words. show(hits, isDone, note) gets a map from ids to hits, perhaps several times as it grows, and in the end
+// what the search has left out, in words. Nothing is shown of a search that a later one has overtaken.
 export async function searchFor(words, rows, show) {
   const turn = ++searches;
   const isOver = () => turn !== searches;
   const hits = new Map();
   const pattern = patternFor(words);
-  const report = (isDone) => { if (!isOver()) show(hits, isDone); };
+  const report = (isDone, left = "") => { if (!isOver()) show(hits, isDone, left); };
   const inTexts = isFile() ? null : searchServer(words, isOver);
   await inSlices(rows, isOver, (row) => { if (pattern.test(rowText(row))) hits.set(row.id, []); });
   report(false);
-  if (inTexts !== null) for (const hit of await inTexts) note(hits, hit.id, hit);
-  else await searchTexts(pattern, hits, isOver, () => report(false));
-  report(true);
+  if (inTexts === null) {
+    const leftOut = await searchTexts(pattern, hits, isOver, () => report(false));
+    report(true, leftOut ? `This file has only the start of ${plural(leftOut, "long text")}; the rest is not searched.` : "");
+  } else {
+    const { found, is_cut: isCut } = await inTexts;
+    for (const hit of found) noteHit(hits, hit.id, hit);
+    report(true, isCut ? "There is more than this. Type more words to find less." : "");
+  }
 }
 
 export function stopSearch() {
@@ -46,7 +52,7 @@ function rowText(row) {
   return `${row.question}\n${row.answer}\n${row.who}\n${row.key}\n${row.path}\n${row.runs.join("\n")}\n${row.scopes.join("\n")}`;
 }
 
-function note(hits, id, hit) {
+function noteHit(hits, id, hit) {
   const found = hits.get(id) ?? [];
   if (found.length < MOST_HITS) found.push(hit);
   hits.set(id, found);
@@ -59,27 +65,28 @@ async function searchServer(words, isOver) {
   const mine = new AbortController();
   asking = mine;
   try {
-    return (await ask(`search?q=${encodeURIComponent(words.trim())}`, mine.signal)).found;
+    return await ask(`search?q=${encodeURIComponent(words.trim())}`, mine.signal);
   } catch (error) {
-    if (isOver()) return [];
+    if (isOver()) return { found: [], is_cut: false };
     throw error;
   }
 }
 
 async function searchTexts(pattern, hits, isOver, tell) {
-  const { texts } = await load("texts");
+  const { texts, left_out: leftOut } = await load("texts");
   let told = performance.now();
   await inSlices(texts, isOver, ({ where, text, ids }) => {
     const found = pattern.exec(text);
     if (found === null) return;
     const end = found.index + found[0].length;
     const hit = { where, before: text.slice(Math.max(0, found.index - AROUND), found.index), match: found[0], after: text.slice(end, end + 2 * AROUND) };
-    for (const id of ids) note(hits, id, hit);
+    for (const id of ids) noteHit(hits, id, hit);
   }, () => {
     if (performance.now() - told < 150) return;
     told = performance.now();
     tell();
   });
+  return leftOut;
 }
 
 async function inSlices(items, isOver, work, breathe = () => {}) {

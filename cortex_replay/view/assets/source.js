@@ -1,19 +1,19 @@
 // Where documents come from: the server of a live page, or the file itself.
 
-const kept = new Map();
+const keptDocuments = new Map();
 const MOST_KEPT = 200;
 const GONE = "The page cannot reach its server. Is `cortex-replay view` still running? Start it again, and open the address that it prints.";
 
 // A file has all of its documents. A live page asks, and asks again for those that it has not used for long.
 export async function load(name) {
-  const found = kept.get(name) ?? unpack(name) ?? ask(name);
-  kept.delete(name);
-  kept.set(name, found);
-  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  const found = keptDocuments.get(name) ?? unpackDocument(name) ?? ask(name);
+  keptDocuments.delete(name);
+  keptDocuments.set(name, found);
+  if (keptDocuments.size > MOST_KEPT) keptDocuments.delete(keptDocuments.keys().next().value);
   try {
     return await found;
   } catch (error) {
-    kept.delete(name);
+    keptDocuments.delete(name);
     throw error;
   }
 }
@@ -32,14 +32,14 @@ export async function ask(name, signal) {
 
 // Forget what the server said, so that the next look is at the store as it is then.
 export function forget() {
-  kept.clear();
+  keptDocuments.clear();
 }
 
 export function isFile() {
   return document.documentElement.dataset.file !== undefined;
 }
 
-function unpack(name) {
+function unpackDocument(name) {
   const element = document.getElementById(`data:${name}`);
   if (element === null) return isFile() ? Promise.reject(new Error("This file does not have it. `cortex-replay view` shows the whole store.")) : null;
   const bytes = Uint8Array.from(atob(element.textContent.trim()), (c) => c.charCodeAt(0));

@@ -5,7 +5,7 @@ import { ageText, agoText, countText, dateText, durationText, momentText, plural
 import { RowList } from "./list.js";
 import { markHit, patternFor, searchFor, stopSearch } from "./search.js";
 import { load } from "./source.js";
-import { badge, figureList, tableOf } from "./tables.js";
+import { badge, breakable, figureList, tableOf } from "./tables.js";
 
 const SORTS = {
   newest: ["Newest", (a, b) => (b.at ?? 0) - (a.at ?? 0)],
@@ -20,12 +20,12 @@ const chosen = { words: "", who: "", story: "", unused: false, old: false, sort:
 export async function showStore(root, _rest, page) {
   const store = await load("store");
   const screen = new StoreScreen(store, page.screens.includes("conversation"));
-  fill(root, el("h2", {}, "Store"), totals(store), findings(store), screen.tables(), screen.recordings());
+  fill(root, el("h2", {}, "Store"), storeTotals(store), storeFindings(store), screen.tables(), screen.recordings());
   screen.refresh();
   return screen;
 }
 
-function totals(store) {
+function storeTotals(store) {
   const times = store.calls.map((call) => call.at).filter((at) => at !== null);
   const oldest = times.length ? times.reduce((a, b) => Math.min(a, b)) : null;
   const newest = times.length ? times.reduce((a, b) => Math.max(a, b)) : null;
@@ -41,7 +41,7 @@ function totals(store) {
   ]);
 }
 
-function findings(store) {
+function storeFindings(store) {
   if (store.findings.length === 0) return null;
   const what = store.findings.length === 1 ? "1 file is not shown: the index does not vouch for it." : `${countText(store.findings.length)} files are not shown: the index does not vouch for them.`;
   return el("div", { class: "alert", role: "alert" }, el("p", {}, el("strong", {}, what), prose(" Run `cortex-replay verify` to see why.")),
@@ -79,18 +79,18 @@ class StoreScreen {
     const { models, runs, tests } = this.#store;
     return el("div", { class: "tables" }, el("div", { class: "tables" },
       models.length ? tableOf("Models", [["Model", ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Size", "number wide"], ["Newest", "number"]],
-        models.map((model) => [this.#modelButton(model.name), countText(model.calls), shortCount(tokensOf(model.spent)), model.spent.money ?? "", sizeText(model.bytes), ago(model.newest)]), 6) : null,
-      this.#storyTable("Runs", "Run", runs, tests.length ? 4 : 8)), this.#storyTable("Tests", "Test", tests, 8));
+        models.map((model) => [this.#modelButton(model.name), countText(model.calls), shortCount(tokensOf(model.spent)), model.spent.money ?? "", sizeText(model.bytes), agoTime(model.newest)]), 6) : null,
+      this.#storyTable("Runs", "Run", runs, tests.length ? 5 : 8)), this.#storyTable("Tests", "Test", tests, 8));
   }
 
   #storyTable(caption, head, stories, most) {
     if (stories.length === 0) return null;
-    return tableOf(caption, [[head, ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Took", "number wide"], ["Newest", "number"]],
-      stories.map((story) => [this.#storyLink(story), story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls), shortCount(tokensOf(story.spent)), story.spent.money ?? "", durationText(story.seconds), ago(story.at)]), most);
+    return tableOf(caption, [[head, ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Newest", "number"]],
+      stories.map((story) => [this.#storyLink(story), story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls), shortCount(tokensOf(story.spent)), story.spent.money ?? "", agoTime(story.at)]), most);
   }
 
   #storyLink(story) {
-    return this.#canOpen ? el("a", { href: `#/conversation/${encodeURIComponent(story.id)}`, title: story.name }, story.name) : story.name;
+    return this.#canOpen ? el("a", { href: `#/conversation/${encodeURIComponent(story.id)}`, title: story.seconds === null ? null : `Took ${durationText(story.seconds)}` }, breakable(story.name)) : breakable(story.name);
   }
 
   #modelButton(name) {
@@ -108,16 +108,16 @@ class StoreScreen {
     this.#field.value = chosen.words;
     const names = [...new Set(calls.map((call) => call.who))].sort();
     const stories = [...new Set([...tests, ...runs].map((story) => story.name))];
-    this.#who = choice("Model or server", "who", [["", "All"], ...names.map((name) => [name, name])], () => this.refresh());
+    this.#who = storeChoice("Model or server", "who", [["", "All"], ...names.map((name) => [name, name])], () => this.refresh());
     return el("section", { aria: { labelledby: "recordings" } },
       el("h3", { id: "recordings" }, "Recordings"),
       el("form", { class: "filters", role: "search", onsubmit: (event) => { event.preventDefault(); this.#list.move(0); } },
         el("label", { class: "grow" }, el("span", { class: "unseen" }, "Search prompts and answers"), this.#field),
-        labelled("From", this.#who),
-        stories.length ? labelled("In", choice("Run or test", "story", [["", "All runs and tests"], ...stories.map((name) => [name, name])], () => this.refresh())) : null,
-        labelled("Sort", choice("Sort", "sort", Object.entries(SORTS).map(([name, [words]]) => [name, words]), () => this.refresh())),
-        calls.some((call) => call.is_unused !== null) ? tick("unused", "Unused", () => this.refresh()) : null,
-        calls.some((call) => call.is_old) ? tick("old", "Old", () => this.refresh()) : null),
+        storeLabel("From", this.#who),
+        stories.length ? storeLabel("In", storeChoice("Run or test", "story", [["", "All runs and tests"], ...stories.map((name) => [name, name])], () => this.refresh())) : null,
+        storeLabel("Sort", storeChoice("Sort", "sort", Object.entries(SORTS).map(([name, [words]]) => [name, words]), () => this.refresh())),
+        calls.some((call) => call.is_unused !== null) ? storeTick("unused", "Unused", () => this.refresh()) : null,
+        calls.some((call) => call.is_old) ? storeTick("old", "Old", () => this.refresh()) : null),
       this.#count, this.#none, this.#list.element);
   }
 
@@ -136,21 +136,21 @@ class StoreScreen {
     }
     this.#pattern = patternFor(chosen.words);
     try {
-      await searchFor(chosen.words, this.#store.calls, (hits, isDone) => {
+      await searchFor(chosen.words, this.#store.calls, (hits, isDone, note) => {
         this.#hits = hits;
-        this.#show(isDone);
+        this.#show(isDone, note);
       });
     } catch (error) {
       fill(this.#count, el("span", { role: "alert" }, error.message));
     }
   }
 
-  #show(isDone) {
+  #show(isDone, note = "") {
     const shown = this.#ordered().filter((call) => this.#isWanted(call));
     this.#list.set(shown);
     const all = this.#store.calls.length;
     const words = shown.length === all ? plural(all, "recording") : `${countText(shown.length)} of ${plural(all, "recording")}`;
-    fill(this.#count, isDone ? words : `${words} so far …`);
+    fill(this.#count, isDone ? words : `${words} so far …`, note ? ` ${note}` : null);
     this.#none.hidden = shown.length > 0 || !isDone;
     fill(this.#none, all === 0 ? "Nothing is recorded yet." : "No recording fits. Try fewer words, or leave out a filter.");
   }
@@ -204,22 +204,22 @@ function hitLine(hits) {
     hits.length > 1 ? el("i", {}, ` and ${hits.length - 1} more`) : null);
 }
 
-function ago(at) {
+function agoTime(at) {
   return at === null ? "" : el("time", { title: momentText(at) }, ageText(at));
 }
 
-function labelled(words, field) {
+function storeLabel(words, field) {
   return el("label", {}, el("span", {}, words), field);
 }
 
-function choice(label, name, options, changed) {
+function storeChoice(label, name, options, changed) {
   const field = el("select", { aria: { label }, onchange: () => { chosen[name] = field.value; changed(); } }, options.map(([value, words]) => el("option", { value }, words)));
   if (options.some(([value]) => value === chosen[name])) field.value = chosen[name];
   else chosen[name] = options[0][0];
   return field;
 }
 
-function tick(name, words, changed) {
+function storeTick(name, words, changed) {
   const box = el("input", { type: "checkbox", onchange: () => { chosen[name] = box.checked; changed(); } });
   box.checked = chosen[name];
   return el("label", { class: "tick" }, box, words);

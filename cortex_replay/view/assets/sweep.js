@@ -49,7 +49,7 @@ export class SweepMatrix {
       button.setAttribute("aria-pressed", String(other === this.#current));
       button.tabIndex = other === Math.max(0, this.#current) ? 0 : -1;
     }
-    fill(this.#panel, isThere ? detail(this.#cells[index]) : el("p", { class: "muted" }, "Choose a cell to see how the command ended and what it printed."));
+    fill(this.#panel, isThere ? cellDetail(this.#cells[index]) : el("p", { class: "muted" }, "Choose a cell to see how the command ended and what it printed."));
     return isThere;
   }
 
@@ -75,7 +75,7 @@ export class SweepMatrix {
   #button(index) {
     if (index === undefined) return null;
     const [words, kind] = VERDICTS[this.#cells[index].verdict];
-    const button = el("button", { type: "button", class: `cell ${kind}`, onclick: () => { location.hash = `#/run/${index}`; }, aria: { label: titleOf(this.#cells[index]), pressed: "false" } }, words);
+    const button = el("button", { type: "button", class: `cell ${kind}`, onclick: () => { location.hash = `#/run/${index}`; }, aria: { label: cellTitle(this.#cells[index]), pressed: "false" } }, words);
     this.#buttons.set(index, button);
     return button;
   }
@@ -103,15 +103,15 @@ export class SweepMatrix {
   }
 }
 
-function titleOf(cell) {
+function cellTitle(cell) {
   const call = cell.tool === "" ? `Call ${cell.turn}` : `Tool call ${cell.turn} (${cell.tool})`;
   return `${call}, ${cell.fault}: ${cell.verdict}`;
 }
 
-function detail(cell) {
+function cellDetail(cell) {
   const status = cell.status === null ? null : ` It ended with status ${cell.status}`;
   return [
-    el("h3", {}, titleOf(cell)),
+    el("h3", {}, cellTitle(cell)),
     el("p", {}, VERDICT_WORDS[cell.verdict], status === null ? null : `${status}, after ${plural(cell.calls, "call")}.`),
     el("h4", {}, "What it printed at the end"),
     cell.log === "" ? el("p", { class: "muted" }, "Nothing was kept.") : el("pre", { class: "log", tabindex: "0" }, cell.log),

@@ -30,7 +30,12 @@ function moreButton(total, most, draw) {
 // [[name, value], …] as large figures; what has no value is left out.
 export function figureList(pairs) {
   return el("dl", { class: "figures" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value, note]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? el("small", {}, note) : null))));
+    .map(([name, value, note]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? [" ", el("small", {}, note)] : null))));
+}
+
+// A path or the name of a test, which may break behind its separators.
+export function breakable(name) {
+  return name.split(/(?<=\/|::|_(?=\w))/).flatMap((part, at) => (at === 0 ? [part] : [el("wbr"), part]));
 }
 
 export function badge(kind, words) {

@@ -1,0 +1,260 @@
+"""The shell of the page, the Store and the Run, in a browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from cortex_replay.view.bundle import asset
+from cortex_replay.view.page import served_page
+from tests.servers.browser import chromium, needs_browser
+from tests.view.pages import (
+    HOSTILE,
+    call_row,
+    page_document,
+    run_report,
+    store_document,
+    sweep_report,
+    write_page,
+)
+
+pytestmark = needs_browser
+ROWS = 3000
+PHONE = {"width": 360, "height": 700}
+NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, summary, dialog, [role=region]")]
+    .filter((one) => !(one.getAttribute("aria-label") || one.getAttribute("aria-labelledby")
+        || one.innerText?.trim() || one.labels?.length))
+    .map((one) => one.outerHTML)"""
+HEADINGS = "() => [...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))"
+DOUBLE_IDS = """() => [...document.querySelectorAll("[id]")].map((one) => one.id)
+    .filter((id, at, all) => all.indexOf(id) !== at)"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def store_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    calls = [call_row(number) for number in range(ROWS)]
+    calls[5] = call_row(
+        5, question=HOSTILE, who="gpt-6-luna", is_unused=True, scopes=["tests/test_agent.py::test_1"]
+    )
+    calls[7] = call_row(7, kind="mcp", who="files", is_old=True, spent=None)
+    texts = [
+        {"where": "system", "text": f"You are careful. {'x' * 90} Zanzibar [a.b] here", "ids": ["call-8"]},
+        {"where": "answer", "text": "ZANZIBAR\nagain", "ids": ["call-8", "call-5"]},
+    ]
+    return write_page(
+        tmp_path_factory.mktemp("page"),
+        "store",
+        page=page_document("store", "run"),
+        store=store_document(calls, tests=30),
+        texts={"texts": texts, "left_out": 2},
+        report=run_report(),
+    )
+
+
+@pytest.fixture
+def sweep_page(tmp_path: Path) -> str:
+    return write_page(tmp_path, "sweep", page=page_document("run"), report=sweep_report())
+
+
+def open_page(browser: Browser, address: str, **options: Any) -> Page:
+    """A page that fails a test by what it throws, and by whatever it asks for."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(5000)
+    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
+    page.on("request", lambda request: None if request.url.startswith("file:") else pytest.fail(request.url))
+    page.goto(address)
+    page.wait_for_selector("h2")
+    return page
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.closest('li, button, input, h2')?.innerText ?? ''"))
+
+
+def test_the_store_is_searched_sorted_and_walked_through_by_keyboard(
+    browser: Browser, store_page: str
+) -> None:
+    page = open_page(browser, store_page)
+    rows, count = page.locator("li.row:not(.probe)"), page.locator(".count")
+
+    # Totals, marks in words, and nothing recorded that is more than text.
+    assert page.title() == "Store · agent/fixtures"
+    assert page.locator(".figures").inner_text().split("\n")[:2] == ["Recordings", "3,000"]
+    assert "1.25 USD" in page.locator(".figures").inner_text()
+    assert "1 file is not shown" in page.locator("[role=alert]").inner_text()
+    assert page.locator("img").count() == 0
+
+    # Of 3,000 rows those in sight exist, and each says which one it is.
+    expect(count).to_have_text("3,000 recordings")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    assert focused(page).startswith("Question 0")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    assert focused(page).startswith("Question 1")
+    assert rows.count() < 60
+    page.keyboard.press("End")
+    assert focused(page).startswith("Question 2999")
+    last = page.locator("li:focus-within")
+    assert (last.get_attribute("aria-posinset"), last.get_attribute("aria-setsize")) == ("3000", "3000")
+    assert page.evaluate("document.activeElement.getBoundingClientRect().bottom <= innerHeight + 1")
+    assert rows.count() < 60
+    page.keyboard.press("Home")
+    assert focused(page).startswith("Question 0")
+
+    # A search is no pattern, and finds what rows and texts say.
+    field = page.locator("input[type=search]")
+    field.fill("zanzibar")
+    expect(count).to_have_text(
+        "2 of 3,000 recordings This file has only the start of 2 long texts; the rest is not searched."
+    )
+    assert page.locator("mark").all_inner_texts() == ["ZANZIBAR", "Zanzibar"]
+    assert "and 1 more" in rows.nth(1).inner_text()
+    assert rows.first.inner_text().startswith(HOSTILE.replace("\u202e", "⟨202E⟩"))
+    assert "unused" in rows.first.inner_text()
+    field.fill("[a.b]  here")
+    expect(count).to_contain_text("1 of 3,000 recordings")
+    field.fill("question 29")
+    expect(count).to_contain_text("111 of 3,000 recordings")
+    field.fill("a.a")
+    expect(page.locator(".empty")).to_contain_text("No recording fits")
+    field.fill("")
+    expect(count).to_have_text("3,000 recordings")
+
+    # Filters.
+    page.get_by_label("Old").check()
+    expect(count).to_have_text("1 of 3,000 recordings")
+    assert "old" in rows.first.inner_text()
+    page.get_by_label("Old").uncheck()
+    page.get_by_label("Sort").select_option("oldest")
+    expect(rows.first).to_contain_text("Question 2999")
+    page.get_by_role("button", name="gpt-6-luna").click()
+    expect(count).to_have_text("1 of 3,000 recordings")
+
+    # Elsewhere and back: what was chosen is still so.
+    page.locator("h3").first.click()
+    page.keyboard.press("2")
+    page.wait_for_selector("h2:text('Run')")
+    assert page.evaluate("document.activeElement.tagName") == "H2"
+    page.keyboard.press("Escape")
+    expect(count).to_have_text("1 of 3,000 recordings")
+    page.close()
+
+
+def test_a_page_can_be_used_without_seeing_it_and_on_a_phone(browser: Browser, store_page: str) -> None:
+    page = open_page(browser, store_page, viewport=PHONE, color_scheme="dark")
+
+    for screen in ("store", "run"):
+        page.goto(f"{store_page}#/{screen}")
+        page.wait_for_selector(f"nav a[data-screen={screen}][aria-current=page]")
+        page.wait_for_selector(".figures")
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(DOUBLE_IDS) == []
+        levels = page.evaluate(HEADINGS)
+        assert levels[:2] == [1, 2]
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+        assert page.locator("th:not([scope])").count() == 0
+        assert page.locator("main, header.top, nav, footer").count() == 4
+    assert "2 calls found no recording." in page.locator("main").inner_text()
+    assert "nearest: b" in page.locator("details[open] pre").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.title() == "Run · agent/fixtures"
+
+    # The theme follows the system, then the reader, and is kept.
+    def background() -> str:
+        return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+
+    dark = background()
+    page.keyboard.press("t")
+    assert background() != dark
+    page.reload()
+    page.wait_for_selector("h2")
+    assert page.get_by_role("button", name="Theme: Light").count() == 1
+    page.keyboard.press("t")
+    assert background() == dark
+
+    page.keyboard.press("?")
+    assert "next, previous" in page.get_by_role("dialog").inner_text()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("dialog").count() == 0
+    page.close()
+
+
+def test_a_sweep_is_a_matrix_with_a_log_for_each_cell(browser: Browser, sweep_page: str) -> None:
+    page = open_page(browser, f"{sweep_page}#/run/0", viewport=PHONE)
+    panel = page.locator("section[aria-live]")
+
+    assert "survived 3 of 5 faults, over 2 calls" in page.locator(".verdict").inner_text()
+    assert page.locator("nav").count() == 0, "there is one screen only"
+    assert panel.locator("h3").inner_text() == "Call 1, 429: failed"
+    assert panel.locator("pre").all_inner_texts() == [
+        "line of 0\n" + HOSTILE.replace("\u202e", "⟨202E⟩"),
+        "cortex-replay replay --fault 0",
+    ]
+    page.keyboard.press("j")
+    expect(panel.locator("h3")).to_have_text("Call 1, malformed-json: hung")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(panel.locator("h3")).to_have_text("Call 2, 500: survived")
+    assert page.locator("[aria-pressed=true]").get_attribute("aria-label") == "Call 2, 500: survived"
+    page.keyboard.press("k")
+    expect(panel.locator("h3")).to_have_text("Call 1, malformed-json: hung")
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    assert page.evaluate(NAMELESS) == []
+    page.goto(f"{sweep_page}#/run/99")
+    expect(panel).to_contain_text("Choose a cell")
+    page.close()
+
+
+def test_a_live_page_asks_its_server_and_says_when_that_is_gone(browser: Browser) -> None:
+    store = store_document([call_row(number) for number in range(3)])
+    documents: dict[str, Any] = {"page": page_document("store", "run") | {"is_file": False}, "store": store}
+    asked: list[str] = []
+
+    def serve(route: Route) -> None:
+        url = urlsplit(route.request.url)
+        folder, _, name = url.path.removeprefix("/t-token/").partition("/")
+        if not folder:
+            route.fulfill(body=served_page("Recordings"), content_type="text/html")
+        elif folder == "assets":
+            kind = "text/css" if name.endswith(".css") else "text/javascript"
+            route.fulfill(body=asset(name), content_type=kind)
+        elif name == "search":
+            asked.append(parse_qs(url.query)["q"][0])
+            hit = {"id": "call-1", "where": "system", "before": "a ", "match": asked[-1], "after": " b"}
+            route.fulfill(body=json.dumps({"found": [hit], "is_cut": True}))
+        elif name in documents:
+            route.fulfill(body=json.dumps(documents[name]))
+        else:
+            route.fulfill(status=404) if folder == "data" and name != "report" else route.abort()
+
+    page = browser.new_page()
+    page.set_default_timeout(5000)
+    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
+    page.route("**/*", serve)
+    page.goto("http://127.0.0.1:9/t-token/")
+    page.locator("input[type=search]").fill("50% & more")
+    expect(page.locator(".count")).to_contain_text("1 of 3 recordings There is more than this.")
+    assert asked == ["50% & more"]
+    assert page.locator("mark").inner_text() == "50% & more"
+    page.goto("http://127.0.0.1:9/t-token/#/run/%")
+    expect(page.locator("[role=alert]")).to_contain_text("Is cortex-replay view still running?")
+    page.close()
