@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import Any, Final, Protocol, cast
 
-from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.canonical import JsonValue
 from cortex_replay.misses.differences import common_length
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
@@ -139,10 +140,10 @@ def _shorten_value(value: Any, room: int) -> Any:
     """A JSON value that is not larger than this: its texts are cut, or else it is a text itself."""
     if isinstance(value, str):
         return _cut(value, room)
-    if value is None or len(whole := compact(value)) <= room:
+    if value is None or len(whole := _compact(value)) <= room:
         return value
     short = _cut_leaves(value)
-    return short if len(compact(short)) <= room else _cut(whole, room)
+    return short if len(_compact(short)) <= room else _cut(whole, room)
 
 
 def _cut_leaves(value: Any) -> Any:
@@ -151,6 +152,10 @@ def _cut_leaves(value: Any) -> Any:
     if isinstance(value, dict):
         return {_cut(name, _LEAF): _cut_leaves(item) for name, item in value.items()}
     return [_cut_leaves(item) for item in value] if isinstance(value, list) else value
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _cut(text: str, longest: int) -> str:

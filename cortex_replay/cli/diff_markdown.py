@@ -1,0 +1,205 @@
+"""A change as Markdown, for a comment on a pull request.
+
+Who wrote a recording must not write the comment. What was recorded stands in code spans and in fenced blocks
+only, where a forge makes no links, images, mentions, references or commands of it. Each span and each fence
+is longer than any run of backticks within, and no recorded line is a line of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from difflib import unified_diff
+from itertools import islice, zip_longest
+from typing import Any, Final
+
+from cortex_replay.cli import output
+from cortex_replay.view.documents.change import shorten_change
+from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem
+
+__all__ = ["MARKER", "MOST_BYTES", "markdown_of"]
+
+MARKER: Final = "<!-- cortex-replay diff -->"
+"""The first line, by which a comment is found again that is to be updated."""
+MOST_BYTES: Final = 60_000
+"""GitHub takes 65,536 characters. In bytes, whatever a forge counts is less."""
+_TITLES: Final = {"contract": "May break code", "behaviour": "Acts differently"}
+_COUNTS: Final = {
+    "contract": "may break code",
+    "behaviour": "act differently",
+    "words": "only reworded",
+    "added": "added",
+    "removed": "removed",
+}
+_CHANGES: Final = {
+    "changed": "",
+    "added": "added: ",
+    "removed": "removed: ",
+    "replaced": "in place of another: ",
+    "road": "another road: ",
+}
+_TEXT: Final = 1000
+"""So many characters of a text, four times that where it behaves otherwise."""
+_SPAN: Final = 240
+_MOST_SCOPES: Final = 3
+_MOST_SENTENCES: Final = 6
+_MOST_LINES: Final = 40
+_MOST_REWORDINGS: Final = 40
+_ROOM_FOR_WORDS: Final = 200
+"""For what is said of those that are not listed, and for titles."""
+_BACKTICKS: Final = re.compile("`+")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[ \t]+|\n")
+"""A paragraph is one line, of which a comment would show the start only."""
+
+
+def markdown_of(change: ChangeDocument, most_bytes: int = MOST_BYTES) -> str:
+    """The change as a comment, what a reviewer must see first.
+
+    Args:
+        change: Without secrets.
+        most_bytes: Of the whole comment. Both sides of a change are left out first; if that is not enough,
+            the last changes are only counted.
+    """
+    short = shorten_change(change, _TEXT)
+    items = [item for tier in _TITLES for item in short["items"] if item["tier"] == tier]
+    head, tail = _lines(_head(short)), _lines(_rewordings(short))
+    room = most_bytes - _size(head) - _size(tail) - _ROOM_FOR_WORDS
+    told = _first_of((_lines(_item(item)) for item in items), room)
+    room -= sum(map(_size, told))
+    sides = _first_of((_lines(_both_sides(item)) for item in items[: len(told)]), room)
+    parts, tier = [head], ""
+    for item, text, side in zip_longest(items[: len(told)], told, sides, fillvalue=""):
+        if item["tier"] != tier:
+            tier = item["tier"]
+            parts.append(f"#### {_TITLES[tier]}\n\n")
+        parts += [text, side]
+    if more := len(items) - len(told):
+        parts.append(f"… and {more:,} more.\n\n")
+    return "".join([*parts, tail])
+
+
+def _first_of(texts: Iterable[str], room: int) -> list[str]:
+    """As many as fit."""
+    found: list[str] = []
+    for text in texts:
+        room -= _size(text)
+        if room < 0:
+            break
+        found.append(text)
+    return found
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _head(change: ChangeDocument) -> Iterator[str]:
+    counts = [
+        f"**{number:,}** {said}" for name, said in _COUNTS.items() if (number := change["counts"].get(name))
+    ]
+    yield MARKER
+    yield "### What changed in the recordings"
+    yield ""
+    yield f"{_code(change['base'])} → {_code(change['head'])}: {', '.join(counts) or 'nothing changed'}"
+    yield ""
+
+
+def _item(item: ChangeItem) -> Iterator[str]:
+    """What changed, in one line for each difference."""
+    about = [item["who"], item["key"][:8], *item["scopes"][:_MOST_SCOPES]]
+    more = len(item["scopes"]) - _MOST_SCOPES
+    said = ", ".join([*(_code(text) for text in about if text), *([f"and {more} more"] if more > 0 else [])])
+    yield f"- {_CHANGES[item['change']]}{_code(item['title'] or item['path'])} ({said})"
+    for difference in item["differences"][:_MOST_SENTENCES]:
+        yield f"  - {_code(difference['text'])}"
+    if len(item["differences"]) > _MOST_SENTENCES:
+        yield f"  - and {len(item['differences']) - _MOST_SENTENCES} more differences"
+    yield ""
+
+
+def _both_sides(item: ChangeItem) -> Iterator[str]:
+    before, after = (_told(item, answers) for answers in (item["before"], item["after"]))
+    found = [
+        output.escape(line)[:_SPAN] for line in islice(unified_diff(before, after, n=1, lineterm=""), 2, None)
+    ]
+    if not found:
+        return
+    fence = _fence(found, least=3)
+    yield "  <details><summary>both sides</summary>"
+    yield ""
+    yield f"  {fence}diff"
+    yield from (f"  {line}" for line in found[:_MOST_LINES])
+    yield f"  {fence}"
+    if len(found) > _MOST_LINES:
+        yield ""
+        yield f"  … and {len(found) - _MOST_LINES} more lines"
+    yield ""
+    yield "  </details>"
+    yield ""
+
+
+def _told(item: ChangeItem, answers: list[AnswerDocument]) -> list[str]:
+    """What stands on one side, line by line."""
+    if item["change"] == "road":
+        return [step for answer in answers for step in _steps(answer)]
+    return [line for answer in answers for line in _answer_lines(answer)]
+
+
+def _steps(answer: AnswerDocument) -> list[str]:
+    return [f"calls {call['name']}" for call in answer["tool_calls"]] or ["answers in words"]
+
+
+def _answer_lines(answer: AnswerDocument) -> Iterator[str]:
+    if answer["status"] is not None:
+        yield f"status {answer['status']}"
+    for call in answer["tool_calls"]:
+        yield f"calls {call['name']}"
+        yield from _pretty(call["arguments"])
+    if answer["parsed"] is not None:
+        yield from _pretty(answer["parsed"])
+    else:
+        yield from _SENTENCE_END.split(answer["text"])
+    if answer["finish_reason"]:
+        yield f"finish reason: {answer['finish_reason']}"
+
+
+def _pretty(value: Any) -> list[str]:
+    return json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+
+
+def _rewordings(change: ChangeDocument) -> Iterator[str]:
+    items = [item for item in change["items"] if item["tier"] == "words"]
+    total = len(items) + change["left_out"]
+    if total == 0:
+        return
+    yield f"<details><summary>{output.count(total, 'recording')} only reworded</summary>"
+    yield ""
+    for item in items[:_MOST_REWORDINGS]:
+        yield f"- {_code(item['title'] or item['path'])} ({_code(item['who'])})"
+    if total > len(items[:_MOST_REWORDINGS]):
+        yield f"- and {total - len(items[:_MOST_REWORDINGS]):,} more"
+    yield ""
+    yield "</details>"
+
+
+def _code(text: str) -> str:
+    """One line of recorded text as a code span."""
+    shown = output.escape(text)
+    shown = shown if len(shown) <= _SPAN else f"{shown[: _SPAN - 1]}…"
+    if not shown.strip():
+        return "(empty)"
+    marks = _fence([shown], least=1)
+    # One blank is taken off at each end, if both have one.
+    gap = " " if "`" in (shown[0], shown[-1]) or shown[0] == shown[-1] == " " else ""
+    return f"{marks}{gap}{shown}{gap}{marks}"
+
+
+def _fence(lines: Iterable[str], least: int) -> str:
+    """So many backticks that none of the lines has as many in a row."""
+    longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
+    return "`" * max(least, longest + 1)
