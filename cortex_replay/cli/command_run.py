@@ -27,7 +27,7 @@ from cortex_replay.cli.runs import (
 from cortex_replay.config import load_settings
 from cortex_replay.disk import absolute_path, scratch_folder, write_file
 from cortex_replay.engine.http.model_hosts import ModelHosts
-from cortex_replay.engine.ledger import Ledger
+from cortex_replay.engine.ledger import Ledger, Miss
 from cortex_replay.engine.mcp.counts import server_facts, server_rows
 from cortex_replay.engine.run_names import RUN_VARIABLE
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
@@ -263,8 +263,9 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
             "configuration names `cortex-replay mcp NAME -- SERVER`."
         )
         return 1
-    if "miss" in fail_on and ledger.misses:
-        output.talk("error: something was asked that is not recorded")
+    if "miss" in fail_on and (missing := ledger.missing_answers):
+        output.talk(f"error: something was asked that is not recorded: {_names_of(missing)}")
+        output.talk("The command got an error for it and ended well all the same; --allow-miss accepts that.")
         return NoFixture.exit_code
     if "live" in fail_on and (ledger.live or ledger.bypassed):
         output.talk("error: live calls were made")
@@ -275,6 +276,14 @@ def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
         output.talk("error: some recordings are not used any more")
         return DRIFT
     return 1 if ledger.refused else 0
+
+
+def _names_of(misses: Sequence[Miss]) -> str:
+    """What was missed, each once."""
+    counted = Counter(miss.what for miss in misses)
+    names = [output.escape(what) + (f" ({n} times)" if n > 1 else "") for what, n in counted.items()]
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(names[:_MOST_SHOWN]) + more
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

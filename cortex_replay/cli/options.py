@@ -174,7 +174,7 @@ fail_on_option = click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(["miss", "unused", "live"]),
-    help="Fail on a miss, on unused recordings, on live calls; the command's own failure wins. Repeatable.",
+    help="Fail on a miss (as replay does), unused recordings, live calls. Repeatable.",
 )
 report_option = click.option(
     "--report",

@@ -18,7 +18,8 @@ __all__ = ["replay_command"]
     epilog="""Examples:
 
   cortex-replay replay -- npm test
-  cortex-replay replay --fail-on miss --fail-on unused -- pytest tests/agents
+  cortex-replay replay --fail-on unused -- pytest tests/agents
+  cortex-replay replay --allow-miss -- ./agent  it may ask what is not recorded
   cortex-replay replay --store tests/llm --report used.json -- go test ./...
   cortex-replay replay --proxy -- ./agent      its client reads no base URL
   cortex-replay replay -- claude -p "fix it"   with the MCP servers of .mcp.json, which are not started
@@ -28,7 +29,7 @@ Exit status:
   0  the command ended well, and with it the run
   1  no call came to the gateway
   2  wrong usage
-  3  a miss, with --fail-on miss
+  3  the command ended well, but asked what is not recorded (not with --allow-miss)
   4  unused fixtures or live calls, with --fail-on
   5  the store is not what its index says; the command was not run
 """,
@@ -49,21 +50,26 @@ Exit status:
 @options.pass_env_option
 @options.mcp_options
 @options.fault_option
+@click.option("--allow-miss", is_flag=True, help="Accept calls that nothing is recorded for.")
 @options.fail_on_option
 @options.report_option
 @options.json_option
 @click.pass_context
-def replay_command(ctx: click.Context, /, store: Path | None, **flags: Any) -> None:
+def replay_command(ctx: click.Context, /, store: Path | None, allow_miss: bool, **flags: Any) -> None:
     """Run a command with every model call answered from the store.
 
     A gateway is started, and the command's SDKs are pointed at it. Variables that hold secrets are withheld
     from it (by name: API_KEY, GH_TOKEN, PGPASSWORD, ...; by value: a key of a well-known service, a URL with
     a password); SDKs get dummy keys. A call that goes around the gateway is refused and named. If the command
-    fails, its status is ours.
+    fails, its status is ours. If it ends well although one of its calls is not recorded, the status is 3.
     """
     command = options.command_after_dashes(ctx)
     if not command:
         raise click.UsageError("give the command behind --: cortex-replay replay -- npm test")
     options.check_proxy_options(flags)
+    if allow_miss and "miss" in flags["fail_on"]:
+        raise click.UsageError("--allow-miss and --fail-on miss exclude each other")
+    if not allow_miss:
+        flags["fail_on"] = (*flags["fail_on"], "miss")
     flags["mode"] = "replay"
     ctx.exit(run_command(command, options.store_root(ctx, store), flags, default="replay"))

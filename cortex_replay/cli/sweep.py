@@ -229,9 +229,9 @@ class _Sweeper:
         if ledger["broken"]:
             self.status = 5
             output.talk("error: the store is not what its index says")
-        elif ledger["misses"]:
+        elif missing := [miss for miss in ledger["misses"] if not miss["is_probe"]]:
             self.status = 3
-            output.talk(output.quote(ledger["misses"][0]["explanation"]))
+            output.talk(output.quote(missing[0]["explanation"]))
         elif status != 0:
             self.status = _FAILED_BEFORE
             ended = "does not end in time" if status is None else f"ends with status {status}"

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, asdict, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -52,6 +52,8 @@ class Miss:
     what: str
     """The model and the start of the hash, or the method and path."""
     explanation: str
+    is_probe: bool = False
+    """Whether a program can do without the answer, as without the list of models: no run fails for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class LedgerPart:
                 return cls(
                     hits,
                     read_tally(saved),
-                    [Miss(*_texts(miss, "what", "explanation")) for miss in misses[:_MOST_LISTED]],
+                    [_miss_in(miss) for miss in misses[:_MOST_LISTED]],
                     frozenset(
                         FixtureKey(*_texts(key, *_SCOPED_NAMES[:2])) for key in used if not _scope_in(key)
                     ),
@@ -98,6 +100,11 @@ class LedgerPart:
                     read_counts(rest.get("servers")),
                 )
         raise InvalidRequest("ledger", "is not what a process reports of its calls")
+
+
+def _miss_in(value: object) -> Miss:
+    what, explanation = _texts(value, "what", "explanation")
+    return Miss(what, explanation, isinstance(value, dict) and value.get("is_probe") is True)
 
 
 def _scope_in(key: object) -> bool:
@@ -216,7 +223,8 @@ class Ledger:
             for texts in (self.failures, self.recorded_failures, self.refused, self.broken):
                 texts[:] = map(self._clean, texts)
             self.misses[:] = [
-                Miss(self._clean(miss.what), self._clean(miss.explanation)) for miss in self.misses
+                replace(miss, what=self._clean(miss.what), explanation=self._clean(miss.explanation))
+                for miss in self.misses
             ]
             self.bypassed = Counter({self._clean(host): count for host, count in self.bypassed.items()})
             self.remarks = Counter({self._clean(text): count for text, count in self.remarks.items()})
@@ -274,12 +282,16 @@ class Ledger:
         with self._lock:
             self.repeated += 1
 
-    def miss(self, what: str, explanation: str) -> None:
+    def miss(self, what: str, explanation: str, *, is_probe: bool = False) -> None:
         with self._noting():
             is_listed = len(self.misses) < _MOST_LISTED
-            self.misses.append(
-                Miss(self._clean(what), self._clean(explanation)) if is_listed else _ANOTHER_MISS
-            )
+            listed = Miss(self._clean(what), self._clean(explanation), is_probe) if is_listed else None
+            self.misses.append(listed or replace(_ANOTHER_MISS, is_probe=is_probe))
+
+    @property
+    def missing_answers(self) -> list[Miss]:
+        """The misses of calls whose answer was needed."""
+        return [miss for miss in self.misses if not miss.is_probe]
 
     def decline(self) -> None:
         """A call got nothing but the word that it is refused."""
@@ -361,7 +373,7 @@ class Ledger:
             self.used_exchanges |= part.used_exchanges
             self.servers = merge_counts([self.servers, part.servers])
         for miss in part.misses:
-            self.miss(miss.what, miss.explanation)
+            self.miss(miss.what, miss.explanation, is_probe=miss.is_probe)
         for host, count in part.bypassed.items():
             self.bypass(host, count)
 

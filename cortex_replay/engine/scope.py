@@ -286,9 +286,24 @@ class Scope:
         self.count_miss(look.key.short, explanation or f"cortex-replay: {error}", ask)
         return error
 
-    def count_miss(self, what: str, explanation: str, ask: Callable[[], LlmRequest | None]) -> None:
-        self.run.ledger.miss(what, explanation)
-        if self.run.learner is not None:
+    def count_miss(
+        self,
+        what: str,
+        explanation: str,
+        ask: Callable[[], LlmRequest | None],
+        *,
+        is_probe: bool = False,
+    ) -> None:
+        """Count a call that nothing is recorded for.
+
+        Args:
+            what: The call, in short.
+            explanation: Why it is a miss, and what to do.
+            ask: What is asked.
+            is_probe: Whether its program can do without the answer.
+        """
+        self.run.ledger.miss(what, explanation, is_probe=is_probe)
+        if self.run.learner is not None and not is_probe:
             self.run.learner.miss(explanation)
         self.observe(ask, None)
 

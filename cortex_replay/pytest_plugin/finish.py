@@ -21,7 +21,7 @@ from cortex_replay.engine.tokens import cache_rows, counts_of, merge_tallies, re
 from cortex_replay.errors import LlmError
 from cortex_replay.history.mcp_calls import stored_mcp_calls
 from cortex_replay.pytest_plugin.session import LlmSession
-from cortex_replay.pytest_plugin.summary import Summary
+from cortex_replay.pytest_plugin.summary import Summary, TestMiss
 from cortex_replay.pytest_plugin.summary_text import group_misses, without_test
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
@@ -49,7 +49,7 @@ def finish(
     summary = Summary(
         llm.run.mode,
         {name: sum(int(one[name]) for one in reports) for name in _COUNTS},
-        [(str(test), str(text)) for one in reports for test, text in one["misses"]],
+        [TestMiss(*miss) for one in reports for miss in one["misses"]],
         [str(reason) for one in reports for reason in one["not_recorded"]],
         sum((Counter(one["bypassed"]) for one in reports), Counter()),
         is_inner=llm.outer is not None,
@@ -180,7 +180,7 @@ def _write(
         "mode": summary.mode,
         **summary.counts,
         **{f"{name}_tokens": count for name, count in counts_of(summary.paid, summary.saved).items()},
-        "misses": [{"test": test, "explanation": text} for test, text in summary.misses],
+        "misses": [miss._asdict() for miss in summary.misses],
         "not_recorded": summary.not_recorded,
         "bypassed": dict(summary.bypassed),
         "used": _used_as_json(used),
@@ -224,7 +224,10 @@ def _part_for_outer_run(summary: Summary, used: Iterable[ScopedKey], exchanges: 
     return {
         "hits": summary.counts["hits"],
         "saved": {model: asdict(tokens) for model, tokens in summary.saved.items()},
-        "misses": [{"what": test, "explanation": without_test(text, test)} for test, text in summary.misses],
+        "misses": [
+            {"what": test, "explanation": without_test(text, test), "is_probe": is_probe}
+            for test, text, is_probe in summary.misses
+        ],
         "used": _used_as_json(used),
         "used_exchanges": exchanges,
         "bypassed": dict(summary.bypassed),

@@ -16,6 +16,7 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings
 from cortex_replay.config.files import shown_path
 from cortex_replay.engine.adapter import ScopeAdapter
+from cortex_replay.engine.ledger import Miss
 from cortex_replay.engine.owners import owner_of_test
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import ConfigError, FixtureIntegrityFailed, InvalidRequest, LlmError
@@ -33,6 +34,7 @@ from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
 from cortex_replay.pytest_plugin.outer_run import OuterRun
 from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.settings import load
+from cortex_replay.pytest_plugin.summary import TestMiss
 from cortex_replay.pytest_plugin.summary_text import HOW_TO_RECORD
 from cortex_replay.pytest_plugin.terminal import fetch_line, shown
 from cortex_replay.run import Run
@@ -69,7 +71,7 @@ class LlmSession:
         """Every marked test that ran, and whether it passed."""
         self.has_left_answers = False
         """Whether a test was to record, so that its answers wait for the end of the run."""
-        self.misses: list[tuple[str, str]] = []
+        self.misses: list[TestMiss] = []
         self.unpublished: list[str] = []
         """Why other workers of the run do not know of all that was recorded."""
         self._attempts: dict[str, int] = {}
@@ -126,9 +128,9 @@ class LlmSession:
                 if refusal not in str(report.longrepr):  # a client may have made another error of it
                     report.sections.append(("cortex-replay", refusal))
             misses = run.new_misses()
-            for explanation in misses:
-                report.sections.append(("cortex-replay", shown(explanation)))
-                self.misses.append((self.clean(item.nodeid), explanation))
+            for miss in misses:
+                report.sections.append(("cortex-replay", shown(miss.explanation)))
+                self.misses.append(TestMiss(self.clean(item.nodeid), miss.explanation, miss.is_probe))
             for host in sorted(run.interception.strangers) if misses else ():
                 report.sections.append(("cortex-replay", shown(_advice_on(host))))
             for host in sorted(run.interception.others) if misses else ():
@@ -311,9 +313,9 @@ class TestRun:
                 pytrace=False,
             )
 
-    def new_misses(self) -> list[str]:
+    def new_misses(self) -> list[Miss]:
         misses = self._session.run.ledger.misses
-        new = [miss.explanation for miss in misses[self._misses_seen :]]
+        new = misses[self._misses_seen :]
         self._misses_seen = len(misses)
         return new
 

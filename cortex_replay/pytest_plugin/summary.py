@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cortex_replay.engine.mcp.counts import ServerCounts
 from cortex_replay.engine.money import PriceList
@@ -11,7 +12,17 @@ from cortex_replay.engine.tokens import Tally
 from cortex_replay.store import StoredFixture
 from cortex_replay.store.tool_calls import StoredCall
 
-__all__ = ["Summary"]
+__all__ = ["Summary", "TestMiss"]
+
+
+class TestMiss(NamedTuple):
+    """A test that missed something, and what."""
+
+    __test__ = False
+
+    test: str
+    explanation: str
+    is_probe: bool = False
 
 
 @dataclass
@@ -20,8 +31,7 @@ class Summary:
 
     mode: str
     counts: dict[str, int]
-    misses: list[tuple[str, str]]
-    """The tests that missed something, and what."""
+    misses: list[TestMiss]
     not_recorded: list[str]
     bypassed: Counter[str]
     """Hosts that somebody wanted to ask around us, and how often."""

@@ -10,7 +10,7 @@ from cortex_replay.engine.tokens import token_facts
 from cortex_replay.pytest_plugin.terminal import print_line
 
 if TYPE_CHECKING:
-    from cortex_replay.pytest_plugin.summary import Summary
+    from cortex_replay.pytest_plugin.summary import Summary, TestMiss
 
 __all__ = ["HOW_TO_RECORD", "group_misses", "print_summary", "without_test"]
 
@@ -72,10 +72,10 @@ def _first(items: Sequence[_T], line_of: Callable[[_T], str]) -> Iterator[str]:
         yield f"… and {len(items) - _MOST_SHOWN} more"
 
 
-def group_misses(misses: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def group_misses(misses: Iterable[TestMiss]) -> list[tuple[str, str]]:
     """Each miss once, with the tests that have it: equal ones differ only in how to record that one test."""
     groups: dict[str, dict[str, str]] = {}
-    for test, explanation in misses:
+    for test, explanation, _ in misses:
         groups.setdefault(without_test(explanation, test), {})[test] = explanation
     return [_group(shared, tests) for shared, tests in groups.items()]
 

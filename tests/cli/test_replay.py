@@ -32,17 +32,37 @@ def test_the_ledger_for_programs(shell: Shell, provider: FakeProvider, tmp_path:
     assert len(Store.open(tmp_path / "llm")) == 1
 
 
-def test_a_miss_is_explained_and_fails_where_that_is_asked_for(shell: Shell, provider: FakeProvider) -> None:
+def test_a_swallowed_miss_is_explained_and_fails(shell: Shell, provider: FakeProvider) -> None:
+    """Else a test passes that has lost its model."""
     shell.record(TWICE, provider.url)
     careless = ASK + "import contextlib\nwith contextlib.suppress(Exception): ask('three')"
 
-    assert shell.replay(careless).status == 0
-    strict = shell.replay(careless, "--fail-on", "miss")
-    assert strict.status == 3
-    assert "| To record it: cortex-replay record --store llm -- " in strict.talk
-    assert shell.replay(ASK + "ask('three')", "--fail-on", "miss").status == 1, "the command's own wins"
+    for options in ([], ["--fail-on", "miss"]):
+        swallowed = shell.replay(careless, *options)
+        assert swallowed.status == 3
+        assert "| To record it: cortex-replay record --store llm -- " in swallowed.talk
+        assert "error: something was asked that is not recorded: m " in swallowed.talk
+        assert "--allow-miss" in swallowed.talk
+    assert shell.replay(careless, "--allow-miss").status == 0
+    assert shell.replay(ASK + "ask('three')").status == 1, "the command's own wins"
     assert shell.replay(ASK + "ask('one')", "--fail-on", "unused").status == 4
     assert shell.record(TWICE, provider.url, "--mode", "record", "--fail-on", "live").status == 4
+
+
+def test_a_probe_without_an_answer_does_not_fail(shell: Shell, provider: FakeProvider) -> None:
+    """A program lives without the list of models: no answer was due."""
+    shell.record(TWICE, provider.url)
+    probing = ASK + (
+        "import contextlib\nask('one')\n"
+        "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n"
+        "with contextlib.suppress(OSError): opener.open(os.environ['OPENAI_BASE_URL'] + '/models')"
+    )
+    replayed = shell.replay(probing, "--json")
+
+    assert replayed.status == 0, replayed.talk
+    assert [(miss["what"], miss["is_probe"]) for miss in replayed.report["misses"]] == [
+        ("GET /v1/models", True)
+    ]
 
 
 def test_equal_misses_are_told_once(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
@@ -95,6 +115,7 @@ def test_a_call_around_the_gateway_is_refused_and_named(shell: Shell, provider: 
         (["replay"], "give the command behind --"),
         (["replay", "--"], "give the command behind --"),
         (["replay", "--pace", "fast", "--", "true"], "pace"),
+        (["replay", "--allow-miss", "--fail-on", "miss", "--", "true"], "exclude each other"),
     ],
 )
 def test_wrong_usage(shell: Shell, tmp_path: Path, arguments: list[str], reason: str) -> None:

@@ -33,6 +33,19 @@ def test_a_part_is_added_and_redacted() -> None:
     assert SECRET not in ledger.misses[0].explanation
 
 
+def test_a_probe_stays_one_on_its_way() -> None:
+    """Also when its text is redacted anew, and where there are too many to list."""
+    ledger = Ledger(lambda: Redactor([SECRET]))
+    probe = {"what": "test_a", "explanation": "no models", "is_probe": True}
+    ledger.merge(LedgerPart.parse({**PART, "misses": [*PART["misses"], probe]}))
+    ledger.redactor.learn("another-key-of-this-run-0815")
+    for _ in range(1000):
+        ledger.miss("GET /v1/models", "no models", is_probe=True)
+
+    assert [miss.is_probe for miss in ledger.misses] == [False, *[True] * 1001]
+    assert [miss.what for miss in ledger.missing_answers] == ["test_a"]
+
+
 @pytest.mark.parametrize(
     "change",
     [

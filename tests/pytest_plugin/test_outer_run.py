@@ -163,6 +163,49 @@ def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
     assert "cortex-replay: 3 hits, 0 misses, 0 recorded, 0 live" in done.stderr
 
 
+def test_a_test_that_swallows_a_miss_fails_the_replay(project: pytest.Pytester) -> None:
+    """pytest is content, and the command around it is not; a list of models is no answer that was due."""
+    record(project.path / "llm", "one")
+    project.makepyfile(
+        """
+        import anthropic, pytest
+
+        @pytest.mark.llm_replay
+        def test_models():
+            with pytest.raises(anthropic.APIStatusError):
+                anthropic.Anthropic(max_retries=0).models.list()
+
+        @pytest.mark.llm_replay
+        def test_question():
+            with pytest.raises(anthropic.APIStatusError):
+                client = anthropic.Anthropic(max_retries=0)
+                message = {"role": "user", "content": "never recorded"}
+                client.messages.create(model="m", max_tokens=9, messages=[message])
+        """
+    )
+    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    variables |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def replay(test: str, *options: str) -> subprocess.CompletedProcess[str]:
+        ours = [sys.executable, "-m", "cortex_replay", "replay", "--store", "llm", *options]
+        theirs = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test]
+        return subprocess.run(
+            [*ours, "--", *theirs],
+            cwd=project.path,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    swallowed = replay("test_question")
+    assert (swallowed.returncode, "1 passed" in swallowed.stdout) == (3, True), swallowed.stderr
+    assert "error: something was asked that is not recorded: " in swallowed.stderr
+    assert replay("test_question", "--allow-miss").returncode == 0
+    assert replay("test_models").returncode == 0
+
+
 def test_labels_reach_the_gateway_that_records(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from cortex_replay.engine.exchanges import look_up_call, nothing, sole_wire, tak
 from cortex_replay.engine.http.aws import regional
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside, is_large
-from cortex_replay.engine.http.opaque import opaque_request
+from cortex_replay.engine.http.opaque import is_probe, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
 from cortex_replay.engine.http.recording import ask_opaque, ask_provider
 from cortex_replay.engine.http.relay import Relay, SendOn
@@ -214,7 +214,8 @@ class Engine:
                     scope.store, look.request, key, scope.how_to_record, redactor
                 )
             explained = scope.clean(explanation)
-            scope.count_miss(f"{call.method} {call.route.path}", explained, nothing)
+            what = f"{call.method} {call.route.path}"
+            scope.count_miss(what, explained, nothing, is_probe=is_probe(call))
             yield error_reply(_protocol_like(call), MISS_STATUS, explained, "no_fixture")
 
     def _render(

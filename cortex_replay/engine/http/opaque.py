@@ -14,9 +14,11 @@ from cortex_replay.secret_names.names import CREDENTIAL_FIELDS
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 
-__all__ = ["encode_body", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
+__all__ = ["encode_body", "is_probe", "is_worth_keeping", "opaque_exchange", "opaque_key", "opaque_request"]
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)
+_PROBED: Final = re.compile(r"|healthz?|livez|readyz?|ping|version|props|ps|tags|models(?:/[^/]+)?")
+"""The ends of paths where a server says that it is there, which one it is, and which models it has."""
 _PASSING: Final = (401, 403, 408, 409, 425, 429)
 
 
@@ -51,6 +53,14 @@ def opaque_key(request: dict[str, JsonValue]) -> str:
 def opaque_exchange(request: dict[str, JsonValue], wire: dict[str, JsonValue]) -> Exchange:
     """The exchange to be recorded."""
     return Exchange(wire, key=opaque_key(request), request=request)
+
+
+def is_probe(call: Call) -> bool:
+    """Whether a call only looks at what a model's server is: programs live without the answer."""
+    if call.method not in ("GET", "HEAD") or is_other(call.route.upstream):
+        return False
+    parts = call.route.path.strip("/").split("/")
+    return any(_PROBED.fullmatch("/".join(parts[-count:])) for count in (1, 2))
 
 
 def is_worth_keeping(status: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cortex_replay.engine.exchange_lookup import ExchangeLookUp
 from cortex_replay.engine.exchanges import nothing
@@ -14,7 +14,10 @@ from cortex_replay.misses.tool_calls import explain_tool_exhaustion, explain_too
 
 __all__ = ["Refusal", "refuse_call"]
 
-"""What a server says that does not know a method."""
+_PROBES: Final = frozenset(
+    ["prompts/list", "resources/list", "resources/templates/list", "logging/setLevel", "completion/complete"]
+)
+"""What clients ask to see whether a server can do it, and live without."""
 
 
 class Refusal(NamedTuple):
@@ -44,6 +47,6 @@ def refuse_call(scope: Scope, look: ExchangeLookUp, *, is_exhausted: bool) -> Re
             scope.store, look.request, look.key, scope.how_to_record, redactor, scope.owner
         )
     explained = scope.clean(explanation)
-    scope.count_miss(name_call(request), explained, nothing)
+    scope.count_miss(name_call(request), explained, nothing, is_probe=request["path"] in _PROBES)
     scope.run.ledger.count_call(server, "missed")
     return Refusal(NO_FIXTURE, explained)

@@ -333,3 +333,13 @@ def test_a_poll_that_goes_on_longer_than_it_was_recorded(tmp_path: Path) -> None
     )
     [miss] = run.ledger.misses
     assert miss.what == "tool poll of server tools"
+
+
+def test_what_a_client_tries_out_is_a_miss_that_fails_nothing(tmp_path: Path) -> None:
+    """A server need not have resources; a tool that is called is needed."""
+    talk(tmp_path, Mode.RECORD, [("tools/list", {})])
+
+    got, run = talk(tmp_path, Mode.REPLAY, [("resources/list", {}), ("tools/call", {"name": "t"})])
+
+    assert [message["error"]["code"] for message in got] == [NO_FIXTURE, NO_FIXTURE]
+    assert [miss.is_probe for miss in run.ledger.misses] == [True, False]
