@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cortex_replay.behaviour.facts import Said
+from cortex_replay.behaviour.values import Clean, clean_value
 from cortex_replay.canonical import compact
 from cortex_replay.errors import ResponseParse
 from cortex_replay.mcp.scripts import is_script
@@ -19,14 +20,19 @@ _LONGEST: Final = 256 * 1024
 """Of a text; the recording has all of it."""
 
 
-def answer_document(said: Said) -> dict[str, Any]:
-    """An ``AnswerDocument`` of the page. Nothing is redacted yet, and a stream is left out."""
+def answer_document(said: Said, clean: Clean) -> dict[str, Any]:
+    """An ``AnswerDocument`` of the page. A stream is left out.
+
+    Args:
+        said: The answer.
+        clean: What cuts secrets out of texts.
+    """
     if isinstance(said, Answer):
         return {
-            "text": said.text[:_LONGEST],
-            "reasoning": (said.reasoning or "")[:_LONGEST],
-            "tool_calls": [call.to_dict() for call in said.tool_calls],
-            "parsed": said.parsed_json,
+            "text": clean(said.text)[:_LONGEST],
+            "reasoning": clean(said.reasoning or "")[:_LONGEST],
+            "tool_calls": [clean_value(call.to_dict(), clean) for call in said.tool_calls],
+            "parsed": clean_value(said.parsed_json, clean),
             "finish_reason": said.finish_reason,
             "spent": None if said.usage is None else _spent(said.usage),
             "stream": None,
@@ -34,7 +40,7 @@ def answer_document(said: Said) -> dict[str, Any]:
         }
     status = said.get("status")
     return {
-        "text": _text(said)[:_LONGEST],
+        "text": clean(_text(said))[:_LONGEST],
         "reasoning": "",
         "tool_calls": [],
         "parsed": None,

@@ -8,7 +8,7 @@ from typing import Final
 from cortex_replay.behaviour.differences import Difference, Tier
 from cortex_replay.behaviour.facts import Fact, Said, facts_of
 from cortex_replay.behaviour.kinds import BREACHES, TIERS, Kind
-from cortex_replay.behaviour.values import Nothing, Value, is_known
+from cortex_replay.behaviour.values import Clean, Nothing, Value, as_it_is, clean_value, is_known
 from cortex_replay.behaviour.wording import excerpts, tell
 from cortex_replay.types import LlmRequest
 
@@ -19,7 +19,12 @@ _SUBJECTS: Final = {Kind.SCHEMA: Kind.OUTPUT, Kind.INVALID_ARGUMENT: Kind.ARGUME
 
 
 def compare_answers(
-    before: Said, after: Said, request: LlmRequest | None = None, asked_before: LlmRequest | None = None
+    before: Said,
+    after: Said,
+    request: LlmRequest | None = None,
+    asked_before: LlmRequest | None = None,
+    *,
+    clean: Clean = as_it_is,
 ) -> list[Difference]:
     """What differs between two answers, ordered by tier.
 
@@ -28,10 +33,11 @@ def compare_answers(
         after: The answer of now.
         request: What is asked now.
         asked_before: What was asked then, if that was something else.
+        clean: What cuts secrets out of texts, before they are cut short.
     """
     facts = facts_of([before, after], [asked_before or request, request])
     changed = [fact for fact in facts if all(map(is_known, fact.values))]
-    return by_importance(difference_of(fact, 0, 1) for fact in unexplained(changed))
+    return by_importance(difference_of(fact, 0, 1, clean) for fact in unexplained(changed))
 
 
 def unexplained(facts: Sequence[Fact]) -> list[Fact]:
@@ -47,23 +53,24 @@ def tier_of(kind: Kind, before: Value) -> Tier:
     return TIERS[kind]
 
 
-def difference_of(fact: Fact, before: int, after: int, note: str = "") -> Difference:
+def difference_of(fact: Fact, before: int, after: int, clean: Clean, note: str = "") -> Difference:
     """A fact that changed, for who reads it.
 
     Args:
         fact: Which.
         before: The answer that shows what it was.
         after: The answer that shows what it is.
+        clean: What cuts secrets out.
         note: What else is to be said.
     """
-    was, now = fact.values[before], fact.values[after]
-    shown = fact.shown or fact.values
+    was, now = (clean_value(fact.values[at], clean) for at in (before, after))
+    shown = (clean_value((fact.shown or fact.values)[at], clean) for at in (before, after))
     text = tell(fact.kind, fact.place, was, now) + note
     return Difference(
         tier_of(fact.kind, was),
         fact.kind.value,
         fact.place,
-        *excerpts(shown[before], shown[after]),
+        *excerpts(*shown),
         text,
     )
 

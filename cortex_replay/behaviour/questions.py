@@ -10,7 +10,7 @@ from cortex_replay.behaviour.compare import by_importance, compare_answers
 from cortex_replay.behaviour.differences import Difference
 from cortex_replay.behaviour.facts import Said
 from cortex_replay.behaviour.kinds import TIERS, Kind
-from cortex_replay.behaviour.values import place_of, varying
+from cortex_replay.behaviour.values import Clean, clean_value, place_of, varying
 from cortex_replay.behaviour.wording import excerpts, tell
 from cortex_replay.canonical import JsonValue
 from cortex_replay.store.exchange import Exchange
@@ -79,22 +79,28 @@ class Question:
         return (said.request or {}).get("body") if isinstance(said, Exchange) else None
 
 
-def compare_questions(before: Question, after: Question) -> list[Difference]:
-    """What differs between two recordings of a question, or of one and the question that takes its place."""
+def compare_questions(before: Question, after: Question, clean: Clean) -> list[Difference]:
+    """What differs between two recordings of a question, or of one and the question that takes its place.
+
+    Args:
+        before: The recordings of then.
+        after: The recordings of now.
+        clean: What cuts secrets out of texts.
+    """
     if not before.is_readable or not after.is_readable:
         side = "before" if not before.is_readable else "now"
         text = f"what was recorded {side} cannot be trusted, so nothing can be said"
         return [Difference(TIERS[Kind.UNREADABLE], Kind.UNREADABLE.value, "", None, None, text)]
-    return by_importance([*_answers(before, after), *_asked(before, after)])
+    return by_importance([*_answers(before, after, clean), *_asked(before, after, clean)])
 
 
-def _answers(before: Question, after: Question) -> Iterator[Difference]:
+def _answers(before: Question, after: Question, clean: Clean) -> Iterator[Difference]:
     old, new = dict(before.answers), dict(after.answers)
     numbers = sorted(old.keys() | new.keys())
     for number in numbers:
         place = f"answer {number}" if len(numbers) > 1 else ""
         if number in old and number in new:
-            found = compare_answers(old[number], new[number], after.request, before.request)
+            found = compare_answers(old[number], new[number], after.request, before.request, clean=clean)
             yield from (_within(place, one) for one in found)
         else:
             is_new = number in new
@@ -110,10 +116,10 @@ def _within(place: str, one: Difference) -> Difference:
     return replace(one, place=f"{place} {one.place}".rstrip(), text=f"{place}: {one.text}")
 
 
-def _asked(before: Question, after: Question) -> Iterator[Difference]:
+def _asked(before: Question, after: Question, clean: Clean) -> Iterator[Difference]:
     """What the program asks otherwise. What a tool is asked is behaviour; how a prompt is put is words."""
-    for path, values in varying([before.body, after.body]):
-        place = place_of(path)
+    for path, found in varying([before.body, after.body]):
+        place, values = place_of(path), [clean_value(value, clean) for value in found]
         text = tell(Kind.ARGUMENT, place, *values)
         yield Difference(TIERS[Kind.ARGUMENT], Kind.ARGUMENT.value, place, *excerpts(*values), text)
     if before.request is None or after.request is None:
@@ -125,4 +131,10 @@ def _asked(before: Question, after: Question) -> Iterator[Difference]:
         is_short = changed[0] in _SHOWN
         was = old[changed[0]] if is_short else before.first.asked
         now = new[changed[0]] if is_short else after.first.asked
-        yield Difference(TIERS[Kind.QUESTION], Kind.QUESTION.value, "", *excerpts(was, now), text)
+        yield Difference(
+            TIERS[Kind.QUESTION],
+            Kind.QUESTION.value,
+            "",
+            *excerpts(clean_value(was, clean), clean_value(now, clean)),
+            text,
+        )

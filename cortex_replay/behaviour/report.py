@@ -13,6 +13,7 @@ from cortex_replay.behaviour.differences import Difference, Tier, highest
 from cortex_replay.behaviour.kinds import TIERS, Kind
 from cortex_replay.behaviour.questions import Question, compare_questions
 from cortex_replay.behaviour.roads import compare_roads, roads_of
+from cortex_replay.behaviour.values import Clean, as_it_is
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import server_in
 from cortex_replay.store.exchange import Exchange
@@ -82,21 +83,25 @@ class Item:
         named = "\0".join((self.how, before, self.path, *self.scopes))
         return blake3_hex(named.encode())[:_ID_LENGTH]
 
-    def to_document(self) -> dict[str, Any]:
-        """A ``ChangeItem`` of the page. Nothing is redacted yet."""
+    def to_document(self, clean: Clean) -> dict[str, Any]:
+        """A ``ChangeItem`` of the page.
+
+        Args:
+            clean: What cuts secrets out of texts.
+        """
         return {
             "id": self.id,
             "change": self.how,
             "tier": self.tier.word,
-            "title": self.title,
-            "who": self.who,
+            "title": clean(self.title),
+            "who": clean(self.who),
             "key": self.key,
             "path": self.path,
-            "scopes": list(self.scopes),
-            "why": self.why,
+            "scopes": [clean(scope) for scope in self.scopes],
+            "why": clean(self.why),
             "differences": [one.to_dict() for one in self.differences],
-            "before": _documents(self.before),
-            "after": _documents(self.after),
+            "before": _documents(self.before, clean),
+            "after": _documents(self.after, clean),
         }
 
 
@@ -107,7 +112,9 @@ class ChangeReport:
     base: str
     head: str
     items: list[Item] = field(default_factory=list)
-    """The most important first."""
+    """The most important first. Differences are clean; questions and answers are as they were recorded."""
+    clean: Clean = field(default=as_it_is, repr=False)
+    """What cuts secrets out of texts."""
 
     @property
     def tier(self) -> Tier:
@@ -123,7 +130,7 @@ class ChangeReport:
         return counts | {"added": ways["added"], "removed": ways["removed"]}
 
     def to_document(self, most_words: int | None = None) -> dict[str, Any]:
-        """The ``ChangeDocument`` of the page. Nothing is redacted yet.
+        """The ``ChangeDocument`` of the page, without secrets.
 
         Args:
             most_words: How many items are listed of those that change no behaviour; all, if it is not said.
@@ -135,25 +142,26 @@ class ChangeReport:
             "base": self.base,
             "head": self.head,
             "counts": self.counts,
-            "items": [item.to_document() for item in (*matter, *shown)],
+            "items": [item.to_document(self.clean) for item in (*matter, *shown)],
             "left_out": len(others) - len(shown),
         }
 
 
-def report_changes(review: Review, base: str, head: str) -> ChangeReport:
+def report_changes(review: Review, base: str, head: str, clean: Clean = as_it_is) -> ChangeReport:
     """Judge what changed.
 
     Args:
         review: What changed. Roads are told where it has what was kept, too.
         base: What a person calls the side of then.
         head: What a person calls the side of now.
+        clean: What cuts secrets out of texts, before they are cut short.
     """
-    items = [*_merge(_items(review)), *_roads(review)]
+    items = [*_merge(_items(review, clean)), *_roads(review)]
     items.sort(key=lambda item: (-item.tier, _ORDER[item.how], item.scopes, item.title, item.path))
-    return ChangeReport(base, head, items)
+    return ChangeReport(base, head, items, clean)
 
 
-def _items(review: Review) -> Iterator[Item]:
+def _items(review: Review, clean: Clean) -> Iterator[Item]:
     then, now = _sides(review)
     replaced = {_key(one.recording): (_key(one.replaces), one.why) for one in review.added if one.replaces}
     taken = {key for key, _ in replaced.values()}
@@ -164,7 +172,7 @@ def _items(review: Review) -> Iterator[Item]:
         if before is None:
             yield Item("added", _one_more(after, then.owners), None, after, _scopes(after))
         else:
-            differences = compare_questions(before, after)
+            differences = compare_questions(before, after, clean)
             yield Item("replaced" if why else "changed", differences, before, after, _scopes(after), why)
     for key in dict.fromkeys(map(_key, review.removed)):
         if key in taken or now.own(key) is not None:
@@ -173,7 +181,7 @@ def _items(review: Review) -> Iterator[Item]:
         if after is None:
             yield Item("removed", _one_fewer(before, now.owners), before, None, _scopes(before))
         else:
-            yield Item("changed", compare_questions(before, after), before, after, _scopes(before))
+            yield Item("changed", compare_questions(before, after, clean), before, after, _scopes(before))
 
 
 class _Side:
@@ -279,5 +287,5 @@ def _title(one: Recording) -> str:
     return first or one.row.path
 
 
-def _documents(question: Question | None) -> list[dict[str, Any]]:
-    return [] if question is None else [answer_document(said) for _, said in question.answers]
+def _documents(question: Question | None, clean: Clean) -> list[dict[str, Any]]:
+    return [] if question is None else [answer_document(said, clean) for _, said in question.answers]

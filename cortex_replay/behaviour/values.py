@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final, TypeGuard
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.mcp.tool_names import arguments_text
 
-__all__ = ["Nothing", "Path", "Value", "identity", "is_known", "place_of", "varying"]
+__all__ = [
+    "Clean",
+    "Nothing",
+    "Path",
+    "Value",
+    "as_it_is",
+    "clean_value",
+    "identity",
+    "is_known",
+    "place_of",
+    "varying",
+]
 
 _MOST_SCALARS: Final = 32
 """A list of more plain values, such as an embedding, is one value."""
@@ -26,6 +37,29 @@ class Nothing(Enum):
 
 Value = JsonValue | Nothing
 Path = tuple[str | int, ...]
+Clean = Callable[[str], str]
+"""What cuts secrets out of a text, before it is cut short: half of a secret is not known for one."""
+
+
+def as_it_is(text: str) -> str:
+    """Cuts nothing out."""
+    return text
+
+
+def clean_value(value: Value, clean: Clean) -> Value:
+    """A value without secrets."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item, clean) for item in value]
+    if isinstance(value, dict):
+        return {clean(name): _cleaned(item, clean) for name, item in value.items()}
+    return value
+
+
+def _cleaned(value: JsonValue, clean: Clean) -> JsonValue:
+    cleaned = clean_value(value, clean)
+    return None if isinstance(cleaned, Nothing) else cleaned
 
 
 def is_known(value: Value) -> bool:

@@ -25,6 +25,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
         "list": "List the recordings: prompt hash, model, question.",
         "show": "Show one recording, or the story of a run.",
+        "diff": "Show what changed since a commit: behaviour first, rewordings in one line.",
         "explain": "Explain a recorded prompt: its parts, their sizes, what each provider would cache.",
         "cache": "Show what a prompt cache did with recorded calls, and what would cost less.",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from cortex_replay import Answer, LlmRequest
 from cortex_replay.behaviour.compare import compare_answers
 from cortex_replay.behaviour.differences import Tier, highest
 from cortex_replay.types import ToolCall
+from tests.growth import grows_linearly
 
 TOOLS = [
     {
@@ -254,15 +255,36 @@ def test_a_difference_shows_where_a_long_text_changed() -> None:
     assert len(one.after) < 1100
 
 
-def test_hostile_sizes_take_no_long_time() -> None:
-    """A text of 5 MB; 3,000 calls, all of them changed; deep and wide JSON."""
-    long = says("word " * 1_000_000), says("word " * 999_999 + "end")
-    many = [calls(*(call("fetch", url=f"{side}{at}") for at in range(3000))) for side in "ab"]
-    wide = [says('{"x": [' + ",".join(f'{{"y": {at + n}}}' for at in range(50_000)) + "]}") for n in (0, 0)]
-    started = time.process_time()
+def long_texts(size: int) -> tuple[Answer, Answer]:
+    return says("word " * size * 50), says("word " * (size * 50 - 1) + "end")
 
-    for before, after in (long, many, wide):
-        compare_answers(before, after, STRUCTURED)
 
-    assert time.process_time() - started < 3
-    assert highest(compare_answers(*long, ASKED)) is Tier.WORDS
+def many_calls(size: int) -> tuple[Answer, Answer]:
+    before, after = (calls(*(call("fetch", url=f"{side}{at}") for at in range(size))) for side in "ab")
+    return before, after
+
+
+def wide_json(size: int) -> tuple[Answer, Answer]:
+    texts = ('{"x": [' + ",".join(f'{{"y": {at}}}' for at in range(size)) + "], " for _ in "ab")
+    before, after = (says(f'{text}"total": {at}}}') for at, text in enumerate(texts))
+    return before, after
+
+
+def deep_json(size: int) -> tuple[Answer, Answer]:
+    nested = '{"a": ' * 100 + "1" + "}" * 100
+    items = ", ".join([nested] * (size // 100))
+    return says(f'{{"total": 1, "x": [{items}]}}'), says(f'{{"total": 2, "x": [{items}]}}')
+
+
+@pytest.mark.parametrize("make", [long_texts, many_calls, wide_json, deep_json])
+def test_hostile_sizes_take_linear_time(make: Callable[[int], tuple[Answer, Answer]]) -> None:
+    """A text of megabytes; thousands of calls, all of them changed; deep and wide JSON."""
+    once, twice = make(4000), make(8000)
+
+    assert grows_linearly(
+        lambda: compare_answers(*once, STRUCTURED), lambda: compare_answers(*twice, STRUCTURED)
+    )
+
+
+def test_a_long_text_is_words() -> None:
+    assert highest(compare_answers(*long_texts(20_000), ASKED)) is Tier.WORDS

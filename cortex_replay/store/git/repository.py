@@ -18,7 +18,7 @@ from cortex_replay.store.index.shards import join_shards
 from cortex_replay.store.paths import INDEX_NAME, SHARDS_FOLDER, UNPRINTABLE, escape
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, MAX_INDEX_BYTES, Untrusted, trust_index, trust_shard
 
-__all__ = ["Repository", "StoreAtCommit", "find_top", "is_tracked"]
+__all__ = ["Repository", "StoreAtCommit", "find_merge_base", "find_top", "is_tracked"]
 
 _PLACE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks. All three may be relative to the folder that a hook starts in."""
@@ -67,6 +67,19 @@ class Repository(GitProcess):
         wanted, links = path.lower(), {folder.lower() for folder in above}
         return any(name == wanted or name.startswith(f"{wanted}/") or name in links for name in listed)
 
+    def find_commit(self, reference: str) -> str:
+        """The id of a commit that somebody named.
+
+        Raises:
+            StoreIo: There is no such commit.
+        """
+        if reference.startswith("-") or UNPRINTABLE.search(reference):
+            raise StoreIo(f"{escape(reference)} names no commit")
+        commit = self.run("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1))
+        if not commit.strip():
+            raise StoreIo(f"git knows no commit {reference}")
+        return commit.decode().strip()
+
     def files(self) -> list[str]:
         """The files that git has or would take, by their paths below the top; not those that it ignores."""
         listed = self.run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -83,6 +96,22 @@ def is_tracked(root: Path, name: str) -> bool:
         return repository.tracks(f"{repository.prefix}{name}")
     except StoreIo:
         return False
+
+
+def find_merge_base(root: Path, one: str, other: str) -> str:
+    """The id of the commit at which two commits parted.
+
+    Raises:
+        StoreIo: There is no such commit, or no repository; or the two have no commit in common.
+    """
+    repository = Repository(root)
+    commits = [repository.find_commit(reference) for reference in (one, other)]
+    # Both commits, and behind a ^ those at which they parted.
+    found = repository.run("rev-parse", "...".join(commits)).decode().split()
+    bases = [commit.removeprefix("^") for commit in found if commit.startswith("^")]
+    if not bases:
+        raise StoreIo(f"{one} and {other} have no commit in common; in a shallow clone, fetch more of it")
+    return bases[0]
 
 
 def find_top(start: Path) -> Path | None:
@@ -147,17 +176,10 @@ class StoreAtCommit(Closing):
     """
 
     def __init__(self, root: Path, reference: str) -> None:
-        if reference.startswith("-") or UNPRINTABLE.search(reference):
-            raise StoreIo(f"{escape(reference)} names no commit")
         self._root = root
         self._reference = reference
         self._repository = Repository(root)
-        commit = self._repository.run(
-            "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1)
-        )
-        if not commit.strip():
-            raise StoreIo(f"git knows no commit {reference}")
-        self._commit = commit.decode().strip()
+        self._commit = self._repository.find_commit(reference)
         self._names: dict[str, str] | None = None
         self._blobs: Blobs | None = None
 

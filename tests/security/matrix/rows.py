@@ -171,6 +171,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("verify --quick --json", "verify", "--quick", "--json", changes=_GIT_CONFIG),
     _of("verify --strict --base", "verify", "--strict", "--base", "HEAD~1", changes=_GIT_CONFIG),
     _of("verify --staged", "verify", "--staged", changes=(*_GIT_CONFIG, ".git/index")),
+    _of("diff", "diff", "HEAD~1"),
+    _of("diff --json", "diff", "HEAD~1..HEAD", "--json"),
     _of("index", "index", changes=STORES),
     _of("index --check", "index", "--check"),
     _of("index --dry-run --json", "index", "--dry-run", "--json"),
