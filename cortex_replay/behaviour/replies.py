@@ -30,7 +30,7 @@ _REFUSALS: Final = frozenset(
         # Bedrock's and Cohere's:
         "guardrail_intervened",
         "content_filtered",
-        "error_toxic",
+        "ERROR_TOXIC",
     ]
 )
 """Finish reasons with which a provider says that it, or the model, refuses."""

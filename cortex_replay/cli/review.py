@@ -7,7 +7,10 @@ from typing import Final
 
 import click
 
+from cortex_replay.behaviour.differences import Tier
+from cortex_replay.behaviour.report import Item, report_changes
 from cortex_replay.cli import output
+from cortex_replay.cli.change_text import sentence
 from cortex_replay.cli.questions import question_of, shorten
 from cortex_replay.store.index.index import ScopedRow, content_key
 from cortex_replay.store.review import Addition, Change, Recording, Review
@@ -24,8 +27,9 @@ def print_review(review: Review, base: str) -> None:
     removed = [one for one in review.removed if one.row.path not in replaced]
     for addition in review.added:
         output.echo_lines(_addition_lines(addition))
+    tiers = _judge(review)
     for change in review.changed:
-        output.echo_lines(_change_lines(change))
+        output.echo_lines(_change_lines(change, tiers.get(change.after.row.path)))
     for recording in removed:
         output.echo(f"removed  {_describe(recording)}")
     parts = [*(("added  ", row) for row in review.added_parts)]
@@ -49,8 +53,15 @@ def _addition_lines(addition: Addition) -> Iterator[str]:
         yield f"         replaces {_describe(addition.replaces)}: {output.escape(addition.why)}"
 
 
-def _change_lines(change: Change) -> Iterator[str]:
+def _judge(review: Review) -> dict[str, Item]:
+    """What each change means, by the file that it is in now."""
+    return {item.path: item for item in report_changes(review, "", "", output.redact).items}
+
+
+def _change_lines(change: Change, item: Item | None) -> Iterator[str]:
     yield f"changed  {_describe(change.after)}"
+    if item is not None and item.tier > Tier.WORDS:
+        yield f"         {item.tier.word}: {sentence(item.differences[0])}"
     if change.is_same_answer:
         yield "         the answer is the same; only what the file says around it differs"
     elif change.before.answer or change.after.answer:
@@ -82,6 +93,7 @@ def _quote(text: str) -> str:
 
 def review_as_json(review: Review) -> dict[str, object]:
     """The same for a program."""
+    items = _judge(review)
     return {
         "added": [
             {
@@ -95,6 +107,7 @@ def review_as_json(review: Review) -> dict[str, object]:
                 "before": _as_json(change.before),
                 "after": _as_json(change.after),
                 "same_answer": change.is_same_answer,
+                **_tier(items.get(change.after.row.path)),
             }
             for change in review.changed
         ],
@@ -105,6 +118,10 @@ def review_as_json(review: Review) -> dict[str, object]:
             "removed": [row._asdict() for row in review.removed_parts],
         },
     }
+
+
+def _tier(item: Item | None) -> dict[str, object]:
+    return {} if item is None else {"tier": item.tier.word}
 
 
 def _as_json(recording: Recording) -> dict[str, object]:

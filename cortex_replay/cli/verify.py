@@ -12,7 +12,6 @@ from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
-from cortex_replay.cli.review import print_review, review_as_json
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.sharing.objects import find_lacking
 from cortex_replay.sharing.shared_store import SharedStore
@@ -109,6 +108,8 @@ def verify_command(
         output.print_json(_as_json(report, since, left))
     else:
         if since:
+            from cortex_replay.cli.review import print_review  # noqa: PLC0415 - most checks compare nothing
+
             print_review(since, str(base))
         _print(report)
         _explain_state(report, source, left)
@@ -164,7 +165,11 @@ def _explain_state(report: CheckReport, source: DirectorySource, left: Abandoned
 
 
 def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict[str, object]:
-    compared = {"since": review_as_json(since)} if since else {}
+    compared: dict[str, object] = {}
+    if since:
+        from cortex_replay.cli.review import review_as_json  # noqa: PLC0415 - most checks compare nothing
+
+        compared["since"] = review_as_json(since)
     return compared | {
         "ok": report.is_trusted,
         "layout": report.layout.value,

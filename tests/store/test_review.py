@@ -159,3 +159,19 @@ def test_a_question_shows_no_secret_and_steers_no_terminal(
     assert "canary" not in shown
     assert "\x1b" not in shown
     assert "…" in shown
+
+
+def test_a_change_of_behaviour_is_told_in_short(project: Project) -> None:
+    """As ``diff`` judges it; a rewording has no such line."""
+    project.record(ask("q"), "Fine.")
+    project.record(ask("r"), "Fine.")
+    project.commit()
+    project.store.replace(Fixture.of(ask("q"), Answer("No.", finish_reason="refusal")))
+    project.record(ask("r"), "Good.")
+
+    text = project.review().stdout
+    changed = json.loads(project.review("--json").stdout)["since"]["changed"]
+
+    assert text.count("         contract: the model refuses to answer\n") == 1
+    assert "words:" not in text
+    assert sorted(one["tier"] for one in changed) == ["contract", "words"]
