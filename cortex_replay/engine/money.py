@@ -78,7 +78,7 @@ class PriceList:
         if not self.prices:
             return {}
         amounts = {"paid": self.amount_of(paid), "saved": self.amount_of(saved)}
-        rows = {name: self._text_of(amount.value) for name, amount in amounts.items() if amount.is_known}
+        rows = {name: self.text_of(amount.value) for name, amount in amounts.items() if amount.is_known}
         if unpriced := sorted({model for amount in amounts.values() for model in amount.unpriced}):
             rows["no price"] = _names_of(unpriced)
         if as_fresh := sorted({model for amount in amounts.values() for model in amount.as_fresh}):
@@ -112,7 +112,8 @@ class PriceList:
             "cached_as_input": sorted({model for amount in amounts.values() for model in amount.as_fresh}),
         }
 
-    def _text_of(self, value: Decimal) -> str:
+    def text_of(self, value: Decimal) -> str:
+        """An amount with its currency."""
         shown = f"less than {_LEAST}" if 0 < value < _LEAST else f"{value.quantize(_LEAST):,f}"
         return f"{shown} {self.currency}" if self.currency else shown
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole
 
-__all__ = ["describe_question", "first_line"]
+__all__ = ["describe_question", "first_line", "question_text"]
 
 
 def describe_question(request: LlmRequest | None, redact: Callable[[str], str]) -> str | None:
@@ -21,14 +21,26 @@ def describe_question(request: LlmRequest | None, redact: Callable[[str], str]) 
     """
     if request is None:
         return None
-    spoken = [at for at, message in enumerate(request.messages) if message.role is LlmRole.USER]
-    if not spoken:
-        said = request.messages[-1].content if request.messages else request.system
-        return first_line(redact(said)) or None
-    last = spoken[-1]
+    last = _last_spoken(request)
+    line = first_line(redact(question_text(request)))
+    if last is None:
+        return line or None
     following = len(request.messages) - last - 1
-    line = first_line(redact(request.messages[last].content)) or _kinds(request.messages[last])
+    line = line or _kinds(request.messages[last])
     return f"{line} (+{following} message{'' if following == 1 else 's'})" if following else line or None
+
+
+def question_text(request: LlmRequest) -> str:
+    """The last thing that a user said; where no user said anything, the last message, or the system text."""
+    last = _last_spoken(request)
+    if last is not None:
+        return request.messages[last].content
+    return request.messages[-1].content if request.messages else request.system
+
+
+def _last_spoken(request: LlmRequest) -> int | None:
+    places = range(len(request.messages) - 1, -1, -1)
+    return next((at for at in places if request.messages[at].role is LlmRole.USER), None)
 
 
 def first_line(text: str) -> str:

@@ -40,7 +40,7 @@ from cortex_replay.store.index.named_file import NamedFile
 from cortex_replay.store.index.rows import Own, Rows
 from cortex_replay.store.index.sharded_rows import ShardedRows
 from cortex_replay.store.index.shards import shard_of
-from cortex_replay.store.paths import INDEX_NAME
+from cortex_replay.store.paths import INDEX_NAME, escape
 from cortex_replay.store.read_ahead import ReadAhead
 from cortex_replay.store.requests.links import Links
 from cortex_replay.store.requests.request_bytes import WholeRequests
@@ -491,6 +491,21 @@ class StoreReader:
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         return read
+
+    def listed_content(self, file: NamedFile) -> bytes:
+        """The bytes of any file that a row names: those that it vouches for. What they say is not checked.
+
+        Raises:
+            FixtureIntegrityFailed: They are others now, or cannot be had.
+        """
+        try:
+            data = self._read_bytes(file)
+        except Untrusted as error:
+            raise FixtureIntegrityFailed([error.finding]) from None
+        if blake3_hex(data) != file.blake3:
+            reason = f"is not the file that {INDEX_NAME} lists"
+            raise FixtureIntegrityFailed([Finding("mismatch", escape(file.path), reason)])
+        return data
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and self._rows.fixture(FixtureKey(*key)) is not None

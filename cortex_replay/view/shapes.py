@@ -20,6 +20,7 @@ __all__ = [
     "ModelRow",
     "PageDocument",
     "ProblemGroup",
+    "RawDocument",
     "ReportDocument",
     "RunReport",
     "RunRow",
@@ -266,12 +267,24 @@ class CallDocument(TypedDict):
     """What else the model saw: temperature, limits, schemas."""
     answers: list[AnswerDocument]
     mcp: dict[str, Any] | None
-    """Of an MCP call: ``server``, ``method``, ``parameters``, ``messages`` with ``at_ms``."""
+    """Of an MCP call: ``server``, ``method``, ``parameters``, ``messages`` with ``at_ms``; ``then``: the
+    messages of each answer after the first. A message that is too long has its ``start`` as text."""
     blocks: list[dict[str, Any]]
     """The prompt in parts, with sizes, cache marks, and which was read from the cache."""
     facts: list[tuple[str, str]]
     """Where it came from: recorded at, run, scopes, provider, adapter."""
     is_cut: bool
+
+
+class RawDocument(TypedDict):
+    """``raw/ID``: the file as it is stored, with the hash that the index names."""
+
+    id: str
+    path: str
+    bytes: int
+    text: str
+    is_redacted: bool
+    """Whether a secret was cut out, so that the text is not what was hashed."""
 
 
 class DifferenceDocument(TypedDict):

@@ -1,1 +1,1 @@
-"""What the page shows, as documents: plain JSON with the shapes of :mod:`cortex_replay.view.shapes`."""
+"""What the page shows, as plain values: a module for each sort of document (:mod:`.shapes`)."""
