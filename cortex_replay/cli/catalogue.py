@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "diff": "Show what changed since a commit: behaviour first, rewordings in one line.",
         "explain": "Explain a recorded prompt: its parts, their sizes, what each provider would cache.",
         "cache": "Show what a prompt cache did with recorded calls, and what would cost less.",
+        "view": "Look at recordings in a browser: the store, conversations, what a run did.",
     },
     "Keep the store healthy": {
         "verify": "Check that a store is what its index says.",

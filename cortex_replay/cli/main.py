@@ -11,6 +11,7 @@ import click
 
 import cortex_replay
 from cortex_replay.cli.group import CommandGroup
+from cortex_replay.cli.options import note_version
 
 __all__ = ["main"]
 
@@ -49,6 +50,7 @@ Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrit
 @click.pass_context
 def main(ctx: click.Context, store: Path | None, consents: tuple[str, ...]) -> None:  # noqa: ARG001 - read by the commands
     """Record real model calls once; replay them forever."""
+    note_version(ctx, cortex_replay.__version__)
     if consents:  # where whoever needs a key looks for it
         from cortex_replay.config.trust import TRUST_VARIABLE  # noqa: PLC0415 - the settings are large
 

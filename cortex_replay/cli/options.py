@@ -30,6 +30,7 @@ __all__ = [
     "json_option",
     "mcp_options",
     "mode_option",
+    "note_version",
     "option_group",
     "pace_option",
     "pass_env_option",
@@ -43,6 +44,7 @@ __all__ = [
     "status_of",
     "store_option",
     "store_root",
+    "version_of",
     "wants_json",
 ]
 
@@ -52,6 +54,7 @@ DRIFT = 4
 _JSON = "cortex_replay.json"
 _STATUS = "cortex_replay.status"
 _COMMAND = "cortex_replay.command"
+_VERSION = "cortex_replay.version"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -256,6 +259,16 @@ mcp_options = option_group(
     ),
     click.option("--no-mcp", is_flag=True, help="With a command: leave its MCP servers as they are."),
 )
+
+
+def note_version(ctx: click.Context, version: str) -> None:
+    """Let commands know the version: only the program itself imports the package's root."""
+    ctx.find_root().meta[_VERSION] = version
+
+
+def version_of(ctx: click.Context) -> str:
+    """The version of the program that runs."""
+    return str(ctx.find_root().meta.get(_VERSION, ""))
 
 
 def wants_json(ctx: click.Context) -> bool:

@@ -26,13 +26,12 @@ class TooLarge(Exception):
 
 
 def export_page(
-    library: Library, title: str, *, most: int | None = MOST_BYTES, progress: Progress | None = None
+    library: Library, *, most: int | None = MOST_BYTES, progress: Progress | None = None
 ) -> bytes:
     """The whole page.
 
     Args:
         library: What it shows.
-        title: Of the page, until its script says another.
         most: The most bytes; ``None`` for any number.
         progress: Called with the number of documents written so far, and of all.
 
@@ -53,7 +52,7 @@ def export_page(
 
     pieces: list[bytes] = []
     written = 0
-    for piece in file_page(title, documents()):
+    for piece in file_page(library.title, documents()):
         pieces.append(piece.encode())
         written += len(pieces[-1])
         if most is not None and written > most:

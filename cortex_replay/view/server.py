@@ -7,7 +7,10 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
+
+import orjson
 
 from cortex_replay.errors import LlmError
 from cortex_replay.gateway.access import Access, Refusal, hosts_of
@@ -43,6 +46,7 @@ _TYPES: Final = {
     **dict.fromkeys(STYLES, "text/css; charset=utf-8"),
 }
 """The files of the page; there are no others."""
+_FIRST: Final = "store"
 _DATA: Final = "/data/"
 _ASSETS: Final = "/assets/"
 _CONFLICT: Final = 409
@@ -101,8 +105,7 @@ class ViewServer(Serving):
         try:
             reply = await self._reply(scope)
         except Exception as error:  # noqa: BLE001 - whatever it is, a reader gets an answer and no traceback
-            logger.error("a document could not be made: %s", type(error).__name__)
-            reply = _Reply.plain(500, f"cortex-replay: internal error ({type(error).__name__})")
+            reply = _failure(error)
         headers = [*_HEADERS, ("content-type", reply.type), ("content-length", str(len(reply.body)))]
         await send(
             {
@@ -125,7 +128,7 @@ class ViewServer(Serving):
         if entry.path == "/":
             if not raw_path.endswith("/"):  # what the page asks for stands below it
                 return _Reply.plain(308, "", ("location", f"/t-{self.token}/"))
-            return _Reply(200, "text/html; charset=utf-8", served_page("cortex-replay").encode())
+            return _Reply(200, "text/html; charset=utf-8", served_page(self._library.title).encode())
         if entry.path.startswith(_ASSETS):
             name = entry.path.removeprefix(_ASSETS)
             if name in _TYPES:
@@ -139,11 +142,27 @@ class ViewServer(Serving):
     def _document(self, name: str, query: str) -> _Reply:
         try:
             document = self._library.document(name, query)
-        except UnknownRun as error:
-            return _Reply.plain(404, f"cortex-replay: {error}")
-        except LlmError as error:
-            return _Reply.plain(_CONFLICT, f"cortex-replay: {error}")
+        except (LlmError, UnknownRun) as error:
+            return _Reply.plain(_CONFLICT, f"cortex-replay: {self._library.redact(str(error))}")
         if document is None:
             return _Reply.plain(404, "cortex-replay: there is no such document")
-        # In ASCII, so that no character in it can be cut in two or mean something elsewhere.
-        return _Reply(200, _JSON, json.dumps(document, separators=(",", ":")).encode())
+        if name == _FIRST:  # its reader looks at it before searching
+            self._worker.submit(self._prepare)
+        return _Reply(200, _JSON, _encode(document))
+
+    def _prepare(self) -> None:
+        with suppress(Exception):  # whoever searches is told
+            self._library.prepare_search()
+
+
+def _encode(document: object) -> bytes:
+    try:
+        return orjson.dumps(document)
+    except TypeError:  # half of a character, which only escapes can say
+        return json.dumps(document).encode()
+
+
+def _failure(error: Exception) -> _Reply:
+    """What a reader is told of a mistake of ours; never anything that it holds."""
+    logger.error("a document could not be made: %s", type(error).__name__)
+    return _Reply.plain(500, f"cortex-replay: internal error ({type(error).__name__})")

@@ -72,7 +72,16 @@ class Shell:
 def served(
     shell: Shell, *options: str, stop: signal.Signals = signal.SIGINT, **variables: str
 ) -> Iterator[tuple[Any, subprocess.Popen[str]]]:
-    command = [str(PROGRAM), "serve", "--store", "llm", "--json", *options]
+    with running(shell, "serve", "--store", "llm", *options, stop=stop, **variables) as found:
+        yield found
+
+
+@contextmanager
+def running(
+    shell: Shell, *arguments: str, stop: signal.Signals = signal.SIGINT, **variables: str
+) -> Iterator[tuple[Any, subprocess.Popen[str]]]:
+    """A command that serves, and the facts that it prints; afterwards they have its ``talk``, too."""
+    command = [str(PROGRAM), *arguments, "--json"]
     with subprocess.Popen(
         command,
         cwd=shell.folder,
