@@ -15,6 +15,7 @@ __all__ = [
     "ChangeDocument",
     "ChangeItem",
     "DifferenceDocument",
+    "DriftReport",
     "Found",
     "MissRow",
     "ModelRow",
@@ -35,6 +36,7 @@ __all__ = [
     "SweepReport",
     "TextRow",
     "TextsDocument",
+    "TierWord",
     "UnusedRow",
     "VaryingRow",
     "VerdictWord",
@@ -424,6 +426,22 @@ class SweepReport(TypedDict):
     cells: list[SweepCell]
 
 
+class DriftReport(TypedDict):
+    """``refresh --json``, as the page shows it."""
+
+    asked: int
+    tiers: dict[str, int]
+    """How many recordings have drifted how much."""
+    items: list[ChangeItem]
+    """With the recorded answers before, and those of today after."""
+    failed: list[str]
+    not_asked: list[tuple[str, int]]
+    """Reasons, and how many recordings each is true of."""
+    beyond_budget: int
+    written: list[str]
+    paid: str | None
+
+
 class ReportDocument(TypedDict):
     """``report``: what a command said of a run; one of the three has something."""
 
@@ -433,5 +451,4 @@ class ReportDocument(TypedDict):
     runs: list[RunReport]
     varying: list[VaryingRow]
     sweep: SweepReport | None
-    drift: ChangeDocument | None
-    """``refresh --check --json``, with the recorded answers as the base and today's as the head."""
+    drift: DriftReport | None

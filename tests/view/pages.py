@@ -11,6 +11,7 @@ from cortex_replay.view.shapes import CallRow, PageDocument, RunRow, Spent, Stor
 __all__ = [
     "HOSTILE",
     "call_row",
+    "drift_report",
     "page_document",
     "run_report",
     "store_document",
@@ -125,6 +126,58 @@ def sweep_report() -> dict[str, Any]:
     ]
     sweep = {"calls": 2, "tool_calls": 0, "survived": False, "cells": cells}
     return {"kind": "sweep", "name": "s.json", "runs": [], "varying": [], "sweep": sweep, "drift": None}
+
+
+def drift_report() -> dict[str, Any]:
+    def item(number: int, tier: str) -> dict[str, Any]:
+        def answer(text: str) -> dict[str, Any]:
+            return {
+                "text": text,
+                "reasoning": "",
+                "tool_calls": [],
+                "parsed": None,
+                "finish_reason": "stop",
+            } | {
+                "spent": None,
+                "stream": None,
+                "status": None,
+            }
+
+        text = f"the model answers with {HOSTILE}"
+        difference = {
+            "tier": tier,
+            "kind": "text",
+            "place": "",
+            "before": "a",
+            "after": HOSTILE,
+            "text": text,
+        }
+        return {
+            "id": str(number),
+            "change": "changed",
+            "tier": tier,
+            "title": f"Question {number}",
+            "who": "claude-haiku-5-5",
+            "key": "k",
+            "path": f"claude/{number}.json",
+            "scopes": [],
+            "why": "",
+            "differences": [difference],
+            "before": [answer("It is sunny.")],
+            "after": [answer("The sun shines.")],
+        }
+
+    drift = {
+        "asked": 9,
+        "tiers": {"contract": 1, "behaviour": 0, "words": 2, "same": 6},
+        "items": [item(1, "contract"), item(2, "words"), item(3, "words")],
+        "failed": ["claude/4.json: no answer in time"],
+        "not_asked": [["there is no key for it", 3]],
+        "beyond_budget": 2,
+        "written": [],
+        "paid": "0.01 USD",
+    }
+    return {"kind": "drift", "name": "d.json", "runs": [], "varying": [], "sweep": None, "drift": drift}
 
 
 def write_page(folder: Path, name: str, **documents: Any) -> str:

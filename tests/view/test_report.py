@@ -151,3 +151,64 @@ def test_long_texts_and_long_lists_are_cut(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(run["misses"]) == 3
     assert run["counts"]["missed"] == 5
     assert len(run["misses"][0]["explanation"]) < 20_000
+
+
+def drift_report() -> dict[str, Any]:
+    answer = {"text": "no", "tool_calls": [{"id": "1", "name": "search", "arguments": {"q": 1}}]}
+    difference = {
+        "tier": "contract",
+        "kind": "tool",
+        "place": "",
+        "before": None,
+        "after": "x",
+        "text": "new",
+    }
+    changed = {
+        "id": "drift-1",
+        "tier": "contract",
+        "title": "When?",
+        "who": "m",
+        "key": "k",
+        "path": "m/k.json",
+        "scopes": ["tests/a.py::b"],
+        "differences": [difference],
+        "before": [answer],
+        "after": [answer | {"finish_reason": "stop", "parsed": {"a": [1]}, "status": 500}],
+    }
+    return {
+        "asked": 3,
+        "tiers": {"contract": 1},
+        "changed": [changed],
+        "failed": [{"path": "m/x.json", "message": f"no {SECRET}"}],
+        "not_asked": [{"path": "a", "reason": "no key"}, {"path": "b", "reason": "no key"}],
+        "beyond_budget": [{"path": "c"}],
+        "written": ["m/k.json"],
+        "money": {"currency": "USD", "paid": "0.1", "saved": "0"},
+    }
+
+
+def test_a_watch_on_drift_becomes_items_of_a_change() -> None:
+    document = show(drift_report())
+
+    drift = document["drift"]
+    assert drift is not None
+    assert document["kind"] == "drift"
+    assert (drift["asked"], drift["paid"], drift["beyond_budget"]) == (3, "0.1 USD", 1)
+    assert drift["tiers"] == {"contract": 1, "behaviour": 0, "words": 0, "same": 0}
+    assert drift["not_asked"] == [("no key", 2)]
+    assert drift["failed"] == ["m/x.json: no [REDACTED:known-value]"]
+    (item,) = drift["items"]
+    assert (item["tier"], item["differences"][0]["text"]) == ("contract", "new")
+    assert item["before"][0]["tool_calls"] == [{"name": "search", "arguments": {"q": 1}}]
+    assert (item["after"][0]["parsed"], item["after"][0]["status"]) == ({"a": [1]}, 500)
+
+
+@pytest.mark.parametrize(
+    "change", [{"tier": "worst"}, {"before": [1]}, {"differences": [{"tier": 1}]}, {"scopes": "all"}]
+)
+def test_a_drift_report_of_other_values_is_refused(change: dict[str, Any]) -> None:
+    report = drift_report()
+    report["changed"][0] |= change
+
+    with pytest.raises(InvalidRequest, match="expected"):
+        show(report)

@@ -18,6 +18,7 @@ from tests.servers.browser import chromium, needs_browser
 from tests.view.pages import (
     HOSTILE,
     call_row,
+    drift_report,
     page_document,
     run_report,
     store_document,
@@ -221,6 +222,19 @@ def test_a_sweep_is_a_matrix_with_a_log_for_each_cell(browser: Browser, sweep_pa
     assert page.evaluate(NAMELESS) == []
     page.goto(f"{sweep_page}#/run/99")
     expect(panel).to_contain_text("Choose a cell")
+    page.close()
+
+
+def test_a_watch_on_drift_has_what_matters_first(browser: Browser, tmp_path: Path) -> None:
+    address = write_page(tmp_path, "drift", page=page_document("run"), report=drift_report())
+    page = open_page(browser, address, viewport=PHONE)
+
+    assert "does not do what you recorded any more" in page.locator(".verdict").inner_text()
+    assert page.locator("h3").all_inner_texts() == ["May break code (1)", "Only reworded (2)", "Failed"]
+    assert HOSTILE.replace("\u202e", "⟨202E⟩") in page.locator("article").inner_text()
+    page.get_by_text("Question 2").click()
+    expect(page.get_by_text("The sun shines.")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     page.close()
 
 

@@ -2,11 +2,12 @@
 
 import { el, fill } from "./dom.js";
 import { countText, plural, shortCount } from "./figures.js";
+import { changeItem, wordsItem } from "./change_item.js";
 import { load } from "./source.js";
 import { SweepMatrix } from "./sweep.js";
 import { badge, breakable, figureList, tableOf } from "./tables.js";
 
-const TIERS = [["contract", "Broken contract", "bad"], ["behaviour", "Changed behaviour", "warn"], ["words", "Changed words", "plain"]];
+const DRIFT_TIERS = [["contract", "May break code"], ["behaviour", "Acts differently"], ["words", "Only reworded"]];
 
 export async function showReport(root, rest, _page) {
   const report = await load("report");
@@ -101,24 +102,23 @@ function variationEntry(one) {
 }
 
 function driftElements({ drift, name }) {
-  const isBad = drift.items.some((item) => item.tier === "contract" || item.tier === "behaviour");
-  const asked = drift.counts.asked;
+  const isBad = drift.tiers.contract + drift.tiers.behaviour > 0;
+  const good = drift.asked === 0 ? "No recording was asked again." : "The model still does what you recorded.";
   return [
     reportHeading("Drift", name),
-    verdictLine(!isBad, isBad ? "The model does other things than it did when you recorded it." : "The model still does what you recorded."),
-    figureList([["Asked again", asked === undefined ? null : countText(asked)], ...TIERS.map(([tier, words]) => [words, countText(drift.counts[tier] ?? 0)])]),
-    TIERS.map(([tier, words, kind]) => driftGroup(drift.items.filter((item) => item.tier === tier), words, kind)),
+    verdictLine(!isBad && drift.asked > 0, isBad ? "The model does not do what you recorded any more." : good),
+    figureList([
+      ["Asked again", countText(drift.asked)], ...DRIFT_TIERS.map(([tier, words]) => [words, countText(drift.tiers[tier])]),
+      ["Paid", drift.paid], ["Beyond the budget", drift.beyond_budget ? countText(drift.beyond_budget) : null], ["Files written", drift.written.length || null],
+    ]),
+    DRIFT_TIERS.map(([tier, words]) => driftGroup(drift.items.filter((item) => item.tier === tier), words, tier)),
+    drift.failed.length ? reportSection("Failed", drift.failed) : null,
+    drift.not_asked.length ? tableOf("Not asked", [["Why", ""], ["Recordings", "number"]], drift.not_asked.map(([reason, times]) => [reason, countText(times)])) : null,
   ];
 }
 
-function driftGroup(items, words, kind) {
+function driftGroup(items, words, tier) {
   if (items.length === 0) return null;
-  return reportSection(`${words} (${countText(items.length)})`, items.map((item) => reportFold(kind !== "plain", [item.title || item.path, " ", badge(kind, words.toLowerCase())],
-    el("p", { class: "muted" }, `${item.who} · ${item.path}`),
-    el("ul", {}, item.differences.map((difference) => el("li", {}, difference.text))),
-    reportFold(false, "Both answers", el("div", { class: "sides" }, driftSide("Recorded", item.before), driftSide("Now", item.after))))));
-}
-
-function driftSide(title, answers) {
-  return el("div", {}, el("h4", {}, title), answers.map((answer) => el("pre", { tabindex: "0" }, answer.text || JSON.stringify(answer.tool_calls, null, 2))));
+  return el("section", { class: "stack" }, el("h3", {}, `${words} (${countText(items.length)})`),
+    items.map((item) => (tier === "words" ? wordsItem(item, { links: () => null }) : changeItem(item))));
 }

@@ -44,6 +44,11 @@ export async function searchFor(words, rows, show) {
   }
 }
 
+// A file unpacks its texts when the reader is about to type, rather than while they do.
+export function prepareSearch() {
+  if (isFile()) load("texts").catch(() => {}); // the search says what is wrong
+}
+
 export function stopSearch() {
   searches += 1;
 }
@@ -91,9 +96,9 @@ async function searchTexts(pattern, hits, isOver, tell) {
 
 async function inSlices(items, isOver, work, breathe = () => {}) {
   let begun = performance.now();
-  for (const item of items) {
-    work(item);
-    if (performance.now() - begun < AT_ONCE_MS) continue;
+  for (let at = 0; at < items.length; at += 1) {
+    work(items[at]);
+    if (at % 16 !== 15 || performance.now() - begun < AT_ONCE_MS) continue;
     await new Promise((resume) => { setTimeout(resume); });
     if (isOver()) return;
     breathe();

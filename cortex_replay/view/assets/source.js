@@ -42,7 +42,9 @@ export function isFile() {
 function unpackDocument(name) {
   const element = document.getElementById(`data:${name}`);
   if (element === null) return isFile() ? Promise.reject(new Error("This file does not have it. `cortex-replay view` shows the whole store.")) : null;
-  const bytes = Uint8Array.from(atob(element.textContent.trim()), (c) => c.charCodeAt(0));
+  const binary = atob(element.textContent.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }

@@ -3,7 +3,7 @@
 import { el, fill, prose } from "./dom.js";
 import { ageText, agoText, countText, dateText, durationText, momentText, plural, shortCount, sizeText, tokensOf } from "./figures.js";
 import { RowList } from "./list.js";
-import { markHit, patternFor, searchFor, stopSearch } from "./search.js";
+import { markHit, patternFor, prepareSearch, searchFor, stopSearch } from "./search.js";
 import { load } from "./source.js";
 import { badge, breakable, figureList, tableOf } from "./tables.js";
 
@@ -104,7 +104,7 @@ class StoreScreen {
 
   recordings() {
     const { calls, runs, tests } = this.#store;
-    this.#field = el("input", { type: "search", id: "words", placeholder: "Search prompts and answers", autocomplete: "off", spellcheck: "false", oninput: () => this.#type() });
+    this.#field = el("input", { type: "search", id: "words", placeholder: "Search prompts and answers", autocomplete: "off", spellcheck: "false", onfocus: prepareSearch, oninput: () => this.#type() });
     this.#field.value = chosen.words;
     const names = [...new Set(calls.map((call) => call.who))].sort();
     const stories = [...new Set([...tests, ...runs].map((story) => story.name))];

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.ledger import shorten
@@ -17,6 +17,10 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.validation import flag, items, kind_of, optional_integer, text, whole_number
 from cortex_replay.view.shapes import (
+    AnswerDocument,
+    ChangeItem,
+    DifferenceDocument,
+    DriftReport,
     MissRow,
     ProblemGroup,
     ReportDocument,
@@ -24,6 +28,7 @@ from cortex_replay.view.shapes import (
     ServerRow,
     SweepCell,
     SweepReport,
+    TierWord,
     UnusedRow,
     VaryingRow,
     VerdictWord,
@@ -53,7 +58,8 @@ def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocumen
     """The document of a report.
 
     Args:
-        data: What ``record``, ``replay`` or ``pytest`` wrote with ``--report``, or ``sweep --json`` printed.
+        data: What ``record``, ``replay`` or ``pytest`` wrote with ``--report``, or ``sweep`` and ``refresh``
+            printed with ``--json``.
         name: How the page calls it.
         redactor: Cuts out what the file should not have held.
 
@@ -74,14 +80,16 @@ def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocumen
             document |= {"kind": "sweep", "sweep": _sweep(clean)}
         case {"runs": runs}:
             document["runs"] = [_run(run, f"runs[{at}]") for at, run in enumerate(_objects(runs, "runs"))]
-            document["varying"] = [_varying(one) for one in _objects(clean.get("varying"), "varying")]
+            document["varying"] = [_varying(one) for one in _listed(clean, "varying")]
+        case {"asked": _, "changed": _}:
+            document |= {"kind": "drift", "drift": _drift(clean)}
         case {"hits": _, "misses": _}:
             document["runs"] = [_run(clean, "report")]
         case _:
             raise InvalidRequest(
                 "report",
                 "it is none that a page shows: `record`, `replay` and `pytest` write one with --report "
-                "(--llm-report), `sweep` prints one with --json",
+                "(--llm-report), `sweep` and `refresh` print one with --json",
             )
     return document
 
@@ -117,7 +125,7 @@ def _run(ledger: Mapping[str, JsonValue], where: str) -> RunReport:
 def _misses(ledger: Mapping[str, JsonValue]) -> list[MissRow]:
     """Equal ones once: a program asks again and again."""
     times: Counter[tuple[str, str]] = Counter()
-    for miss in _objects(ledger.get("misses"), "misses"):
+    for miss in _listed(ledger, "misses"):
         what = miss.get("what", miss.get("test", ""))
         times[_text(what, "misses.what"), _text(miss.get("explanation"), "misses.explanation")] += 1
     return [MissRow(what=what, explanation=why, times=count) for (what, why), count in times.items()]
@@ -148,7 +156,7 @@ def _unused(ledger: Mapping[str, JsonValue], key: str) -> list[UnusedRow]:
             path=_text(row.get("path", ""), f"{key}.path"),
             scope=_text(row.get("scope") or "", f"{key}.scope"),
         )
-        for row in _objects(ledger.get(key), key)
+        for row in _listed(ledger, key)
     ]
 
 
@@ -202,6 +210,81 @@ def _cell(run: Mapping[str, JsonValue]) -> SweepCell:
         again=_text(run.get("again", ""), "runs.again"),
         log=_text(run.get("log", ""), "runs.log"),
     )
+
+
+def _drift(report: Mapping[str, JsonValue]) -> DriftReport:
+    reasons = Counter(_text(row.get("reason"), "not_asked.reason") for row in _listed(report, "not_asked"))
+    return DriftReport(
+        asked=_number(report["asked"], "asked"),
+        tiers={
+            word: _number(_object(report, "tiers").get(word, 0), f"tiers.{word}")
+            for word in get_args(TierWord)
+        },
+        items=[_item(row, at) for at, row in enumerate(_listed(report, "changed")[:_MOST_ROWS], start=1)],
+        failed=[
+            f"{_text(row.get('path', ''), 'failed.path')}: {_text(row.get('message', ''), 'failed.message')}"
+            for row in _listed(report, "failed")[:_MOST_ROWS]
+        ],
+        not_asked=reasons.most_common(_MOST_ROWS),
+        beyond_budget=len(items(report.get("beyond_budget"), "beyond_budget")),
+        written=_texts(report.get("written"), "written"),
+        paid=_money(report)[0],
+    )
+
+
+def _item(row: Mapping[str, JsonValue], number: int) -> ChangeItem:
+    return ChangeItem(
+        id=str(number),
+        change="changed",
+        tier=_tier(row.get("tier")),
+        title=_text(row.get("title", ""), "changed.title"),
+        who=_text(row.get("who", ""), "changed.who"),
+        key=_text(row.get("key", ""), "changed.key"),
+        path=_text(row.get("path", ""), "changed.path"),
+        scopes=_texts(row.get("scopes"), "changed.scopes"),
+        why="",
+        differences=[
+            DifferenceDocument(
+                tier=_tier(one.get("tier")),
+                kind=_text(one.get("kind", ""), "differences.kind"),
+                place=_text(one.get("place", ""), "differences.place"),
+                before=one.get("before"),
+                after=one.get("after"),
+                text=_text(one.get("text", ""), "differences.text"),
+            )
+            for one in _listed(row, "differences")[:_MOST_ROWS]
+        ],
+        before=[_answer(one) for one in _listed(row, "before")],
+        after=[_answer(one) for one in _listed(row, "after")],
+    )
+
+
+def _tier(value: object) -> TierWord:
+    for word in get_args(TierWord):
+        if word == value:
+            return cast("TierWord", word)
+    raise InvalidRequest("tier", f"expected one of {', '.join(get_args(TierWord))}")
+
+
+def _answer(answer: Mapping[str, JsonValue]) -> AnswerDocument:
+    reason = answer.get("finish_reason")
+    return AnswerDocument(
+        text=_text(answer.get("text", ""), "answer.text"),
+        reasoning=_text(answer.get("reasoning", ""), "answer.reasoning"),
+        tool_calls=[
+            {"name": _text(call.get("name"), "tool_calls.name"), "arguments": call.get("arguments")}
+            for call in _listed(answer, "tool_calls")
+        ],
+        parsed=answer.get("parsed"),
+        finish_reason=None if reason is None else _text(reason, "answer.finish_reason"),
+        spent=None,
+        stream=None,
+        status=optional_integer(answer.get("status"), "answer.status"),
+    )
+
+
+def _listed(report: Mapping[str, JsonValue], key: str) -> Sequence[dict[str, JsonValue]]:
+    return _objects(report.get(key), key)
 
 
 def _object(report: Mapping[str, JsonValue], key: str) -> Mapping[str, JsonValue]:
