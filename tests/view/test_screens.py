@@ -58,7 +58,7 @@ def store_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_page(
         tmp_path_factory.mktemp("page"),
         "store",
-        page=page_document("store", "run"),
+        page=page_document("store", "conversation", "run"),
         store=store_document(calls, tests=30),
         texts={"texts": texts, "left_out": 2},
         report=run_report(),
@@ -119,6 +119,18 @@ def test_the_store_is_searched_sorted_and_walked_through_by_keyboard(
     page.keyboard.press("Home")
     assert focused(page).startswith("Question 0")
 
+    # A row leads to its run or test, and back is where one was.
+    links = [row.get_attribute("href") for row in page.locator("a.line").all()]
+    assert links[4:6] == ["#/conversation/run-1/call-4", "#/conversation/test-1/call-5"]
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageDown")
+    place, row = page.evaluate("scrollY"), focused(page)
+    page.keyboard.press("Enter")
+    page.wait_for_function("scrollY === 0")
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"scrollY === {place}")
+    assert focused(page) == row
+
     # A search is no pattern, and finds what rows and texts say.
     field = page.locator("input[type=search]")
     field.fill("zanzibar")
@@ -150,7 +162,7 @@ def test_the_store_is_searched_sorted_and_walked_through_by_keyboard(
 
     # Elsewhere and back: what was chosen is still so.
     page.locator("h3").first.click()
-    page.keyboard.press("2")
+    page.get_by_role("link", name="Run", exact=True).click()
     page.wait_for_selector("h2:text('Run')")
     assert page.evaluate("document.activeElement.tagName") == "H2"
     page.keyboard.press("Escape")
@@ -195,6 +207,8 @@ def test_a_page_can_be_used_without_seeing_it_and_on_a_phone(browser: Browser, s
     assert "next, previous" in page.get_by_role("dialog").inner_text()
     page.keyboard.press("Escape")
     assert page.get_by_role("dialog").count() == 0
+    page.keyboard.press("1")
+    expect(page.locator("nav a").first).to_have_attribute("aria-current", "page")
     page.close()
 
 

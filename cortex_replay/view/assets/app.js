@@ -26,6 +26,7 @@ async function showScreen(page, names, { isFirst = false, then = null } = {}) {
   const { screen, rest } = addressOf(location.hash);
   const name = names.includes(screen) ? screen : names[0];
   const isBack = noteEntry();
+  const place = places.get(shown.entry) ?? 0; // before the page is empty, and scrolled to its top by that
   if (name === shown.name && shown.control?.update?.(rest)) return;
   const turn = ++shown.turn;
   shown.control?.stop?.();
@@ -46,8 +47,10 @@ async function showScreen(page, names, { isFirst = false, then = null } = {}) {
     return;
   }
   shown.control = control ?? null;
-  if (isBack) scrollTo(0, places.get(shown.entry) ?? 0);
-  else if (!isFirst && !control?.keepsPlace) arrive(root);
+  if (isBack) {
+    scrollTo(0, place);
+    if (!isFirst) control?.returned?.();
+  } else if (!isFirst && !control?.keepsPlace) arrive(root);
   then?.();
 }
 

@@ -4,12 +4,14 @@ import { el, fill } from "./dom.js";
 
 const AHEAD = 8; // rows that are made before they come into sight
 
-// new RowList({label, draw, address}): draw(item) gives the children of a row, address(item) where it leads, or null.
+// new RowList({label, draw, address, opened}): draw(item) gives the children of a row, address(item) where it leads, or
+// null, and opened(item) is told when the reader goes there.
 export class RowList {
   #items = [];
   #rows = new Map();
   #draw;
   #address;
+  #opened;
   #active = 0;
   #height = 0;
   #frame = 0;
@@ -17,10 +19,11 @@ export class RowList {
   #watch = new ResizeObserver(() => this.#measure());
   #later = () => { this.#frame ||= requestAnimationFrame(() => { this.#frame = 0; this.#show(); }); };
 
-  constructor({ label, draw, address }) {
+  constructor({ label, draw, address, opened = () => {} }) {
     this.#draw = draw;
     this.#address = address;
-    this.element = el("ol", { class: "rows", role: "list", aria: { label }, onfocusin: (event) => this.#note(event), onkeydown: (event) => this.#arrow(event) });
+    this.#opened = opened;
+    this.element = el("ol", { class: "rows", role: "list", aria: { label }, onfocusin: (event) => this.#note(event), onkeydown: (event) => this.#arrow(event), onclick: (event) => this.#tell(event) });
     this.element.append(this.#probe);
     addEventListener("scroll", this.#later, { passive: true });
     addEventListener("resize", this.#later);
@@ -39,6 +42,12 @@ export class RowList {
     if (this.#items.length === 0) return;
     const isInside = this.element.contains(document.activeElement);
     this.#go(isInside ? this.#active + step : this.#active);
+  }
+
+  // Put the reader on an item again.
+  goTo(isWanted) {
+    const index = this.#items.findIndex(isWanted);
+    if (index >= 0) this.#go(index);
   }
 
   open() {
@@ -71,10 +80,19 @@ export class RowList {
     this.#go(this.#active + step);
   }
 
-  #note(event) {
+  #indexOf(event) {
     const row = event.target.closest("li");
-    for (const [index, element] of this.#rows) if (element === row) this.#active = index;
+    return [...this.#rows].find(([, element]) => element === row)?.[0];
+  }
+
+  #note(event) {
+    this.#active = this.#indexOf(event) ?? this.#active;
     this.#offerActive();
+  }
+
+  #tell(event) {
+    const index = this.#indexOf(event);
+    if (index !== undefined) this.#opened(this.#items[index]);
   }
 
   #measure() {

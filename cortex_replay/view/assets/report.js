@@ -111,7 +111,7 @@ function driftElements({ drift, name }) {
       ["Asked again", countText(drift.asked)], ...DRIFT_TIERS.map(([tier, words]) => [words, countText(drift.tiers[tier])]),
       ["Paid", drift.paid], ["Beyond the budget", drift.beyond_budget ? countText(drift.beyond_budget) : null], ["Files written", drift.written.length || null],
     ]),
-    DRIFT_TIERS.map(([tier, words]) => driftGroup(drift.items.filter((item) => item.tier === tier), words, tier)),
+    el("div", { class: "changes" }, DRIFT_TIERS.map(([tier, words]) => driftGroup(drift.items.filter((item) => item.tier === tier), words, tier))),
     drift.failed.length ? reportSection("Failed", drift.failed) : null,
     drift.not_asked.length ? tableOf("Not asked", [["Why", ""], ["Recordings", "number"]], drift.not_asked.map(([reason, times]) => [reason, countText(times)])) : null,
   ];
@@ -119,6 +119,7 @@ function driftElements({ drift, name }) {
 
 function driftGroup(items, words, tier) {
   if (items.length === 0) return null;
-  return el("section", { class: "stack" }, el("h3", {}, `${words} (${countText(items.length)})`),
-    items.map((item) => (tier === "words" ? wordsItem(item, { links: () => null }) : changeItem(item))));
+  const isFolded = tier === "words";
+  return el("section", { class: "tier-section" }, el("h3", {}, `${words} (${countText(items.length)})`),
+    el("div", { class: isFolded ? "folded" : null }, el("div", { class: "items" }, items.map((item) => (isFolded ? wordsItem(item, { links: () => null }) : changeItem(item))))));
 }

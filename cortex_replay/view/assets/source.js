@@ -30,11 +30,6 @@ export async function ask(name, signal) {
   throw new Error(answer.status === 404 ? "The store has no such recording now. It may have changed: go back, and load the page again." : await answer.text());
 }
 
-// Forget what the server said, so that the next look is at the store as it is then.
-export function forget() {
-  keptDocuments.clear();
-}
-
 export function isFile() {
   return document.documentElement.dataset.file !== undefined;
 }

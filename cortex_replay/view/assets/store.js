@@ -15,7 +15,7 @@ const SORTS = {
   answers: ["Most answers", (a, b) => b.answers - a.answers],
 };
 // What the reader has chosen; it is still so when they come back from a conversation.
-const chosen = { words: "", who: "", story: "", unused: false, old: false, sort: "newest" };
+const chosen = { words: "", who: "", story: "", unused: false, old: false, sort: "newest", opened: "" };
 
 export async function showStore(root, _rest, page) {
   const store = await load("store");
@@ -52,7 +52,8 @@ class StoreScreen {
   #store;
   #canOpen;
   #list;
-  #stories = new Map();
+  #runs;
+  #tests;
   #sorted = new Map();
   #hits = null;
   #pattern = null;
@@ -64,8 +65,9 @@ class StoreScreen {
   constructor(store, canOpen) {
     this.#store = store;
     this.#canOpen = canOpen;
-    for (const story of [...store.runs, ...store.tests]) this.#stories.set(story.name, story.id);
-    this.#list = new RowList({ label: "Recordings", draw: (call) => this.#draw(call), address: (call) => this.#address(call) });
+    this.#runs = new Map(store.runs.map((run) => [run.name, run.id]));
+    this.#tests = new Map(store.tests.map((test) => [test.name, test.id]));
+    this.#list = new RowList({ label: "Recordings", draw: (call) => this.#draw(call), address: (call) => this.#address(call), opened: (call) => { chosen.opened = call.id; } });
     this.keys = { j: () => this.#list.move(1), k: () => this.#list.move(-1), Enter: () => this.#list.open() };
     this.help = [["↑  ↓", "next, previous recording"], ["Home  End", "first, last recording"]];
   }
@@ -73,6 +75,11 @@ class StoreScreen {
   stop() {
     stopSearch();
     this.#list.stop();
+  }
+
+  // The reader came back from a conversation.
+  returned() {
+    this.#list.goTo((call) => call.id === chosen.opened);
   }
 
   tables() {
@@ -170,10 +177,10 @@ class StoreScreen {
 
   #address(call) {
     if (!this.#canOpen) return null;
-    const names = chosen.story === "" ? [...call.scopes, ...call.runs] : [chosen.story];
-    const name = names.find((one) => this.#stories.has(one));
-    const story = name === undefined ? "call" : encodeURIComponent(this.#stories.get(name));
-    return `#/conversation/${story}/${encodeURIComponent(call.id)}`;
+    const isWanted = (name) => chosen.story === "" || name === chosen.story;
+    const stories = [...call.scopes.filter(isWanted).map((name) => this.#tests.get(name)), ...call.runs.filter(isWanted).map((name) => this.#runs.get(name))];
+    const story = stories.find((id) => id !== undefined) ?? "call";
+    return `#/conversation/${encodeURIComponent(story)}/${encodeURIComponent(call.id)}`;
   }
 
   #draw(call) {

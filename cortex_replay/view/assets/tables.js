@@ -39,5 +39,5 @@ export function breakable(name) {
 }
 
 export function badge(kind, words) {
-  return el("span", { class: `badge ${kind}` }, words);
+  return el("span", { class: `tag ${kind}` }, words);
 }
