@@ -33,7 +33,7 @@ async function showScreen(page, names, { isFirst = false, then = null } = {}) {
   Object.assign(shown, { name, control: null });
   markTab(name);
   document.title = name === undefined ? page.title : `${SCREENS[name].title} · ${page.title}`;
-  const root = el("div", { class: "screen" }, el("p", { class: "muted", role: "status" }, "Loading…"));
+  const root = el("div", { class: `screen on-${name}` }, el("p", { class: "muted", role: "status" }, "Loading…"));
   fill(document.querySelector("main"), root);
   let control = null;
   try {

@@ -1,8 +1,8 @@
 // The screens by name. Each has a title and show(root, rest, page): root is the element to fill, rest the parts of the
-// address behind the name, page the document "page". It may return {keys, help, update, returned, keepsPlace, stop}: keys
-// has functions by key, help what they do as [key, words], update(rest) shows another address within the screen and says
-// whether it could, returned() is called when the reader comes back to it, keepsPlace says that it has scrolled to a place
-// of its own, and stop is called when something else is shown.
+// address behind the name, page the document "page". The class of root is "on-NAME", for styles. It may return an object
+// with some of these: keys, functions by key; help, what they do as [key, words]; update(rest), which shows another address
+// within the screen and says whether it could; returned(), for when the reader comes back to it; keepsPlace, if it has
+// scrolled to a place of its own; stop(), for when something else is shown.
 
 import { showChange } from "./change.js";
 import { showReport } from "./report.js";

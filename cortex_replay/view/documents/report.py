@@ -75,26 +75,26 @@ def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocumen
     document = ReportDocument(
         kind="run", name=redactor.text(name)[0], runs=[], varying=[], sweep=None, drift=None
     )
-    match clean:
-        case {"survived": _, "runs": _}:
-            document |= {"kind": "sweep", "sweep": _sweep(clean)}
-        case {"runs": runs}:
-            document["runs"] = [_run(run, f"runs[{at}]") for at, run in enumerate(_objects(runs, "runs"))]
-            document["varying"] = [_varying(one) for one in _listed(clean, "varying")]
-        case {"asked": _, "changed": _}:
-            document |= {"kind": "drift", "drift": _drift(clean)}
-        case {"hits": _, "misses": _}:
-            document["runs"] = [_run(clean, "report")]
-        case _:
-            raise InvalidRequest(
-                "report",
-                "it is none that a page shows: `record`, `replay` and `pytest` write one with --report "
-                "(--llm-report), `sweep` and `refresh` print one with --json",
-            )
+    report = clean if isinstance(clean, dict) else {}
+    if {"survived", "runs"} <= report.keys():
+        document |= {"kind": "sweep", "sweep": _sweep(report)}
+    elif {"asked", "changed"} <= report.keys():
+        document |= {"kind": "drift", "drift": _drift(report)}
+    elif {"hits", "misses"} <= report.keys():
+        document["runs"] = [_run(report)]
+    elif "runs" in report:
+        document["runs"] = [_run(run) for run in _listed(report, "runs")]
+        document["varying"] = [_varying(one) for one in _listed(report, "varying")]
+    else:
+        raise InvalidRequest(
+            "report",
+            "it is none that a page shows: `record`, `replay` and `pytest` write one with --report "
+            "(--llm-report), `sweep` and `refresh` print one with --json",
+        )
     return document
 
 
-def _run(ledger: Mapping[str, JsonValue], where: str) -> RunReport:
+def _run(ledger: Mapping[str, JsonValue]) -> RunReport:
     misses = _misses(ledger)
     counts = {key: _number(ledger.get(key, 0), key) for key in _COUNTS}
     if "missed" not in ledger:
@@ -102,7 +102,7 @@ def _run(ledger: Mapping[str, JsonValue], where: str) -> RunReport:
     unused = [*_unused(ledger, "unused"), *_unused(ledger, "unused_calls")]
     paid, saved = _money(ledger)
     return RunReport(
-        mode=_text(ledger.get("mode", ""), f"{where}.mode"),
+        mode=_text(ledger.get("mode", ""), "mode"),
         command_status=optional_integer(ledger.get("command_status"), "command_status"),
         counts=counts,
         tokens=_tokens(ledger),
