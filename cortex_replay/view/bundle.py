@@ -10,7 +10,7 @@ from typing import Final
 __all__ = ["ENTRY", "STYLES", "asset", "bundle_modules", "bundle_styles", "modules"]
 
 ENTRY: Final = "app.js"
-STYLES: Final = ("page.css", "store.css", "change.css", "report.css")
+STYLES: Final = ("page.css", "store.css", "conversation.css", "change.css", "report.css")
 _IMPORT: Final = re.compile(r'^import (\{[^}]*\}) from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 

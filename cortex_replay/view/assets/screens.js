@@ -5,11 +5,13 @@
 // scrolled to a place of its own; stop(), for when something else is shown.
 
 import { showChange } from "./change.js";
+import { showConversation } from "./conversation.js";
 import { showReport } from "./report.js";
 import { showStore } from "./store.js";
 
 export const SCREENS = {
   store: { title: "Store", show: showStore },
+  conversation: { title: "Conversation", show: showConversation },
   change: { title: "Change", show: showChange },
   run: { title: "Run", show: showReport },
 };

@@ -56,7 +56,8 @@ def _document(
     worst = max(losses, key=lambda loss: loss.reason.tokens, default=None)
     notes = [str(loss) for loss in losses]
     if reported is not None and is_different(replayed, reported):
-        notes += explain_difference(replayed, reported, replay.text_of)
+        reasons = explain_difference(replayed, reported, replay.text_of)
+        notes += [f"the provider differs from our simulation: {reason}" for reason in reasons]
     if said := replayed.recorded.cache_reason:
         notes.append(f"the provider says: {said}")
     return {

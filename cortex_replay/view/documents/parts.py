@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from cortex_replay.canonical import JsonValue, compact
@@ -181,7 +182,9 @@ def _stream(answer: Answer, cut: Cutter, asked_model: str) -> StreamDocument | N
         for place, text in zip(places, cut.pieces([texts[i] for i in places]), strict=True):
             texts[place] = text
     return {
-        "at_ms": [round(at_ms, 1) for at_ms, _, _ in rows],
+        "at_ms": list(
+            accumulate((round(at_ms, 1) for at_ms, _, _ in rows), max)
+        ),  # a time line never goes back
         "delta": texts,
         "kind": [kind for _, kind, _ in rows],
     }

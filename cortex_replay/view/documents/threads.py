@@ -14,9 +14,6 @@ from cortex_replay.history.calls import HistoryCall
 
 __all__ = ["ALONE", "Thread", "threads_of"]
 
-_LEAST_SHARED: Final = 256
-"""A shorter system text stands in every document: following it to another one would take longer."""
-
 
 @dataclass(frozen=True, slots=True)
 class Thread:
@@ -68,7 +65,7 @@ def threads_of(calls: Sequence[HistoryCall]) -> dict[str, Thread]:
         continues, before, goes_back = _pass(roots.setdefault(call.run, _Node()), call)
         place = (call.run, call.scopes)
         system_in = tools_in = None
-        if len(request.system) >= _LEAST_SHARED:
+        if request.system:
             system_in = texts.setdefault((*place, request.system), call.path)
         if request.tools:
             tools_in = tools.setdefault((*place, id(request.tools)), call.path)

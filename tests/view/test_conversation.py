@@ -1,0 +1,238 @@
+"""The screen of conversations, in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from cortex_replay.store import Answer
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import FixtureKey
+from cortex_replay.types import LlmMessage, ToolCall
+from tests.engine.mcp import scenario
+from tests.servers.browser import chromium, needs_browser
+from tests.view.conversations import OVERLOADED, documents_of, streamed, write_page, write_store
+
+pytestmark = needs_browser
+
+FIND = ToolCall(id="call_1", name="find_order", arguments={"order": "A-1042", "why": "It broke.\nSoon."})
+HOSTILE = "</div><img src=x onerror=\"document.title='owned'\">\u202ereverse\x1b[31m"
+SYSTEM = "You are a careful agent. " * 60
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a model and an MCP server."""
+    made = tmp_path_factory.mktemp("agent")
+    asyncio.run(scenario.record(made))
+    return made
+
+
+@pytest.fixture(scope="module")
+def browser(agent: Path) -> Iterator[Browser]:  # which is made first: a browser has a loop running
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """An agent that calls a tool, fails, refuses, and streams; opened once for the tests that look at it."""
+    root = tmp_path_factory.mktemp("shop")
+    answers = [
+        (
+            [LlmMessage("user", f"Where is my order? {HOSTILE}")],
+            streamed("Let me look.", "Orders are in the table.", [FIND], "tool_calls"),
+        ),
+        (
+            [LlmMessage("tool", '{"state": "lost"}', tool_call_id="call_1", is_error=True)],
+            streamed("It is lost."),
+        ),
+        ([LlmMessage("user", "Whose fault is that?")], Answer("I cannot say.", finish_reason="refusal")),
+    ]
+    write_store(root, answers, SYSTEM)
+    failure = Exchange.failure(FixtureKey("m", "0" * 64), 1, OVERLOADED)
+    address = write_page(root / "page.html", documents_of(root, {1: failure}))
+    page = browser.new_page(viewport={"width": 1280, "height": 2400})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: errors.append(request.url) if request.url.startswith("http") else None)
+    page.goto(f"{address}#/conversation/all")
+    expect(page.locator("#step-3 .reply")).to_be_visible()
+    yield page
+    assert errors == []
+    assert page.title() != "owned"
+
+
+def test_only_what_is_new_is_shown_and_the_rest_is_a_click_away(shop: Page) -> None:
+    last = shop.locator("#step-3")
+
+    expect(last.locator(".message.user")).to_have_count(1)
+    expect(last.locator(".message.user")).to_contain_text("Whose fault is that?")
+    before = last.locator("details", has_text="4 messages before").first
+    before.locator("summary").first.click()
+    expect(before.locator(".before .message")).to_have_count(4)
+    expect(before.locator(".before .message").first).to_contain_text("Where is my order?")
+
+
+def test_a_long_system_prompt_is_folded_and_stands_once(shop: Page) -> None:
+    system = shop.locator("details.system")
+
+    expect(system).to_have_count(1)
+    expect(system.locator(".text")).to_have_count(0)
+    system.locator("summary").click()
+    expect(system.locator(".text")).to_contain_text("You are a careful agent.")
+
+
+def test_a_tool_call_stands_beside_its_result(shop: Page) -> None:
+    card = shop.locator("#step-1 .toolcard")
+
+    expect(card.locator(".side").first).to_contain_text("find_order")
+    expect(card.locator(".side").first.locator("dd").nth(1)).to_have_text("It broke.\nSoon.")
+    expect(card.locator(".result")).to_contain_text('{"state": "lost"}')
+    expect(card.locator(".result .badge.bad")).to_have_text("error")
+    left, right = (card.locator(".side").nth(at).bounding_box() for at in (0, 1))
+    assert left is not None
+    assert right is not None
+    assert abs(left["y"] - right["y"]) < 2
+    assert left["x"] + left["width"] <= right["x"] + 1
+    expect(shop.locator("#step-2 .message.tool")).to_have_count(0)
+
+
+def test_refusals_and_failures_are_plain_to_see(shop: Page) -> None:
+    expect(shop.locator("#step-3 header .badge.bad").first).to_have_text("refused: refusal")
+    expect(shop.locator("#step-1 .failure")).to_contain_text("Failed with 529")
+    expect(shop.locator("#step-1 .failure")).to_contain_text("Overloaded")
+
+
+def test_what_was_recorded_is_text(shop: Page) -> None:
+    words = shop.locator("#step-1 .message.user").inner_text()
+
+    assert "<img src=x" in words
+    assert "⟨202E⟩reverse␛[31m" in words
+    assert shop.locator("main img").count() == 0
+
+
+def test_the_key_the_index_line_and_the_bytes_are_there(shop: Page) -> None:
+    vouch = shop.locator("#step-2 details.vouch")
+    vouch.locator("summary").first.click()
+    expect(vouch).to_contain_text('path = "fixtures/')
+    vouch.locator("details.raw summary").click()
+    expect(vouch.locator("details.raw .text")).to_contain_text('"request_match"')
+
+
+def test_a_stream_is_scrubbed_by_the_keyboard(shop: Page) -> None:
+    stream = shop.locator("#step-1 details.streamed")
+    expect(stream.locator("summary")).to_contain_text("first after 400 ms · 5 pieces in 500 ms")
+    stream.locator("summary").click()
+    expect(stream.locator(".tail")).to_have_text(
+        'Orders are in the table.Let me look. find_order{"order": "A-1042", "why": "It broke.\\nSoon."}'
+    )
+    slider = stream.get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    expect(stream.locator(".tail")).to_have_text("")
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    expect(stream.locator(".tail")).to_have_text("Orders are in the table.Let ")
+    expect(stream.locator("output")).to_contain_text("420 ms of 500 ms · 2 of 6 events")
+    slider.press("ArrowLeft")
+    expect(stream.locator(".tail")).to_have_text("Orders are in the table.")
+    stream.get_by_role("button", name="Play").click()
+    expect(stream.locator("output")).to_contain_text("500 ms of 500 ms")
+    expect(stream.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_keys_go_from_step_to_step(shop: Page) -> None:
+    shop.locator("h2").click()
+    for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
+        shop.keyboard.press(key)
+        expect(shop.locator(f"#step-{step}")).to_be_focused()
+        assert shop.url.endswith(f"#/conversation/all/{step}")
+    shop.keyboard.press("Enter")
+    expect(shop.locator("#step-2 details.streamed")).to_have_attribute("open", "")
+    shop.keyboard.press("Enter")
+    expect(shop.locator("#step-2 details.streamed")).not_to_have_attribute("open", "")
+
+
+def test_every_step_is_an_article_with_a_heading(shop: Page) -> None:
+    articles = shop.get_by_role("article")
+
+    assert articles.count() == 3
+    assert shop.get_by_role("heading", level=3).count() == 3
+    assert articles.first.get_attribute("aria-labelledby") == "step-1-title"
+
+
+def test_a_copy_is_what_was_recorded(shop: Page) -> None:
+    """Also where a page may not ask the clipboard: then what is selected is copied."""
+    shop.evaluate("document.addEventListener('copy', () => { window.copied = document.activeElement.value })")
+    shop.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    shop.get_by_role("button", name="Copy the answer").nth(2).click()
+    shop.wait_for_function("window.copied !== undefined")
+
+    assert shop.evaluate("window.copied") == "I cannot say."
+
+
+def test_calls_of_servers_stand_with_the_model_that_caused_them(browser: Browser, agent: Path) -> None:
+    address = write_page(agent / "page.html", documents_of(agent))
+    page = browser.new_page(viewport={"width": 360, "height": 1800}, reduced_motion="reduce")
+    page.goto(f"{address}#/conversation")
+    page.get_by_role("link", name="everything").click()
+    read = page.locator("#step-2 .toolcard").first
+    expect(read.locator(".result")).to_contain_text("a greeting")
+    expect(page.locator("#step-3")).to_contain_text("Called by the model in step 2")
+    expect(page.locator("#step-4")).to_contain_text("A server asks this model, in step 3")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+    read.get_by_role("link", name="step 3").click()
+    expect(page.locator("#step-3")).to_be_focused()
+    page.locator("#step-3 summary", has_text="tools/call").click()
+    expect(page.locator("#step-3 .script li")).to_have_count(4)
+    page.close()
+
+
+def test_the_cache_says_where_it_broke(browser: Browser, tmp_path: Path) -> None:
+    documents = documents_of(write_store(tmp_path, [([LlmMessage("user", "a")], Answer("b"))]))
+    block = {"name": "block 'clock'", "tokens": 10, "place": "system", "state": "written", "mark": ""}
+    documents["stories/all"]["steps"][0]["cache"] = {
+        "read": 0,
+        "written": 4000,
+        "tokens": 4010,
+        "share": 0.0,
+        "is_reported": True,
+        "broke_at": "block 'clock'",
+        "why": ["block 'clock' changed: 3,990 tokens are paid again"],
+        "lost": 3990,
+        "blocks": [block, {**block, "name": "turn 1 (user)", "tokens": 4000, "state": "fresh", "mark": "5m"}],
+    }
+    page = browser.new_page()
+    page.goto(f"{write_page(tmp_path / 'page.html', documents)}#/conversation/all/1")
+    expect(page.locator(".broke")).to_contain_text("at block 'clock': block 'clock' changed: 3,990 tokens")
+    bars = page.locator(".bar span")
+    widths = [box["width"] for at in range(2) if (box := bars.nth(at).bounding_box()) is not None]
+    assert widths[1] > 20 * widths[0]
+    page.close()
+
+
+def test_large_things_come_in_pieces(browser: Browser, tmp_path: Path) -> None:
+    """A long answer, and more turns than fit: only what is near is loaded."""
+    words = "".join(f"line {number}\n" for number in range(20_000))
+    turns = [
+        ([LlmMessage("user", f"Question {n}?")], Answer(words if n == 1 else f"Answer {n}."))
+        for n in range(1, 61)
+    ]
+    address = write_page(tmp_path / "page.html", documents_of(write_store(tmp_path / "store", turns)))
+    page = browser.new_page(viewport={"width": 1000, "height": 800})
+    page.goto(f"{address}#/conversation/all")
+    expect(page.locator("#step-1 .reply")).to_contain_text("line 0")
+    assert len(page.locator("#step-1").inner_text()) < 10_000
+    page.locator("#step-1 .reply .more").click()
+    assert 60_000 < len(page.locator("#step-1 .reply > .text").text_content() or "") < 80_000
+    assert page.locator(".step .reply").count() < 20
+    page.goto(f"{address}#/conversation/all/50")
+    expect(page.locator("#step-50 .reply")).to_be_in_viewport()
+    expect(page.locator("#step-50 .reply")).to_contain_text("Answer 50.")
+    page.close()
