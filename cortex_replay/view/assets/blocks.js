@@ -86,7 +86,7 @@ export function cacheBlock(cache) {
   const words = `${countText(cache.read)} of ${countText(cache.tokens)} prompt tokens from the cache (${percent} %)${cache.written ? `, ${countText(cache.written)} written` : ""}`;
   const how = cache.is_reported ? "" : " by our simulation; the provider did not say";
   return el("div", { class: "cache" },
-    el("div", { class: "bar", role: "img", aria: { label: words } }, cache.blocks.map(segment)),
+    el("div", { class: "bar", role: "img", aria: { label: words } }, cache.blocks.map((block) => segment(block, cache.blocks))),
     cache.broke_at === null ? null : el("p", { class: "broke" }, badge("warn", "cache broke"), ` at ${cache.broke_at}: ${cache.why[0] ?? ""}.`),
     foldLine([words, how], () => [
       cache.why.slice(cache.broke_at === null ? 0 : 1).map((why) => el("p", {}, `${why[0]?.toUpperCase() ?? ""}${why.slice(1)}.`)),
@@ -96,10 +96,11 @@ export function cacheBlock(cache) {
           el("td", { class: "number" }, countText(block.tokens)), el("td", {}, STATES[block.state] ?? ""), el("td", {}, block.mark)))))]));
 }
 
-function segment(block) {
+function segment(block, all) {
   const made = el("span", { class: `${Object.hasOwn(STATES, block.state) ? block.state : ""} ${block.mark === "" ? "" : "marked"}`,
     title: `${block.name}: ${plural(block.tokens, "token")}, ${STATES[block.state] ?? "unknown"}${block.mark === "" ? "" : `; marker for ${block.mark} behind it`}` });
-  made.style.flexGrow = String(block.tokens);
+  const whole = all.reduce((sum, one) => sum + one.tokens, 0);
+  made.style.width = `${whole === 0 ? 100 / all.length : (100 * block.tokens) / whole}%`;
   return made;
 }
 
