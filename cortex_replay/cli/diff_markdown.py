@@ -37,7 +37,7 @@ _CHANGES: Final = {
     "added": "added: ",
     "removed": "removed: ",
     "replaced": "in place of another: ",
-    "road": "another road: ",
+    "road": "another way: ",
 }
 _TEXT: Final = 1000
 """So many characters of a text, four times that where it behaves otherwise."""
@@ -123,7 +123,7 @@ def _item(item: ChangeItem) -> Iterator[str]:
 
 
 def _both_sides(item: ChangeItem) -> Iterator[str]:
-    before, after = (_told(item, answers) for answers in (item["before"], item["after"]))
+    before, after = _sides(item)
     found = [
         output.escape(line)[:_SPAN] for line in islice(unified_diff(before, after, n=1, lineterm=""), 2, None)
     ]
@@ -143,15 +143,16 @@ def _both_sides(item: ChangeItem) -> Iterator[str]:
     yield ""
 
 
-def _told(item: ChangeItem, answers: list[AnswerDocument]) -> list[str]:
-    """What stands on one side, line by line."""
-    if item["change"] == "road":
-        return [step for answer in answers for step in _steps(answer)]
-    return [line for answer in answers for line in _answer_lines(answer)]
-
-
-def _steps(answer: AnswerDocument) -> list[str]:
-    return [f"calls {call['name']}" for call in answer["tool_calls"]] or ["answers in words"]
+def _sides(item: ChangeItem) -> tuple[list[str], list[str]]:
+    """What stands on either side, line by line."""
+    for one in item["differences"]:
+        if one["kind"] == "road" and isinstance(one["before"], list) and isinstance(one["after"], list):
+            return [str(turn) for turn in one["before"]], [str(turn) for turn in one["after"]]
+    before, after = (
+        [line for answer in answers for line in _answer_lines(answer)]
+        for answers in (item["before"], item["after"])
+    )
+    return before, after
 
 
 def _answer_lines(answer: AnswerDocument) -> Iterator[str]:

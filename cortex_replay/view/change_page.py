@@ -30,7 +30,7 @@ def change_page(change: ChangeDocument, version: str) -> Iterator[str]:
         version: Of this package.
     """
     page: PageDocument = {
-        "title": f"{change['base']} → {change['head']}",
+        "title": "cortex-replay diff",
         "version": version,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "screens": ["change"],

@@ -160,13 +160,19 @@ def test_what_a_reviewer_must_see_stands_first(show: Show) -> None:
         "1 removed",
     ]
     first = page.locator("article.change").first
-    assert (
-        first.locator(".differences li")
-        .first.inner_text()
-        .startswith("calls issue_refund instead of find_order")
-    )
-    assert page.locator("details.folded").get_attribute("open") is None
-    assert page.locator("details.folded summary").inner_text() == "2 recordings only reworded"
+    assert first.locator(".differences li").all_inner_texts() == [
+        "find_order is no longer called",
+        "issue_refund is called, and was not before",
+        "finish reason: tool_use became length",
+    ]
+    second = page.locator("[data-item=triage] .differences li")
+    assert second.all_inner_texts() == [
+        'the output breaks its schema: priority is a text: 2 → "high"',
+        'acts differently tags: 2 items became 1: ["late","angry"] → ["late"]',
+    ]
+    assert first.locator(".differences del, .differences ins").all_inner_texts() == ["tool_use", "length"]
+    assert page.locator("details.fold-section").get_attribute("open") is None
+    assert page.locator("details.fold-section summary").inner_text() == "2 recordings only reworded"
 
 
 @needs_browser
@@ -183,8 +189,8 @@ def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
         '    "angry"\t',
     ]
     road = page.locator("[data-item=road] table")
-    assert road.locator("tr.changed").all_inner_texts() == ["\t2. calls issue_refund"]
-    assert road.locator("tr").last.inner_text() == "3. answers in words\t4. answers in words"
+    assert road.locator("tr.changed").all_inner_texts() == ["\t2. issue_refund"]
+    assert road.locator("tr").last.inner_text() == "3. answers\t4. answers"
     assert page.locator("[data-item=gone] th").all_text_contents() == ["Before"]
     page.get_by_role("button", name="Collapse all").click()
     page.locator("details[open]").first.wait_for(state="detached")

@@ -2,14 +2,20 @@
 
 import { el, fill } from "./dom.js";
 import { changeItem, wordsItem } from "./change_item.js";
+import { countText, plural } from "./figures.js";
 import { load } from "./source.js";
 
 const TIER_SECTIONS = [
   ["contract", "May break code", "Another tool, a missing argument, an output that does not fit its schema, a refusal, another finish reason."],
   ["behaviour", "Acts differently", "Other arguments, another order, more or fewer calls."],
 ];
-const FOLDED_TIERS = [["words", "only reworded"], ["same", "with the same answer in another file"]];
-const AT_A_TIME = 40; // items that are made before the page gets its turn
+const FOLDS = [
+  ["words", "only reworded", (item) => item.tier === "words"],
+  ["added", "of tests that are new", (item) => item.tier === "same" && item.change === "added"],
+  ["removed", "of tests that are gone", (item) => item.tier === "same" && item.change === "removed"],
+  ["same", "with the same answer in another file", (item) => item.tier === "same" && !["added", "removed"].includes(item.change)],
+];
+const ITEMS_AT_A_TIME = 40; // items that are made before the page gets its turn
 
 export async function showChange(root, rest, page) {
   const change = await load("change");
@@ -28,14 +34,14 @@ export async function showChange(root, rest, page) {
   const make = (item) => changeItem(item, { links, isDone: ticks.has(item), onDone });
   const line = (item) => wordsItem(item, { links });
   const sections = TIER_SECTIONS.map(([tier, title, help]) => tierSection(change, tier, title, help, waiting, make));
-  const folded = FOLDED_TIERS.map(([tier, words]) => foldedSection(change, tier, words, line));
-  fill(root, el("div", { class: "changes" }, heading(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded));
+  const folded = FOLDS.map(([name, words, belongs]) => foldedSection(change.items.filter(belongs), name === "words" ? change.left_out : 0, words, line));
+  fill(root, el("div", { class: "changes" }, changeHead(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded));
   say();
-  await makeWaiting(waiting.splice(0, AT_A_TIME));
+  await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
   const others = (async () => {
     while (waiting.length && !state.isStopped) {
       await turnOfPage();
-      await makeWaiting(waiting.splice(0, AT_A_TIME));
+      await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
     }
   })();
   const control = controlOf(root, state);
@@ -43,17 +49,18 @@ export async function showChange(root, rest, page) {
   return control;
 }
 
-function heading(change, progress, open, close) {
+function changeHead(change, progress, open, close) {
   const words = Object.entries({ contract: "may break code", behaviour: "act differently", words: "only reworded", added: "added", removed: "removed" });
   const counts = words.filter(([name]) => change.counts[name]).map(([name, said]) =>
-    el("li", { class: name }, el("b", {}, change.counts[name].toLocaleString("en")), ` ${said}`));
+    el("li", { class: name }, el("b", {}, countText(change.counts[name])), ` ${said}`));
   return el("header", { class: "change-head" },
     el("h2", {}, "What changed"),
     el("p", { class: "range" }, el("code", {}, change.base), " → ", el("code", {}, change.head)),
-    counts.length ? el("ul", { class: "counts" }, counts) : el("p", {}, "No recording changed."),
-    counts.length ? el("div", { class: "change-tools" }, progress,
-      el("button", { type: "button", class: "quiet", onclick: open }, "Expand all"),
-      el("button", { type: "button", class: "quiet", onclick: close }, "Collapse all")) : null);
+    counts.length ? el("ul", { class: "counts" }, counts) : null,
+    change.items.length ? null : el("p", { class: "empty" }, "No recording changed."),
+    change.items.length ? el("div", { class: "change-tools" }, progress,
+      el("button", { type: "button", onclick: open }, "Expand all"),
+      el("button", { type: "button", onclick: close }, "Collapse all")) : null);
 }
 
 function tierSection(change, tier, title, help, waiting, make) {
@@ -62,22 +69,19 @@ function tierSection(change, tier, title, help, waiting, make) {
   const place = el("div", { class: "items" });
   for (const item of items) waiting.push([place, item, make]);
   return el("section", { class: `tier-section ${tier}`, aria: { label: title } },
-    el("h3", {}, `${title} `, el("span", { class: "count" }, items.length.toLocaleString("en"))), el("p", { class: "muted" }, help), place);
+    el("h3", {}, `${title} `, el("span", { class: "count" }, countText(items.length))), el("p", { class: "muted" }, help), place);
 }
 
-function foldedSection(change, tier, words, make) {
-  const items = change.items.filter((item) => item.tier === tier);
-  const total = Math.max(items.length + (tier === "words" ? change.left_out : 0), change.counts[tier] ?? 0);
+function foldedSection(items, more, words, make) {
+  const total = items.length + more;
   if (total === 0) return null;
   const place = el("div", { class: "items" });
-  const details = el("details", { class: "folded" },
-    el("summary", {}, el("h3", {}, `${total.toLocaleString("en")} ${total === 1 ? "recording" : "recordings"} ${words}`)), place);
+  const details = el("details", { class: "fold-section" }, el("summary", {}, el("h3", {}, `${plural(total, "recording")} ${words}`)), place);
   details.addEventListener("toggle", () => {
     if (!details.open || place.hasChildNodes()) return;
-    const more = total - items.length;
-    fill(place, items.map(make), more ? el("p", { class: "muted" }, `and ${more.toLocaleString("en")} more that this page leaves out`) : null);
+    fill(place, items.map(make), more ? el("p", { class: "muted" }, `and ${countText(more)} more that this page leaves out`) : null);
   });
-  return el("section", { class: `tier-section ${tier}` }, details);
+  return el("section", { class: "tier-section" }, details);
 }
 
 async function makeWaiting(batch) {
@@ -86,10 +90,10 @@ async function makeWaiting(batch) {
 
 // A section makes its lines when it is opened, so those come in a second round.
 async function openAll(root, isOpen) {
-  for (const kind of ["article.change > details, details.folded", "details.line"]) {
+  for (const kind of ["article.change > details, details.fold-section", "details.reworded"]) {
     for (const [at, one] of [...root.querySelectorAll(kind)].entries()) {
       one.open = isOpen;
-      if (at % AT_A_TIME === AT_A_TIME - 1) await turnOfPage();
+      if (at % ITEMS_AT_A_TIME === ITEMS_AT_A_TIME - 1) await turnOfPage();
     }
     await turnOfPage();
   }
@@ -100,7 +104,7 @@ function turnOfPage() {
 }
 
 function controlOf(root, state) {
-  const stops = () => [...root.querySelectorAll("article.change, details.folded > summary, details.folded[open] details.line > summary")];
+  const stops = () => [...root.querySelectorAll("article.change, details.fold-section > summary, details.fold-section[open] details.reworded > summary")];
   const arriveAt = (found) => {
     const target = found.matches("article") ? found.querySelector("h4") : found;
     target.focus({ preventScroll: true });

@@ -1,11 +1,13 @@
 // One recording, or one road, that changed: what differs in sentences, then both sides.
 
 import { el, fill } from "./dom.js";
+import { countText, plural } from "./figures.js";
 import { prettyJson, sidesTable, stepRows, textRows, valueRows } from "./sides.js";
 
 export const TIER_WORDS = { contract: "may break code", behaviour: "acts differently", words: "only reworded", same: "the same answer" };
-const CHANGE_WORDS = { changed: "changed", added: "added", removed: "removed", replaced: "replaces another", road: "another road" };
-const SHORT_VALUE = 120;
+const TIER_COLOURS = { contract: "bad", behaviour: "warn", words: "plain", same: "plain" };
+const CHANGE_WORDS = { changed: "changed", added: "added", removed: "removed", replaced: "replaces another", road: "another way" };
+const SHORT_VALUE = 80; // characters; longer values stand side by side
 const MOST_DIFFERENCES = 12;
 const NO_ANSWER = { text: "", reasoning: "", tool_calls: [], parsed: null, finish_reason: null, status: null };
 
@@ -16,7 +18,7 @@ export function changeItem(item, { links = () => null, isDone = false, onDone = 
   const details = el("details", {}, el("summary", {}, sidesLabel(item)), body);
   details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body));
   const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id },
-    el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), el("span", { class: "badge" }, CHANGE_WORDS[item.change])),
+    el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), el("span", { class: "badge plain" }, CHANGE_WORDS[item.change])),
       title, onDone && doneBox(item, isDone, onDone)),
     aboutLine(item, links),
     item.why ? el("p", { class: "why" }, `In place of another: ${item.why}.`) : null,
@@ -28,7 +30,7 @@ export function changeItem(item, { links = () => null, isDone = false, onDone = 
 // A rewording is one line until a reader wants more.
 export function wordsItem(item, options) {
   const body = el("div");
-  const details = el("details", { class: `line of-${item.tier}`, "data-item": item.id },
+  const details = el("details", { class: "reworded", "data-item": item.id },
     el("summary", {}, el("span", { class: "title" }, item.title || item.path || item.id), " ", el("span", { class: "muted" }, item.who)), body);
   details.addEventListener("toggle", () => {
     if (!details.open || body.hasChildNodes()) return;
@@ -40,7 +42,7 @@ export function wordsItem(item, options) {
 }
 
 export function tierBadge(tier) {
-  return el("span", { class: `badge tier ${tier}` }, TIER_WORDS[tier]);
+  return el("span", { class: `badge ${TIER_COLOURS[tier]}` }, TIER_WORDS[tier]);
 }
 
 function doneBox(item, isDone, onDone) {
@@ -67,41 +69,67 @@ function differenceList({ differences, tier }) {
       event.target.closest("li").remove();
       list.append(...rest.map(differenceLine));
     };
-    list.append(el("li", {}, el("button", { type: "button", class: "more", onclick: open }, `${rest.length.toLocaleString("en")} more differences`)));
+    list.append(el("li", {}, el("button", { type: "button", class: "more", onclick: open }, plural(rest.length, "more difference"))));
   }
   return list;
 }
 
 function oneDifference(difference, isOfOtherTier) {
-  const line = el("li", { class: difference.tier }, isOfOtherTier ? [tierBadge(difference.tier), " "] : null, el("span", { class: "sentence" }, difference.text));
-  const [before, after] = [difference.before, difference.after];
-  if (difference.tier === "words" || (before === null && after === null)) return line;
-  if ([before, after].every((value) => shortValue(value).length <= SHORT_VALUE)) {
-    line.append(el("span", { class: "values" }, valueMark("del", before), el("span", { aria: { label: "is now" } }, " → "), valueMark("ins", after)));
-  } else {
-    const place = el("div", { class: "both" });
-    line.append(place);
-    const isText = typeof before === "string" && typeof after === "string";
-    const rows = isText ? textRows(before, after) : valueRows(before ?? undefined, after ?? undefined);
-    rows.then((found) => fill(place, sidesTable(found, difference.place || difference.kind)));
+  const { before, after, kind } = difference;
+  const line = el("li", {}, isOfOtherTier ? [tierBadge(difference.tier), " "] : null, el("span", { class: "sentence" }, markedSentence(difference)));
+  if (isToldWhole(difference)) return line;
+  if ([before, after].every((value) => JSON.stringify(value).length <= SHORT_VALUE)) {
+    line.append(": ", valueMark("del", before), el("span", { aria: { label: "is now" } }, " → "), valueMark("ins", after));
+    return line;
   }
+  const place = el("div", { class: "both" });
+  line.append(place);
+  const isText = typeof before === "string" && typeof after === "string";
+  const rows = isText ? textRows(before, after) : valueRows(before ?? undefined, after ?? undefined);
+  rows.then((found) => fill(place, sidesTable(found, difference.place || kind)));
   return line;
 }
 
-function shortValue(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
+function valueMark(tag, value) {
+  return value === null ? el("span", { class: "muted" }, "nothing") : el(tag, {}, JSON.stringify(value));
 }
 
-function valueMark(tag, value) {
-  return value === null ? el("span", { class: "muted" }, "nothing") : el(tag, {}, shortValue(value) || "an empty text");
+// Whether the sentence says all there is to say.
+function isToldWhole({ kind, tier, before, after, text }) {
+  if (tier === "words" || kind === "road") return true;
+  return [before, after].every((value) => value === null || typeof value === "boolean" || spellings(value).some((said) => text.includes(said)));
+}
+
+// A value as a sentence may have it.
+function spellings(value) {
+  return typeof value === "string" ? [JSON.stringify(value), value] : [JSON.stringify(value)];
+}
+
+// The sentence, with what it was and what it is marked, if that stands in it in this order.
+function markedSentence({ before, after, text }) {
+  const find = (value, from) => {
+    const found = value === null || typeof value === "boolean" ? [] : spellings(value).filter((said) => said && text.includes(said, from));
+    return found.length ? [text.indexOf(found[0], from), found[0]] : null;
+  };
+  const old = find(before, 0);
+  const fresh = find(after, old ? old[0] + old[1].length : 0);
+  if ((before !== null && !old) || (!old && !fresh)) return [text];
+  const parts = [];
+  let at = 0;
+  for (const [tag, found] of [["del", old], ["ins", fresh]]) {
+    if (!found) continue;
+    parts.push(text.slice(at, found[0]), el(tag, {}, found[1]));
+    at = found[0] + found[1].length;
+  }
+  return [...parts, text.slice(at)];
 }
 
 function hasSides(item) {
-  return item.before.length + item.after.length > 0;
+  return item.change === "road" ? roadOf(item) !== undefined : item.before.length + item.after.length > 0;
 }
 
 function sidesLabel(item) {
-  if (item.change === "road") return "The road, step by step";
+  if (item.change === "road") return "The road, turn by turn";
   return item.change === "added" ? "The answer" : item.change === "removed" ? "The answer it had" : "Both sides";
 }
 
@@ -112,13 +140,13 @@ async function showSides(item, place) {
 }
 
 async function roadParts(item) {
-  const [before, after] = [item.before, item.after].map((answers) => answers.flatMap(roadSteps));
-  return [sidesTable(await stepRows(before, after), "Steps before and after")];
+  const { before, after } = roadOf(item);
+  return [sidesTable(await stepRows(before, after), "Turns before and after")];
 }
 
-function roadSteps(answer) {
-  if (answer.tool_calls.length === 0) return [answer.status === null ? "answers in words" : `fails with status ${answer.status}`];
-  return answer.tool_calls.map((call) => `calls ${call.name}`);
+// The tools of each turn on both sides; a road that is too long for a document is none.
+function roadOf(item) {
+  return item.differences.find((one) => one.kind === "road" && Array.isArray(one.before) && Array.isArray(one.after));
 }
 
 async function answerParts(item) {
@@ -137,13 +165,13 @@ async function answerParts(item) {
   return found;
 }
 
-const asText = (old, fresh) => textRows(old === undefined ? null : old, fresh === undefined ? null : fresh);
+const rowsOfTexts = (old, fresh) => textRows(old === undefined ? null : old, fresh === undefined ? null : fresh);
 const ANSWER_PARTS = [
   { title: "Failure", of: (answer) => answer.status ?? undefined, rows: valueRows },
   { title: "Tool calls", of: (answer) => (answer.tool_calls.length ? answer.tool_calls.map(({ name, arguments: given }) => ({ name, arguments: given })) : undefined), rows: valueRows },
   { title: "Structured output", of: (answer) => answer.parsed ?? undefined, rows: valueRows },
-  { title: "Words", isText: true, of: (answer) => (isSpelledOut(answer) ? undefined : answer.text || undefined), rows: asText },
-  { title: "Reasoning", of: (answer) => answer.reasoning || undefined, rows: asText },
+  { title: "Words", isText: true, of: (answer) => (isSpelledOut(answer) ? undefined : answer.text || undefined), rows: rowsOfTexts },
+  { title: "Reasoning", of: (answer) => answer.reasoning || undefined, rows: rowsOfTexts },
 ];
 
 // Whether the text is nothing but the JSON that is shown already.
@@ -161,8 +189,8 @@ function cutNotes(part, before, after, table) {
   if (!part.isText || ahead + behind === 0) return [table];
   const note = (words) => el("p", { class: "muted cut" }, words);
   return [
-    ahead ? note(`${ahead.toLocaleString("en")} characters before this are the same; this page leaves them out.`) : null,
+    ahead ? note(`${countText(ahead)} characters before this are the same; this page leaves them out.`) : null,
     table,
-    behind ? note(`This page leaves out ${behind.toLocaleString("en")} characters behind this.`) : null,
+    behind ? note(`This page leaves out ${countText(behind)} characters behind this.`) : null,
   ].filter(Boolean);
 }

@@ -1,12 +1,13 @@
 // Two sides of a change in rows: what stands beside each other, what is the same on both, and what of that is folded.
 
 import { el } from "./dom.js";
+import { countText, plural } from "./figures.js";
 import { alignLists, comparePieces } from "./words.js";
 
-const CONTEXT = 3; // rows that are shown around a change
+const SIDE_CONTEXT = 3; // rows that are shown around a change
 const LEAST_FOLD = 3; // fewer rows are not worth a fold
 const MOST_ROWS = 1000; // that are shown at once
-const LONG = 4000; // characters of a piece that are shown at once
+const LONG_PIECE = 4000; // characters of a piece that are shown at once
 const LONG_SAME = 400; // the same, of a piece that did not change
 const MOST_DEPTH = 60;
 
@@ -126,14 +127,14 @@ export function sidesTable(rows, label) {
   const titles = { before: "Before", after: "After" };
   const body = el("tbody");
   body.append(...foldRows(rows).map((one) => (one.rows ? foldedRow(one.rows, sides) : sideRow(one, sides))));
-  return el("table", { class: `sides of-${sides.length}`, aria: { label } },
+  return el("table", { class: `compared of-${sides.length}`, aria: { label } },
     el("thead", {}, el("tr", {}, sides.map((side) => el("th", { scope: "col" }, titles[side])))), body);
 }
 
 function foldRows(rows) {
   const isNear = new Uint8Array(rows.length);
   rows.forEach((row, at) => {
-    if (!row.isSame) isNear.fill(1, Math.max(0, at - CONTEXT), at + CONTEXT + 1);
+    if (!row.isSame) isNear.fill(1, Math.max(0, at - SIDE_CONTEXT), at + SIDE_CONTEXT + 1);
   });
   const shown = [];
   let fold = [];
@@ -155,40 +156,40 @@ function foldRows(rows) {
 
 function sideRow(row, sides) {
   return el("tr", { class: row.isSame ? "same" : "changed" }, sides.map((side) =>
-    el("td", { class: side }, row[side] === null ? null : row[side].map((piece) => pieceNodes(piece, side)))));
+    el("td", { class: side === "before" ? "old" : "new" }, row[side] === null ? null : row[side].map((piece) => pieceNodes(piece, side)))));
 }
 
 function foldedRow(rows, sides) {
   const isSame = rows.every((row) => row.isSame);
-  const said = `${rows.length.toLocaleString("en")} ${isSame ? "lines are the same" : "more lines"}`;
+  const said = isSame ? `${countText(rows.length)} lines are the same` : plural(rows.length, "more line");
   const open = (event) => {
     const rest = rows.slice(MOST_ROWS);
     const fresh = rows.slice(0, MOST_ROWS).map((row) => sideRow(row, sides));
     event.target.closest("tr").replaceWith(...fresh, ...(rest.length ? [foldedRow(rest, sides)] : []));
   };
-  return el("tr", { class: "fold" }, el("td", { colspan: sides.length }, el("button", { type: "button", onclick: open }, `⋯ ${said}`)));
+  return el("tr", { class: "fold-row" }, el("td", { colspan: sides.length }, el("button", { type: "button", onclick: open }, `⋯ ${said}`)));
 }
 
-const MARKS = { before: "del", after: "ins" };
+const SIDE_MARKS = { before: "del", after: "ins" };
 
 function pieceNodes([isChanged, text], side) {
-  const most = isChanged ? LONG : LONG_SAME;
+  const most = isChanged ? LONG_PIECE : LONG_SAME;
   if (text === "") return null;
-  if (text.length <= 1.5 * most) return isChanged ? el(MARKS[side], {}, text) : text;
+  if (text.length <= 1.5 * most) return isChanged ? el(SIDE_MARKS[side], {}, text) : text;
   const half = isChanged ? most : most / 2;
-  const shown = el(isChanged ? MARKS[side] : "span", {}, text.slice(0, half));
+  const shown = el(isChanged ? SIDE_MARKS[side] : "span", {}, text.slice(0, half));
   const rest = text.slice(half, isChanged ? undefined : -half);
-  const said = `⋯ ${rest.length.toLocaleString("en")} ${isChanged ? "more characters" : "characters are the same"}`;
-  const open = (event) => event.target.replaceWith(...moreNodes(rest, isChanged ? MARKS[side] : "span"));
+  const said = `⋯ ${countText(rest.length)} ${isChanged ? "more characters" : "characters are the same"}`;
+  const open = (event) => event.target.replaceWith(...moreNodes(rest, isChanged ? SIDE_MARKS[side] : "span"));
   return [shown, el("button", { type: "button", class: "more", onclick: open }, said), isChanged ? null : text.slice(-half)];
 }
 
-const AT_ONCE = 200000;
+const MORE_AT_ONCE = 200000;
 
 function moreNodes(text, mark) {
-  const rest = text.slice(AT_ONCE);
-  const shown = el(mark, {}, text.slice(0, AT_ONCE));
+  const rest = text.slice(MORE_AT_ONCE);
+  const shown = el(mark, {}, text.slice(0, MORE_AT_ONCE));
   if (!rest) return [shown];
   const open = (event) => event.target.replaceWith(...moreNodes(rest, mark));
-  return [shown, el("button", { type: "button", class: "more", onclick: open }, `⋯ ${rest.length.toLocaleString("en")} more characters`)];
+  return [shown, el("button", { type: "button", class: "more", onclick: open }, `⋯ ${countText(rest.length)} more characters`)];
 }

@@ -2,11 +2,11 @@
 
 const SLICE_MS = 10;
 const MOST_EDITS = 800; // words; a stretch with more of them is shown as replaced, which reads better anyway
-const SMALL = 20000; // characters; longer texts are compared by line first
-const WORD = /\n|[^\S\n]+|[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[\p{L}\p{N}\p{M}_]+|./gsu;
+const SMALL_TEXT = 20000; // characters; longer texts are compared by line first
+const A_WORD = /\n|[^\S\n]+|[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[\p{L}\p{N}\p{M}_]+|./gsu;
 
 // Says when work has lasted so long that the page must get its turn.
-class Slice {
+class WorkSlice {
   constructor() {
     this.start = performance.now();
   }
@@ -23,7 +23,7 @@ class Slice {
 
 // The pieces of two texts in order: [kind, text], where kind is "same", "removed" or "added".
 export async function comparePieces(before, after) {
-  const slice = new Slice();
+  const slice = new WorkSlice();
   const start = sharedStart(before, after);
   const end = sharedEnd(before, after, start);
   const pieces = [["same", before.slice(0, start)]];
@@ -37,7 +37,7 @@ export async function comparePieces(before, after) {
 
 // Which items of two lists stand for each other: [kind, index before, index after] for each, in order.
 export async function alignLists(before, after) {
-  const slice = new Slice();
+  const slice = new WorkSlice();
   const edits = (await findEdits(before, after, slice)) ?? replaceAll(before.length, after.length);
   const found = [];
   for (const [kind, i, j, length] of edits) {
@@ -74,7 +74,7 @@ function isLowHalf(text, at) {
 async function compareMiddles(before, after, slice) {
   if (before === after) return [["same", before]];
   if (before === "" || after === "") return [["removed", before], ["added", after]];
-  if (before.length + after.length <= SMALL) return compareWords(before, after, slice);
+  if (before.length + after.length <= SMALL_TEXT) return compareWords(before, after, slice);
   const old = before.split(/(?<=\n)/);
   const fresh = after.split(/(?<=\n)/);
   const pieces = [];
@@ -122,13 +122,13 @@ async function findAnchors(before, after, slice) {
 async function compareLines(before, after, slice) {
   const old = before.join("");
   const fresh = after.join("");
-  if (old.length + fresh.length <= SMALL) return compareWords(old, fresh, slice);
+  if (old.length + fresh.length <= SMALL_TEXT) return compareWords(old, fresh, slice);
   const edits = await findEdits(before, after, slice);
   if (!edits) return [["removed", old], ["added", fresh]];
   const pieces = [];
   let [removed, added] = ["", ""];
   const close = async () => {
-    if (removed.length + added.length <= SMALL) pieces.push(...await compareWords(removed, added, slice));
+    if (removed.length + added.length <= SMALL_TEXT) pieces.push(...await compareWords(removed, added, slice));
     else pieces.push(["removed", removed], ["added", added]);
     [removed, added] = ["", ""];
   };
@@ -146,8 +146,8 @@ async function compareLines(before, after, slice) {
 
 async function compareWords(before, after, slice) {
   if (before === "" || after === "") return [["removed", before], ["added", after]];
-  const old = before.match(WORD);
-  const fresh = after.match(WORD);
+  const old = before.match(A_WORD);
+  const fresh = after.match(A_WORD);
   const edits = await findEdits(old, fresh, slice);
   if (!edits) return [["removed", before], ["added", after]];
   return edits.map(([kind, i, j, length]) =>
