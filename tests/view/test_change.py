@@ -194,3 +194,93 @@ def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
     assert page.locator("[data-item=gone] th").all_text_contents() == ["Before"]
     page.get_by_role("button", name="Collapse all").click()
     page.locator("details[open]").first.wait_for(state="detached")
+
+
+@needs_browser
+def test_keys_lead_from_change_to_change(show: Show) -> None:
+    page = show(sample_change())
+
+    def current() -> str | None:
+        return page.locator(":focus").text_content()
+
+    page.keyboard.press("n")
+    assert current() == "Refund order 1042, please"
+    page.keyboard.press("n")
+    assert current() == "Classify this ticket as JSON"
+    page.keyboard.press("p")
+    assert current() == "Refund order 1042, please"
+    page.keyboard.press("Enter")
+    page.locator("[data-item=refund] table").first.wait_for()
+    page.keyboard.press("x")
+    assert page.locator(".progress").inner_text() == "1 of 6 reviewed"
+    page.reload()
+    page.wait_for_selector("article.change")
+    assert page.locator(".progress").inner_text() == "1 of 6 reviewed"
+    assert page.locator("[data-item=refund] input").is_checked()
+    page.keyboard.press("e")
+    page.locator("[data-item=hello] table").wait_for()
+    page.keyboard.press("c")
+    page.locator("[data-item=hello] table").wait_for(state="hidden")
+
+
+@needs_browser
+def test_a_tick_is_for_what_was_looked_at(show: Show) -> None:
+    page = show(sample_change())
+    page.locator("[data-item=search] input").check()
+    other = sample_change()
+    other["items"][2]["after"][0]["tool_calls"][0]["arguments"]["limit"] = 6
+
+    show(other)
+
+    assert page.locator(".progress").inner_text() == "0 of 6 reviewed"
+
+
+@needs_browser
+def test_an_address_leads_to_one_change(show: Show) -> None:
+    page = show(large_change(60))
+
+    page.evaluate("location.hash = '#/change/item-57'")
+
+    page.locator("[data-item=item-57] h4:focus").wait_for()
+
+
+@needs_browser
+def test_what_was_recorded_is_text(show: Show) -> None:
+    hostile = "</table><img src=x onerror=alert(1)><script>alert(1)</script>\u202e\x1b[31m"
+    one = {
+        "title": hostile,
+        "who": hostile,
+        "why": hostile,
+        "scopes": [hostile],
+        "differences": [difference("behaviour", hostile, hostile, {hostile: hostile * 9}, [hostile])],
+        "before": [answer(hostile, reasoning=hostile, tool_calls=[call(hostile, **{hostile: hostile})])],
+        "after": [answer(f"{hostile} and", parsed={"__proto__": hostile})],
+    }
+    items = item(hostile, "contract", **one), item("b", "words", **one)
+    page = show(change(*items, base=hostile, head=hostile))
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    page.get_by_role("button", name="Expand all").click()
+    page.locator("[data-item=b] table").last.wait_for()
+
+    assert page.locator("img").count() == 0
+    assert page.locator("#page script").count() == 0
+    shown = page.locator("main").text_content() or ""
+    assert "\u202e" not in shown
+    assert "⟨202E⟩␛[31m" in shown
+    assert '"__proto__"' in shown
+
+
+@needs_browser
+def test_a_phone_has_both_sides_below_each_other(show: Show) -> None:
+    page = show(sample_change())
+    page.get_by_role("button", name="Expand all").click()
+    page.set_viewport_size({"width": 360, "height": 780})
+    row = page.locator("[data-item=refund] tr.changed").first
+    row.wait_for()
+
+    old, new = (row.locator(side).bounding_box() for side in ("td.old", "td.new"))
+
+    assert old is not None
+    assert new is not None
+    assert new["y"] >= old["y"] + old["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 360

@@ -11,8 +11,8 @@ const TIER_SECTIONS = [
 ];
 const FOLDS = [
   ["words", "only reworded", (item) => item.tier === "words"],
-  ["added", "of tests that are new", (item) => item.tier === "same" && item.change === "added"],
-  ["removed", "of tests that are gone", (item) => item.tier === "same" && item.change === "removed"],
+  ["added", "new, with nothing to compare", (item) => item.tier === "same" && item.change === "added"],
+  ["removed", "removed with the test that asked", (item) => item.tier === "same" && item.change === "removed"],
   ["same", "with the same answer in another file", (item) => item.tier === "same" && !["added", "removed"].includes(item.change)],
 ];
 const ITEMS_AT_A_TIME = 40; // items that are made before the page gets its turn
@@ -162,7 +162,7 @@ class Ticks {
   }
 
   has(item) {
-    return this.marks.has(markOf(item));
+    return this.marks.size > 0 && this.marks.has(markOf(item));
   }
 
   count(items) {
