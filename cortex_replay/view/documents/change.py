@@ -42,8 +42,25 @@ def change_document(report: Report, redactor: Redactor, longest: int = LONGEST) 
         redactor: Takes secrets out, before a text is cut and half of one could stay.
         longest: So many characters of a text that is only worded otherwise.
     """
-    clean, _ = redactor.document(cast("JsonValue", report.to_document()))
-    return shorten_change(cast("ChangeDocument", clean), longest)
+    clean, _ = redactor.json(cast("JsonValue", report.to_document()))
+    return shorten_change(cast("ChangeDocument", _clean_names(clean, redactor, {})), longest)
+
+
+def _clean_names(value: JsonValue, redactor: Redactor, known: dict[str, str]) -> JsonValue:
+    """The value without secrets in the names of its fields, which a model chooses, too.
+
+    Args:
+        value: Without secrets otherwise.
+        redactor: Takes them out.
+        known: The names that were looked at already; most stand in each item.
+    """
+    if isinstance(value, list):
+        return [_clean_names(item, redactor, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    for name in value.keys() - known.keys():
+        known[name] = redactor.text(name)[0]
+    return {known[name]: _clean_names(item, redactor, known) for name, item in value.items()}
 
 
 def shorten_change(change: ChangeDocument, longest: int) -> ChangeDocument:
