@@ -3,51 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-from collections import Counter
-from collections.abc import Iterator
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from cortex_replay.canonical import compact
+from cortex_replay.behaviour.differences import Tier
 from cortex_replay.cli import options, output
+from cortex_replay.cli.drift_page import write_drift_page
+from cortex_replay.cli.drift_text import print_drift, print_end, summarise_drift, tier_counts
 from cortex_replay.cli.progress import call_progress
+from cortex_replay.cli.questions import question_of
 from cortex_replay.cli.runs import open_recording, overrides_in
 from cortex_replay.cli.sampling import Sampling, sample_options
 from cortex_replay.run import Run
-from cortex_replay.run.refresh.asking import ask_all
-from cortex_replay.run.refresh.items import Plan, Refresh
+from cortex_replay.run.refresh.asking import Samples, ask_all
+from cortex_replay.run.refresh.items import Refresh
 from cortex_replay.run.refresh.outcome import Outcome
 from cortex_replay.run.refresh.planning import plan_refresh
 from cortex_replay.run.refresh.writing import write
-from cortex_replay.store import Answer
-from cortex_replay.store.changes import essence_of_answer
+from cortex_replay.store import Store
+from cortex_replay.store.paths import INDEX_NAME, SHARDS_FOLDER
+from cortex_replay.view.documents.drift import drift_document
 
 __all__ = ["refresh_command"]
 
-_MOST_NAMED: Final = 3
-"""Of the recordings that cannot be asked for one reason; ``--json`` names all."""
+_TIERS: Final = {tier.word: tier for tier in (Tier.CONTRACT, Tier.BEHAVIOUR, Tier.WORDS)}
+_MOST_SAMPLES: Final = 100
 
 
 @options.command(
     "refresh",
     epilog="""Examples:
 
-  cortex-replay refresh --check                        has a model changed its mind? (exit 4)
+  cortex-replay refresh --check                        does a model do something else now? (exit 4)
   cortex-replay refresh --check --sample 10% --by use  only those that most tests use
+  cortex-replay refresh --check --write --page drift.html   and record what it does now
   cortex-replay refresh --model 'claude-*' --jobs 8    ask again, and write what changed
   cortex-replay refresh --scope 'tests/test_chat.py::*'  also what these tests have of their own
   cortex-replay refresh --provider ollama --check --json | jq '.changed[].path'
   OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cortex-replay refresh --check    another server
 
+Differences have tiers: contract (a schema, a tool, a refusal, a finish reason), behaviour (arguments,
+order, values) and words. A question whose answer differs in more than words is asked up to 5 times in
+all, at temperature 0 twice: what varies, or varied when it was recorded, is no drift.
+
 Exit status:
-  0  asked again; what differs is written, or with --check nothing differs
+  0  asked again; what differs is written, or with --check nothing has drifted
   1  nothing could be asked; with --strict: not everything
   1  a call failed, the budget is spent, or an answer could not be written; the others are
   2  wrong usage
-  4  with --check: an answer differs
+  4  with --check: a contract or a behaviour has drifted, or what --fail-on says; also if a call failed
   5  the store is not what its index says
 """,
 )
@@ -56,7 +63,25 @@ Exit status:
 @click.option(
     "--scope", metavar="PATTERN", help="What these scopes (tests) recorded; by default what is shared."
 )
-@click.option("--check", is_flag=True, help="Only report, and write nothing.")
+@click.option("--check", is_flag=True, help="Judge what differs, fail if it matters, and write nothing.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([*_TIERS]),
+    help="With --check: fail from this tier on.  [default: behaviour]",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1, _MOST_SAMPLES),
+    help="With --check: ask each question so often.  [default: once, and again if it differs]",
+)
+@click.option("--write", "is_written", is_flag=True, help="With --check: record the answers that drifted.")
+@click.option("--words", is_flag=True, help="With --check: show rewordings; with --write, record them.")
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what differs as a page to look at.",
+)
 @click.option("--strict", is_flag=True, help="Fail if a recording could not be asked.")
 @sample_options
 @options.adapter_options
@@ -74,6 +99,11 @@ def refresh_command(
     pattern: str | None,
     scope: str | None,
     check: bool,
+    fail_on: str | None,
+    samples: int | None,
+    is_written: bool,
+    words: bool,
+    page: Path | None,
     strict: bool,
     upstreams: tuple[str, ...],
     raw: bool,
@@ -86,6 +116,7 @@ def refresh_command(
     OPENAI_BASE_URL, ANTHROPIC_BASE_URL and OLLAMA_HOST hold as they do for your SDKs. A recording that cannot
     be asked again is listed with the reason. It is replaced only if all of its answers came.
     """
+    _check_usage(ctx)
     sampling = Sampling(flags)
     run = open_recording(
         options.store_root(ctx, store),
@@ -95,72 +126,95 @@ def refresh_command(
         servers=overrides_in(upstreams),
         is_check=check,
     )
+    keeps = Tier.SAME if not check else None if not is_written else Tier.WORDS if words else Tier.BEHAVIOUR
     plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"], scope)
-    choice = sampling.choose(run, plan)
-    items = choice.items
+    outcome = Outcome(plan, sampling.choose(run, plan), sampling.is_given)
     if not as_json:
-        sampling.tell(choice)
-    asyncio.run(_ask(run, items))
+        sampling.tell(outcome.choice)
+    asyncio.run(_ask(run, outcome.choice.items, _samples(samples, keeps, is_check=check)))
+    least = _TIERS[fail_on or Tier.BEHAVIOUR.word]
     if not as_json:
         with output.tolerate_broken_pipe():
-            for item in items:
-                if item.has_changed:
-                    output.echo("\n".join(_difference(item, raw)), raw=raw)
-    if not check:
+            print_drift(outcome, words=words or not check or least is Tier.WORDS, raw=raw)
+    if keeps is not None:
         # Not before it was shown: what is staged, the next run would take over.
-        write(run, items)
-    outcome = Outcome(plan, choice, sampling.is_given)
-    failed = [item.error.exit_code for item in outcome.failed if item.error is not None]
-    is_short = not outcome.asked or (strict and bool(plan.skipped))
-    status = max(failed) if failed else options.DRIFT if check and outcome.changed else int(is_short)
+        write(run, outcome.choice.items, keeps)
+    status = _status(outcome, least if check else None, strict=strict)
     options.settle(ctx, status)
+    summarise_drift(outcome, run.ledger, least=least)
+    document = drift_document(outcome, sampling.to_dict(outcome.choice), run.ledger, question_of)
+    if page is not None and not write_drift_page(page, document):
+        status = status or 1
     if as_json:
-        spent = {"cached_tokens": run.ledger.cached_tokens, "money": run.ledger.money()}
-        output.print_json(_as_json(outcome) | {"sample": sampling.to_dict(choice)} | spent)
+        output.print_json(document)
     else:
-        _print(run, outcome, is_written=not check)
+        print_end(outcome, run.ledger, is_check=check)
+        if check and outcome.written:
+            _tell_written(outcome, run.store)
     if not outcome.asked:
         output.talk(f"error: {_why_nothing(run, outcome, pattern)}")
     ctx.exit(status)
 
 
-async def _ask(run: Run, items: list[Refresh]) -> None:
+def _check_usage(ctx: click.Context) -> None:
+    """Refuse options that would do nothing, and a page that could not be written when all is paid for."""
+    given = ctx.params
+    needs_check = {
+        "--fail-on": "fail_on",
+        "--samples": "samples",
+        "--write": "is_written",
+        "--words": "words",
+    }
+    if not given.get("check"):
+        for option, name in needs_check.items():
+            if given.get(name):
+                raise click.UsageError(f"{option} goes with --check; without it, every new answer is written")
+    page = given.get("page")
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(page.parent)!r}", param_hint="--page")
+
+
+def _samples(given: int | None, keeps: Tier | None, *, is_check: bool) -> Samples:
+    if not is_check:
+        return Samples(keeps=keeps)
+    return Samples(given or 1, given, keeps)
+
+
+async def _ask(run: Run, items: list[Refresh], samples: Samples) -> None:
     with call_progress(len(items), lambda: run.budget.tokens) as show:
-        await ask_all(run, items, show)
+        await ask_all(run, items, samples, show)
 
 
-def _print(run: Run, outcome: Outcome, *, is_written: bool) -> None:
-    for item in outcome.failed:
-        output.talk(f"{output.escape(item.stored.path)}: {output.escape(str(item.error))}")
-    _print_skipped(outcome.plan)
-    verb = "replaced" if is_written else "differ"
-    facts = [
-        f"{len(outcome.asked)} asked again",
-        f"{len(outcome.changed)} {verb}",
-        f"{len(outcome.failed)} failed",
-        f"{len(outcome.plan.skipped)} not asked",
-    ]
-    if outcome.beyond:
-        facts.append(f"{len(outcome.beyond)} beyond the budget")
-    output.echo(", ".join([*facts, *map(output.escape, run.ledger.cost_facts())]))
+def _status(outcome: Outcome, least: Tier | None, *, strict: bool) -> int:
+    """What it all comes to. Drift that was seen counts more than a call that failed.
+
+    Args:
+        outcome: What was asked.
+        least: From which tier on a check fails; ``None`` for no check.
+        strict: Whether everything must have been asked.
+    """
+    if least is not None and outcome.drifted(least):
+        return options.DRIFT
+    errors = (item.error or item.refusal for item in outcome.failed)
+    failed = [error.exit_code for error in errors if error is not None]
+    is_short = not outcome.asked or (strict and bool(outcome.plan.skipped))
+    return max(failed, default=int(is_short))
 
 
-def _print_skipped(plan: Plan) -> None:
-    """Each reason once, with some of the recordings that it is true of."""
-    for reason, count in Counter(reason for _, reason in plan.skipped).items():
-        paths = [stored.path for stored, other in plan.skipped if other == reason]
-        named = ", ".join(map(output.escape, paths[:_MOST_NAMED]))
-        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
-        output.talk(f"not asked: {named}{more}: {output.escape(reason)}")
-    if plan.exchanges:
-        many = output.count(plan.exchanges, "exchange")
-        output.talk(f"not asked: {many}: embeddings, lists of models and the like stay as they were recorded")
-    if plan.tools:
-        many = output.count(plan.tools, "call")
-        output.talk(
-            f"not asked: {many} to MCP servers: a tool may do something each time. To record them again, "
-            "run what calls them in mode record"
-        )
+def _tell_written(outcome: Outcome, store: Store) -> None:
+    """Say what to do with a working tree that holds the answers of today."""
+    written = outcome.written
+    message = f"Record {output.count(written, 'answer')} anew: {', '.join(tier_counts(written))}"
+    paths = [path for item in written for path in (item.stored.path, item.written_to or "")]
+    names = {
+        INDEX_NAME,
+        *([SHARDS_FOLDER] if store.is_sharded else []),
+        *(path.split("/")[0] for path in paths),
+    }
+    add = shlex.join(["git", "add", "--", *(str(store.root / name) for name in sorted(names))])
+    commit = shlex.join(["git", "commit", "-m", message])
+    output.echo(f"{output.count(written, 'recording')} written; cortex-replay diff shows them. To keep them:")
+    output.echo(f"  {output.escape(add)} && {output.escape(commit)}")
 
 
 def _why_nothing(run: Run, outcome: Outcome, pattern: str | None) -> str:
@@ -175,62 +229,3 @@ def _why_nothing(run: Run, outcome: Outcome, pattern: str | None) -> str:
     return (
         f"no recording is of a model {output.escape(pattern)!r}; there are {output.escape(', '.join(models))}"
     )
-
-
-def _difference(item: Refresh, raw: bool) -> Iterator[str]:
-    yield click.style(
-        output.escape(f"{item.stored.model} {item.stored.prompt_hash[:16]}  {item.stored.path}"), bold=True
-    )
-    for number, (before, after) in enumerate(item.pairs, start=1):
-        if essence_of_answer(before) == essence_of_answer(after):
-            continue
-        if len(item.pairs) > 1:
-            yield f"answer {number}"
-        lines = difflib.unified_diff(
-            before.text.splitlines(), after.text.splitlines(), "recorded", "now", lineterm=""
-        )
-        yield from (output.quote(line, raw=raw) for line in lines)
-        now = _facts(after)
-        for name, fact in _facts(before).items():
-            if fact != now[name]:
-                yield f"{name}: {output.escape(fact)} -> {output.escape(now[name])}"
-
-
-def _facts(answer: Answer) -> dict[str, str]:
-    calls = [f"{call.name}({compact(call.arguments)})" for call in answer.tool_calls]
-    usage = answer.usage
-    return {
-        "tool calls": ", ".join(calls) or "none",
-        "finish reason": answer.finish_reason or "none",
-        "usage": "unknown" if usage is None else f"{usage.prompt_tokens} + {usage.completion_tokens} tokens",
-    }
-
-
-def _json_of(answer: Answer) -> dict[str, Any]:
-    return {
-        "text": answer.text,
-        "tool_calls": [call.to_dict() for call in answer.tool_calls],
-        "finish_reason": answer.finish_reason,
-        "usage": None if answer.usage is None else answer.usage.to_dict(),
-    }
-
-
-def _as_json(outcome: Outcome) -> dict[str, Any]:
-    plan = outcome.plan
-    return {
-        "asked": len(outcome.asked),
-        "changed": [
-            {
-                **item.stored._asdict(),
-                "provider": item.target.provider,
-                "before": [*map(_json_of, item.fixture.answers)],
-                "after": [_json_of(answer) for answer, _ in item.after],
-            }
-            for item in outcome.changed
-        ],
-        "failed": [{**item.stored._asdict(), "message": str(item.error)} for item in outcome.failed],
-        "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in plan.skipped],
-        "beyond_budget": [item.stored._asdict() for item in outcome.beyond],
-        "exchanges": plan.exchanges,
-        "tools": plan.tools,
-    }

@@ -15,6 +15,8 @@ __all__ = [
     "ChangeDocument",
     "ChangeItem",
     "DifferenceDocument",
+    "DriftDocument",
+    "DriftItem",
     "DriftReport",
     "Found",
     "MissRow",
@@ -452,3 +454,40 @@ class ReportDocument(TypedDict):
     varying: list[VaryingRow]
     sweep: SweepReport | None
     drift: DriftReport | None
+
+
+class DriftItem(ChangeItem):
+    """A recording that was asked again, and answered otherwise."""
+
+    model: str
+    prompt_hash: str
+    blake3: str
+    scope: str
+    provider: str
+    """Who answers today."""
+    samples: int
+    """How many answers of today it was judged by."""
+    written_to: str | None
+    """The file that holds its answers of today now."""
+
+
+class DriftDocument(TypedDict):
+    """``refresh --json``: recorded answers, and those of today; the most important first."""
+
+    asked: int
+    tiers: dict[TierWord, int]
+    """How many recordings have drifted how much."""
+    changed: list[DriftItem]
+    written: list[str]
+    """The files that hold an answer of today now."""
+    failed: list[dict[str, str]]
+    """Each a row of the index, and ``message``."""
+    not_asked: list[dict[str, str]]
+    """Each a row of the index, and ``reason``."""
+    beyond_budget: list[dict[str, str]]
+    sample: dict[str, Any] | None
+    """``sample``, ``by``, ``seed`` and ``not_chosen``; ``None`` where everything was to be asked."""
+    exchanges: list[str]
+    tools: list[str]
+    cached_tokens: int
+    money: dict[str, Any] | None

@@ -65,7 +65,7 @@ READING = {
     "rekey": ("rekey", "--dry-run", "--json"),
     "prune": ("prune", "--model", "*", "--dry-run", "--json"),
     "prune by age": ("prune", "--older-than", "1h", "--dry-run"),
-    "refresh": ("refresh", "--provider", "echo", "--check", "--jobs", "1", "--json"),
+    "refresh": ("refresh", "--provider", "echo", "--check", "--fail-on", "words", "--jobs", "1", "--json"),
 }
 
 

@@ -79,7 +79,7 @@ def test_a_project_s_provider_gets_no_key_without_consent() -> None:
 def test_a_server_that_the_user_names_gets_no_key_that_is_not_for_it(thief: FakeProvider) -> None:
     plant(upstream=f"{thief.url}/v1")
 
-    result = refresh("--upstream", f"openai={thief.url}/v1")
+    result = refresh("--upstream", f"openai={thief.url}/v1", "--fail-on", "words")
 
     assert result.exit_code == 4, result.output
     assert [KEY in str(one.headers) for one in thief.received] == [False]

@@ -6,9 +6,12 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Final
 
 from cortex_replay.adapters import LlmAdapter
+from cortex_replay.behaviour.differences import Tier
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.bound_answers import bind_answer
 from cortex_replay.engine.http.wire_client import WireClient
@@ -25,18 +28,43 @@ from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest
 from cortex_replay.wire.diagnostics import cache_miss_reason
 
-__all__ = ["ask_all"]
+__all__ = ["Samples", "ask_all"]
 
+_MOST: Final = 5
+_MOST_AT_ZERO: Final = 2
+"""Servers that answer many at once are not quite the same twice, even then."""
 _Way = Callable[[Answer], Awaitable[tuple[Answer, str]]]
 """Asks once, as a recorded answer was asked for; gives the answer, and when that was."""
 
 
-async def ask_all(run: Run, items: Iterable[Refresh], show: Callable[[int, int], None]) -> None:
+@dataclass(frozen=True)
+class Samples:
+    """How often each question is asked."""
+
+    first: int = 1
+    """So often in any case."""
+    most: int | None = 1
+    """So often in all, as long as what came differs in more than words: has the model drifted, or does it
+    vary? ``None`` for a number that fits the temperature."""
+    keeps: Tier | None = Tier.SAME
+    """From which tier on answers are written, so that as many are needed as are recorded; ``None``: never."""
+
+    def most_for(self, request: LlmRequest) -> int:
+        """How often a question is asked at the most. Providers choose a temperature above 0 by themselves."""
+        if self.most is not None:
+            return self.most
+        return _MOST_AT_ZERO if request.temperature == 0 else _MOST
+
+
+async def ask_all(
+    run: Run, items: Iterable[Refresh], samples: Samples, show: Callable[[int, int], None]
+) -> None:
     """Ask every item of its target, some at a time, in the order in which they are given.
 
     Args:
         run: Whose settings and budget hold.
         items: What to ask; each is told what became of it.
+        samples: How often each is asked.
         show: Is told how many are done, and how many of them failed.
     """
     places = asyncio.Semaphore(run.settings.jobs)
@@ -48,7 +76,7 @@ async def ask_all(run: Run, items: Iterable[Refresh], show: Callable[[int, int],
             nonlocal done, failed
             async with places:
                 try:
-                    await _ask(run, askers, item)
+                    await _ask(run, askers, item, samples)
                 except LlmError as error:
                     item.error = error
                     failed += 1
@@ -93,11 +121,22 @@ class _Askers:
         return self._clients[server.name, protocol]
 
 
-async def _ask(run: Run, askers: _Askers, item: Refresh) -> None:
-    """Ask for the answers of an item, each in the way that a recorded one came."""
+async def _ask(run: Run, askers: _Askers, item: Refresh, samples: Samples) -> None:
+    """Ask for the answers of an item, each in the way that a recorded one came, and compare them."""
     way = _way_to(run, askers, item)
-    for before in item.fixture.answers:
-        _take(run, item, *await way(before))
+    recorded = cycle(item.fixture.answers)
+
+    async def ask() -> None:
+        _take(run, item, *await way(next(recorded)))
+
+    while len(item.after) < samples.first:
+        await ask()
+    while item.compare() > Tier.WORDS and len(item.after) < samples.most_for(item.request):
+        await ask()
+    if samples.keeps is not None and item.tier >= samples.keeps:
+        while len(item.after) < len(item.fixture.answers):
+            await ask()
+        item.compare()
 
 
 def _way_to(run: Run, askers: _Askers, item: Refresh) -> _Way:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from cortex_replay.behaviour.differences import Difference, Tier, highest
+from cortex_replay.behaviour.samples import judge
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.lookup import LookUp
-from cortex_replay.errors import BudgetSpent, LlmError
+from cortex_replay.errors import BudgetSpent, LlmError, RecordingRefused
 from cortex_replay.redact.redactor import Hit
 from cortex_replay.run.targets import Target
 from cortex_replay.store import Answer, Fixture
@@ -22,7 +24,7 @@ _ADAPTERS: Final = frozenset(["claude", "ollama", "openai-compat", "scripted", "
 """Those that have asked themselves, and do it again: they know a model by the digest of its bytes, say."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Refresh:
     """One fixture that is asked again, and what became of it."""
 
@@ -33,6 +35,8 @@ class Refresh:
     target: Target
     look: LookUp
     """What is bound in it."""
+    recorded: tuple[Answer, ...] = ()
+    """Every recorded answer to this question, those of other scopes too: what varies there is no drift."""
     users: frozenset[str] = frozenset()
     """The tests and scopes that use it."""
     origin: dict[str, JsonValue] = field(default_factory=dict)
@@ -40,6 +44,23 @@ class Refresh:
     after: list[tuple[Answer, list[Hit]]] = field(default_factory=list)
     """The answers of today, redacted and bound as those that are recorded are, and what was cut out."""
     error: LlmError | None = None
+    """Why not all of them came."""
+    refusal: RecordingRefused | None = None
+    """Why they were not written."""
+    written_to: str | None = None
+    """The file that holds them now."""
+    differences: list[Difference] = field(default_factory=list)
+    """Where the answers of today have drifted from the recorded ones, the most important first."""
+
+    @property
+    def samples(self) -> list[Answer]:
+        """The answers of today."""
+        return [answer for answer, _ in self.after]
+
+    @property
+    def tier(self) -> Tier:
+        """How much it has drifted; of one that failed nobody knows."""
+        return Tier.SAME if self.error is not None else highest(self.differences)
 
     @property
     def is_beyond_budget(self) -> bool:
@@ -47,13 +68,28 @@ class Refresh:
         return isinstance(self.error, BudgetSpent)
 
     @property
-    def pairs(self) -> list[tuple[Answer, Answer]]:
-        return list(zip(self.fixture.answers, (answer for answer, _ in self.after), strict=False))
+    def successors(self) -> list[tuple[Answer, list[Hit]]]:
+        """The answers that would take the place of the recorded ones.
+
+        Where more came than are recorded, those that differ most come first: a reviewer is to find in the
+        store what the report speaks of.
+        """
+        wanted = len(self.fixture.answers)
+        if len(self.after) <= wanted:
+            return self.after
+        return sorted(self.after, key=lambda one: -highest(self._compare([one[0]])))[:wanted]
 
     @property
     def has_changed(self) -> bool:
-        return self.error is None and any(
-            essence_of_answer(before) != essence_of_answer(after) for before, after in self.pairs
+        """Whether an answer would be another one, were they written; never where some are missing."""
+        answers, successors = self.fixture.answers, self.successors
+        return (
+            self.error is None
+            and len(successors) == len(answers)
+            and any(
+                essence_of_answer(before) != essence_of_answer(after)
+                for before, (after, _) in zip(answers, successors, strict=True)
+            )
         )
 
     @property
@@ -64,6 +100,14 @@ class Refresh:
         if wire is None and meta.get("adapter") in _ADAPTERS:
             return None
         return str(protocol) if protocol in WIRES and self.target.speaks(protocol) else None
+
+    def compare(self) -> Tier:
+        """Judge what has come so far; gives the highest tier."""
+        self.differences = self._compare(self.samples)
+        return highest(self.differences)
+
+    def _compare(self, samples: list[Answer]) -> list[Difference]:
+        return judge(self.recorded or self.fixture.answers, samples, self.fixture.request)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
+from cortex_replay.behaviour.differences import Tier
 from cortex_replay.run.refresh.choosing import Choice
 from cortex_replay.run.refresh.items import Plan, Refresh
 
@@ -32,9 +34,23 @@ class Outcome:
     @property
     def failed(self) -> list[Refresh]:
         """What was asked in vain, or could not be written."""
-        return [item for item in self.asked if item.error is not None]
+        return [item for item in self.asked if item.error is not None or item.refusal is not None]
+
+    @property
+    def written(self) -> list[Refresh]:
+        """What is recorded anew."""
+        return [item for item in self.asked if item.written_to is not None]
 
     @property
     def changed(self) -> list[Refresh]:
-        """What gets another answer today."""
-        return [item for item in self.asked if item.has_changed]
+        """What gets another answer today, what matters most first."""
+        found = [item for item in self.asked if item.tier > Tier.SAME or item.written_to is not None]
+        return sorted(found, key=lambda item: -item.tier)
+
+    def drifted(self, least: Tier) -> list[Refresh]:
+        """What has drifted so much, or more."""
+        return [item for item in self.changed if item.tier >= least]
+
+    def tiers(self) -> Counter[Tier]:
+        """How many recordings have drifted how much; without those that failed."""
+        return Counter(item.tier for item in self.asked if item.error is None)

@@ -78,13 +78,14 @@ def _rows_by_key(store: Store) -> Mapping[FixtureKey, Sequence[StoredFixture]]:
 
 
 def _note_others(store: Store, item: Refresh, rows: Iterable[StoredFixture]) -> None:
-    """Note who has recorded the same question."""
+    """Note who else has recorded the same question, and what was answered."""
     fixtures = {item.stored.path: item.fixture}
     users: set[str] = set()
     for row in rows:
         if row.path not in fixtures:
             fixtures[row.path] = store.get(row.model, row.prompt_hash, row.scope)
         users |= _users_in(fixtures[row.path], row.scope)
+    item.recorded = tuple(answer for fixture in fixtures.values() for answer in fixture.answers)
     item.users = frozenset(users)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from cortex_replay.behaviour.differences import Tier
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.fixtures import FixtureMaker, meta_of
 from cortex_replay.errors import RecordingRefused
@@ -30,26 +31,37 @@ _OF_ONE_ANSWER: Final = frozenset(
 """What ``meta`` says of an answer that another takes the place of."""
 
 
-def write(run: Run, items: Iterable[Refresh]) -> None:
+def write(run: Run, items: Iterable[Refresh], least: Tier = Tier.SAME) -> None:
     """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
 
-    One that is refused has failed, and does not keep the others from being written.
+    One that is refused is told so, and does not keep the others from being written.
+
+    Args:
+        run: Whose store it is.
+        items: What was asked; each is told where its answers are now.
+        least: What has drifted less than this stays as it is.
     """
+    staged: list[Refresh] = []
     for item in items:
-        if item.has_changed:
+        if item.has_changed and item.tier >= least:
             maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
             origin = {**_lasting(item.fixture.meta or {}), **item.look.bind_origin(item.origin)}
             origin["run"] = run.name
             later = {name: value for name, value in origin.items() if name != "call"}
             answers = [
                 replace(answer, meta={**meta_of(later if n else origin, hits), **(answer.meta or {})})
-                for n, (answer, hits) in enumerate(item.after)
+                for n, (answer, hits) in enumerate(item.successors)
             ]
             try:
                 maker.stage_answers(item.fixture.key, item.fixture.request, answers, overwrite=True)
             except RecordingRefused as error:
-                item.error = error
+                item.refusal = error
+            else:
+                staged.append(item)
     run.commit()
+    for item in staged:
+        stored = item.stored
+        item.written_to = run.store.path(stored.model, stored.prompt_hash, stored.scope)
 
 
 def _lasting(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

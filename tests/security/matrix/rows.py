@@ -197,6 +197,12 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("refresh", "refresh", "--provider", "echo", changes=STORES),
     _of("refresh --check", "refresh", "--check", "--provider", "echo"),
     _of(
+        "refresh --check --write --page",
+        *("refresh", "--check", "--write", "--words", "--page", REPORT, "--sample", "50%", "--by", "use"),
+        *("--provider", "echo"),
+        changes=(*STORES, REPORT),
+    ),
+    _of(
         "record -- CMD",
         *("record", *_OWN_UPSTREAM, "--report", REPORT, *asking(ASK_NEW)),
         changes=(*STORES, REPORT),

@@ -1,0 +1,131 @@
+"""What a model answers today beside what is recorded, as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from cortex_replay.behaviour.differences import Tier
+from cortex_replay.engine.ledger import Ledger
+from cortex_replay.run.refresh.items import Refresh
+from cortex_replay.run.refresh.outcome import Outcome
+from cortex_replay.store import Answer
+from cortex_replay.types import LlmRequest
+from cortex_replay.view.shapes import (
+    AnswerDocument,
+    ChangeDocument,
+    DifferenceDocument,
+    DriftDocument,
+    DriftItem,
+    Spent,
+    TierWord,
+)
+
+__all__ = ["change_in", "drift_document"]
+
+
+def drift_document(
+    outcome: Outcome,
+    sample: dict[str, Any] | None,
+    ledger: Ledger,
+    question: Callable[[LlmRequest | None], str | None],
+) -> DriftDocument:
+    """A refresh for programs and for the page. Whoever hands it on cuts secrets out.
+
+    Args:
+        outcome: What it came to.
+        sample: What was chosen, in words for programs.
+        ledger: What it cost.
+        question: The question of a request, in one line.
+    """
+    plan, tiers = outcome.plan, outcome.tiers()
+    return {
+        "asked": len(outcome.asked),
+        "tiers": {_word(tier): tiers[tier] for tier in sorted(Tier, reverse=True)},
+        "changed": [
+            _item(item, number, question(item.fixture.request) or "")
+            for number, item in enumerate(outcome.changed, start=1)
+        ],
+        "written": sorted({item.written_to for item in outcome.changed if item.written_to is not None}),
+        "failed": [
+            {**item.stored._asdict(), "message": str(item.error or item.refusal)} for item in outcome.failed
+        ],
+        "not_asked": [{**stored._asdict(), "reason": reason} for stored, reason in plan.skipped],
+        "beyond_budget": [item.stored._asdict() for item in outcome.beyond],
+        "sample": sample,
+        "exchanges": plan.exchanges,
+        "tools": plan.tools,
+        "cached_tokens": ledger.cached_tokens,
+        "money": ledger.money(),
+    }
+
+
+def change_in(drift: DriftDocument, now: str) -> ChangeDocument:
+    """The same as the page shows a change.
+
+    Args:
+        drift: What was found.
+        now: When the models were asked.
+    """
+    return {
+        "base": "recorded",
+        "head": f"asked again {now}",
+        "counts": {**drift["tiers"], "added": 0, "removed": 0},
+        "items": [*drift["changed"]],
+        "left_out": 0,
+    }
+
+
+def _item(item: Refresh, number: int, title: str) -> DriftItem:
+    stored = item.stored
+    return {
+        "id": f"drift-{number}",
+        "change": "changed",
+        "tier": _word(item.tier),
+        "title": title,
+        "who": stored.model,
+        "key": stored.prompt_hash,
+        "path": stored.path,
+        "scopes": sorted(item.users),
+        "why": "",
+        "differences": [cast("DifferenceDocument", one.to_dict()) for one in item.differences],
+        "before": _answers(item.fixture.answers),
+        "after": _answers([answer for answer, _ in item.successors]),
+        "model": stored.model,
+        "prompt_hash": stored.prompt_hash,
+        "blake3": stored.blake3,
+        "scope": stored.scope,
+        "provider": item.target.provider,
+        "samples": len(item.after),
+        "written_to": item.written_to,
+    }
+
+
+def _word(tier: Tier) -> TierWord:
+    return cast("TierWord", tier.word)
+
+
+def _answers(answers: Sequence[Answer]) -> list[AnswerDocument]:
+    return [_answer(answer) for answer in answers]
+
+
+def _answer(answer: Answer) -> AnswerDocument:
+    usage = answer.usage
+    spent: Spent | None = None
+    if usage is not None:
+        spent = {
+            "prompt": usage.prompt_tokens,
+            "completion": usage.completion_tokens,
+            "cached": usage.cached_tokens or 0,
+            "cache_write": usage.cache_write_tokens or 0,
+        }
+    return {
+        "text": answer.text,
+        "reasoning": answer.reasoning or "",
+        "tool_calls": [call.to_dict() for call in answer.tool_calls],
+        "parsed": answer.parsed_json,
+        "finish_reason": answer.finish_reason,
+        "spent": spent,
+        "stream": None,
+        "status": None,
+    }
