@@ -11,9 +11,9 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
 from cortex_replay.disk import write_file
 from cortex_replay.redact.process import process_redactor
+from cortex_replay.view.change_page import change_page
 from cortex_replay.view.documents.drift import change_in
-from cortex_replay.view.page import file_page
-from cortex_replay.view.shapes import DriftDocument, PageDocument
+from cortex_replay.view.shapes import ChangeDocument, DriftDocument
 
 __all__ = ["write_drift_page"]
 
@@ -21,16 +21,10 @@ __all__ = ["write_drift_page"]
 def write_drift_page(path: Path, drift: DriftDocument) -> bool:
     """Write the page; whether that could be done."""
     now = datetime.now(UTC)
-    change, _ = process_redactor().document(cast("JsonValue", change_in(drift, f"{now:%Y-%m-%d}")))
-    page: PageDocument = {
-        "title": f"Drift, {now:%Y-%m-%d}",
-        "version": version("cortex-replay"),
-        "made_at": now.isoformat(timespec="seconds"),
-        "screens": ["change"],
-        "is_file": True,
-    }
+    clean, _ = process_redactor().document(cast("JsonValue", change_in(drift, f"{now:%Y-%m-%d}")))
+    page = change_page(cast("ChangeDocument", clean), version("cortex-replay"))
     try:
-        write_file(path, "".join(file_page(page["title"], [("page", page), ("change", change)])).encode())
+        write_file(path, "".join(page).encode())
     except OSError as error:
         output.talk(f"error: the page cannot be written: {output.escape(str(error))}")
         return False

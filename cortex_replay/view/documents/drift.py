@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from cortex_replay.behaviour.answer_documents import answer_document
 from cortex_replay.behaviour.differences import Tier
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.run.refresh.items import Refresh
@@ -17,7 +18,6 @@ from cortex_replay.view.shapes import (
     DifferenceDocument,
     DriftDocument,
     DriftItem,
-    Spent,
     TierWord,
 )
 
@@ -90,7 +90,7 @@ def _item(item: Refresh, number: int, title: str) -> DriftItem:
         "why": "",
         "differences": [cast("DifferenceDocument", one.to_dict()) for one in item.differences],
         "before": _answers(item.fixture.answers),
-        "after": _answers([answer for answer, _ in item.successors]),
+        "after": _answers(answer for answer, _ in item.successors),
         "model": stored.model,
         "prompt_hash": stored.prompt_hash,
         "blake3": stored.blake3,
@@ -105,27 +105,5 @@ def _word(tier: Tier) -> TierWord:
     return cast("TierWord", tier.word)
 
 
-def _answers(answers: Sequence[Answer]) -> list[AnswerDocument]:
-    return [_answer(answer) for answer in answers]
-
-
-def _answer(answer: Answer) -> AnswerDocument:
-    usage = answer.usage
-    spent: Spent | None = None
-    if usage is not None:
-        spent = {
-            "prompt": usage.prompt_tokens,
-            "completion": usage.completion_tokens,
-            "cached": usage.cached_tokens or 0,
-            "cache_write": usage.cache_write_tokens or 0,
-        }
-    return {
-        "text": answer.text,
-        "reasoning": answer.reasoning or "",
-        "tool_calls": [call.to_dict() for call in answer.tool_calls],
-        "parsed": answer.parsed_json,
-        "finish_reason": answer.finish_reason,
-        "spent": spent,
-        "stream": None,
-        "status": None,
-    }
+def _answers(answers: Iterable[Answer]) -> list[AnswerDocument]:
+    return [cast("AnswerDocument", answer_document(answer)) for answer in answers]
