@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
+from urllib.parse import quote
 
 from cortex_replay.errors import Upstream
 
@@ -16,8 +17,8 @@ __all__ = ["Comment", "Outcome", "Request", "fit", "mark", "post"]
 
 Outcome = Literal["posted", "updated", "unchanged", "refused"]
 
-_MARK: Final = re.compile(r"<!-- cortex-replay [^<>\n]{1,100} -->")
-_NAME: Final = re.compile(r"[\w.]+(?:[/ -][\w.]+)*")
+_MARK: Final = re.compile(r"<!-- cortex-replay [^<>\n]{1,200} -->")
+_LONGEST_NAME: Final = 200
 _DEFAULT: Final = "comment"
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _DETAILS: Final = re.compile(r"<(/?)details\b", re.IGNORECASE)
@@ -66,13 +67,14 @@ def mark(text: str, name: str | None) -> str:
         name: Tells this comment from others on the same request: those of other stores.
 
     Raises:
-        ValueError: That is no name.
+        ValueError: The name is empty, or too long.
     """
-    if name is not None and (len(name) > 80 or not _NAME.fullmatch(name)):
-        raise ValueError("a name has letters, digits, dots, and single slashes, dashes or spaces in between")
-    if name is None and _MARK.match(text):
-        return text
-    return f"<!-- cortex-replay {name or _DEFAULT} -->\n{text}"
+    if name is None:
+        return text if _MARK.match(text) else f"<!-- cortex-replay {_DEFAULT} -->\n{text}"
+    spelled = quote(name, safe="/ ").replace("--", "%2D%2D")  # so that it cannot end the mark
+    if not 0 < len(spelled) <= _LONGEST_NAME:
+        raise ValueError(f"a name has 1 to {_LONGEST_NAME} characters")
+    return f"<!-- cortex-replay {spelled} -->\n{text}"
 
 
 def post(request: Request, text: str) -> tuple[Outcome, str]:

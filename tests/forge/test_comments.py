@@ -144,8 +144,16 @@ def test_the_mark(text: str, name: str | None, first: str) -> None:
     assert mark(text, name).split("\n")[0] == first
 
 
-@pytest.mark.parametrize("name", ["", "-->", "a--b", "a\nb", "<b>", "x" * 81])
+@pytest.mark.parametrize("name", ["-->", "a--b", "a---", "a\nb", "<b>", "é"])
 def test_a_name_cannot_end_the_mark(name: str) -> None:
+    first, rest = mark("text", name).split("\n", 1)
+
+    assert re.fullmatch(r"<!-- cortex-replay (?!.*--.* -->)[^<>]+ -->", first)
+    assert rest == "text"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201])
+def test_a_name_has_a_sensible_length(name: str) -> None:
     with pytest.raises(ValueError, match="a name has"):
         mark("text", name)
 
