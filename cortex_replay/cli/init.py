@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.init_ci import Project, ci_options, write_ci
 from cortex_replay.cli.init_files import (
     Step,
     add_lines,
@@ -89,6 +91,7 @@ if __name__ == "__main__":
   cortex-replay init --store tests/llm     in another one, new or not
   cortex-replay init --framework unittest
   cortex-replay init --js                  a file for vitest or jest (docs/gateway.md)
+  cortex-replay init --ci github           workflows that verify, replay, and comment (docs/ci.md)
   cortex-replay init --driver-only         in a fresh clone of a project that is set up
 
 Exit status:
@@ -105,6 +108,7 @@ Exit status:
 )
 @click.option("--driver-only", is_flag=True, help="Only tell git, in this clone, how to merge an index.")
 @js_option
+@ci_options
 @json_option
 @click.pass_context
 def init_command(
@@ -113,6 +117,8 @@ def init_command(
     framework: str | None,
     driver_only: bool,
     js: str | None,
+    ci: str | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Set up a store: index, settings, git attributes, a pre-commit hook, and a first test.
@@ -121,6 +127,8 @@ def init_command(
     its merge drivers in each clone, so everyone runs --driver-only once. Without it, git's own merge rarely
     leaves a conflict, which `cortex-replay resolve` resolves.
     """
+    if overwrite and ci is None:
+        raise click.UsageError("--overwrite goes with --ci: init overwrites nothing else")
     if js is not None:
         write_setup(js, as_json=as_json)
         return
@@ -132,6 +140,11 @@ def init_command(
             output.print_json({"merge_driver": True})
         else:
             output.talk(_TOLD)
+        return
+    if ci is not None:
+        top = _top_of(Path())
+        project = Project(top, _below(root, top), framework or _framework_of(top), version("cortex-replay"))
+        write_ci(ci, project, overwrite=overwrite, as_json=as_json)
         return
     refuse_unsafe_store(root)
     top = _top_of(root)

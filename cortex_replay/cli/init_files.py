@@ -31,6 +31,7 @@ __all__ = [
     "add_lines",
     "found",
     "new_file",
+    "read_text",
     "refuse_unsafe_store",
     "wire_hooks",
     "wire_pytest",
@@ -75,10 +76,10 @@ class Step:
     def writes(self) -> bool:
         return self.outcome in ("wrote", "added to")
 
-    def write(self) -> None:
-        """Put it in its place; in a folder that is there by now."""
+    def write(self, *, make_folder: bool = False) -> None:
+        """Put it in its place; in a folder that is there by now, or is to be made."""
         if self.writes and self.data is not None:
-            disk.write_file(self.path, self.data, mode=self.mode)
+            disk.write_file(self.path, self.data, mode=self.mode, make_folder=make_folder)
 
 
 def found(path: Path) -> Step:
@@ -146,7 +147,7 @@ def wire_hooks(path: Path, store: str) -> Step:
     if not os.path.lexists(path):
         return Step(path, "wrote", f"repos:\n{_render_hooks(store, '  ')}".encode())
     advice = f"add to it:\nrepos:\n{_render_hooks(store, '  ')}"
-    text, mode = _read_text(path)
+    text, mode = read_text(path)
     if text is None:
         return Step(path, "left alone", note=advice)
     if re.search(r"^[ -]*id: cortex-replay-verify[ \t]*$", text, re.MULTILINE):
@@ -172,7 +173,7 @@ def wire_pytest(folder: Path, store: str, after: Step | None = None) -> Step:
     for name, section in _INI_FILES[:2]:
         if os.path.lexists(folder / name):
             return _wire_ini(folder / name, section, store)
-    text, _ = _read_text(folder / PYPROJECT)
+    text, _ = read_text(folder / PYPROJECT)
     tables = _parse_toml(text or "") or {}
     pytest_table = tables.get("tool", {}).get("pytest", {})
     in_ini = [(name, section) for name, section in _INI_FILES[2:] if _has_section(folder / name, section)]
@@ -189,7 +190,7 @@ def wire_store_setting(folder: Path, store: str) -> Step:
     """Where every command finds the store without being told: the project's settings."""
     if store.startswith("~"):
         return Step(folder / OWN_NAME, "left alone", note="it cannot name a folder called ~; use --store")
-    text, _ = _read_text(folder / PYPROJECT)
+    text, _ = read_text(folder / PYPROJECT)
     tables = _parse_toml(text or "") or {}
     if "cortex-replay" in tables.get("tool", {}):
         return _wire_toml(folder / PYPROJECT, ("tool", "cortex-replay"), "store", store)
@@ -204,7 +205,7 @@ def _wire_toml(
     advice = f"add to it: {header.rstrip()} {line.rstrip()}".replace(":  ", ": ")
     if not os.path.lexists(path):
         return Step(path, "wrote", f"{header}{line}".encode())
-    text, mode = _read_text(path)
+    text, mode = read_text(path)
     if after is not None and after.path == path and after.data is not None:
         text = after.data.decode()
     before = _parse_toml(text) if text is not None else None
@@ -229,7 +230,7 @@ def _wire_ini(path: Path, section: str, value: str) -> Step:
     line = f"llm_store = {value}\n"
     advice = f"add to it, below [{section}]: {line.rstrip()}"
     is_new = not os.path.lexists(path)
-    text, mode = ("", 0o644) if is_new else _read_text(path)
+    text, mode = ("", 0o644) if is_new else read_text(path)
     before = _parse_ini(text) if text is not None else None
     if text is None or before is None:
         return Step(path, "left alone", note=advice)
@@ -286,7 +287,7 @@ def _parse_ini(text: str) -> dict[str, dict[str, str]] | None:
 
 
 def _has_section(path: Path, section: str) -> bool:
-    text, _ = _read_text(path)
+    text, _ = read_text(path)
     return section in (_parse_ini(text or "") or {})
 
 
@@ -299,7 +300,7 @@ def _read(path: Path) -> tuple[bytes, int]:
         return folder.read(path.name, MAX_LIST_BYTES), stat.S_IMODE(path.lstat().st_mode)
 
 
-def _read_text(path: Path) -> tuple[str | None, int]:
+def read_text(path: Path) -> tuple[str | None, int]:
     """The text of a plain file of a sensible size, and its mode; none where it is no such file."""
     try:
         facts = path.lstat()

@@ -85,6 +85,8 @@ WRONG = [
     "sweep --fault nonsense -- true",
     "init --framework nose",
     "init --driver-only",
+    "init --overwrite",
+    "init --ci jenkins",
     "index --adopt-staged --discard-staged",
     "resolve --ours",
     "prune --older-than never",

@@ -166,6 +166,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("init again", "init", changes=_INIT),
     _of("init --json", "init", "--json", changes=_INIT, prepare=_without_store),
     _of("init --store sub/new", "init", "--store", "sub/new", changes=(*_INIT, "sub", "sub/**")),
+    _of("init --ci github", "init", "--ci", "github", changes=(".github", ".github/**")),
+    _of("init --ci gitlab", "init", "--ci", "gitlab", changes=(".gitlab", ".gitlab/**", ".gitlab-ci.yml")),
     _of("init --driver-only", "init", "--driver-only", changes=_GIT_CONFIG),
     _of("verify", "verify", changes=_GIT_CONFIG),
     _of("verify --quick --json", "verify", "--quick", "--json", changes=_GIT_CONFIG),
