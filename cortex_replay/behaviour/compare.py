@@ -10,9 +10,11 @@ from cortex_replay.behaviour.facts import Fact, Said, facts_of
 from cortex_replay.behaviour.kinds import BREACHES, TIERS, Kind
 from cortex_replay.behaviour.values import Clean, Nothing, Value, as_it_is, clean_value, is_known
 from cortex_replay.behaviour.wording import excerpts, tell
+from cortex_replay.mcp.schemas import MASK
+from cortex_replay.mcp.wording import quote_short
 from cortex_replay.types import LlmRequest
 
-__all__ = ["by_importance", "compare_answers", "difference_of", "tier_of", "unexplained"]
+__all__ = ["by_importance", "compare_answers", "difference_of", "is_moot", "tier_of", "unexplained"]
 
 _SUBJECTS: Final = {Kind.SCHEMA: Kind.OUTPUT, Kind.INVALID_ARGUMENT: Kind.ARGUMENT}
 """What sort of value a problem is about."""
@@ -36,7 +38,7 @@ def compare_answers(
         clean: What cuts secrets out of texts, before they are cut short.
     """
     facts = facts_of([before, after], [asked_before or request, request])
-    changed = [fact for fact in facts if all(map(is_known, fact.values))]
+    changed = [fact for fact in facts if all(map(is_known, fact.values)) and not is_moot(fact, 1)]
     return by_importance(difference_of(fact, 0, 1, clean) for fact in unexplained(changed))
 
 
@@ -44,6 +46,12 @@ def unexplained(facts: Sequence[Fact]) -> list[Fact]:
     """Without the values at places where a schema says what is wrong with them, or was."""
     explained = {(_SUBJECTS[fact.kind], fact.spot) for fact in facts if fact.kind in _SUBJECTS}
     return [fact for fact in facts if (fact.kind, fact.spot) not in explained]
+
+
+def is_moot(fact: Fact, after: int) -> bool:
+    """Whether something is right only because the call that it was about is not made any more."""
+    is_right = fact.kind in BREACHES and fact.values[after] is Nothing.ABSENT
+    return is_right and bool(fact.shown) and fact.shown[after] is Nothing.UNKNOWN
 
 
 def tier_of(kind: Kind, before: Value) -> Tier:
@@ -64,15 +72,17 @@ def difference_of(fact: Fact, before: int, after: int, clean: Clean, note: str =
         note: What else is to be said.
     """
     was, now = (clean_value(fact.values[at], clean) for at in (before, after))
-    shown = (clean_value((fact.shown or fact.values)[at], clean) for at in (before, after))
-    text = tell(fact.kind, fact.place, was, now) + note
-    return Difference(
-        tier_of(fact.kind, was),
-        fact.kind.value,
-        fact.place,
-        *excerpts(*shown),
-        text,
-    )
+    shown = [clean_value((fact.shown or fact.values)[at], clean) for at in (before, after)]
+    told = [_unmasked(value, there) for value, there in zip((was, now), shown, strict=True)]
+    text = tell(fact.kind, fact.place, *told) + note
+    return Difference(tier_of(fact.kind, was), fact.kind.value, fact.place, *excerpts(*shown), text)
+
+
+def _unmasked(message: Value, shown: Value) -> Value:
+    """What a schema says of a value, with the value."""
+    if not isinstance(message, str) or not message.startswith(f"{MASK} ") or isinstance(shown, Nothing):
+        return message
+    return f"{quote_short(shown)}{message.removeprefix(MASK)}"
 
 
 def by_importance(differences: Iterable[Difference]) -> list[Difference]:

@@ -75,10 +75,10 @@ def _schema_in(extra: Mapping[str, JsonValue]) -> JsonValue:
     """A schema that its wire could not lift, since something unknown stands beside it."""
     for form in _formats(extra):
         match form:
-            case {"json_schema": {"schema": dict(schema)}} | {"schema": dict(schema)}:
-                return schema
-    schema = _generation(extra).get("responseJsonSchema")
-    return schema if isinstance(schema, dict) else None
+            case {"json_schema": {"schema": dict(found)}} | {"schema": dict(found)}:
+                return found
+    given = _generation(extra).get("responseJsonSchema")
+    return given if isinstance(given, dict) else None
 
 
 def _generation(extra: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.behaviour.alignment import Slot, align_calls, order_of
+from cortex_replay.behaviour.breaches import hold
 from cortex_replay.behaviour.contracts import Contract
 from cortex_replay.behaviour.kinds import Kind
 from cortex_replay.behaviour.replies import Reply, reply_of
 from cortex_replay.behaviour.values import Nothing, Value, identity, is_known, place_of, varying
 from cortex_replay.canonical import JsonValue
-from cortex_replay.mcp.schemas import problems_of
 from cortex_replay.store.fixture import Answer
 from cortex_replay.types import LlmRequest, ToolCall
 
@@ -111,34 +111,27 @@ def _finish_reasons(replies: Sequence[Reply]) -> list[Value]:
 
 def _call_facts(replies: Sequence[Reply | None], contracts: Sequence[Contract]) -> Iterator[Fact]:
     """The tools, their calls, the arguments of each and their order."""
-    speaking = [reply for reply in replies if reply is not None]
-    aligned = iter(align_calls([reply.calls for reply in speaking]))
+    aligned = iter(align_calls([reply.calls for reply in replies if reply is not None]))
     slots = [next(aligned) if reply is not None else None for reply in replies]
-    names = dict.fromkeys(slot.name for one in slots if one is not None for slot in one)
-    foreign = {
-        name
-        for name in names
-        if any(
-            contract.is_closed and name not in contract.tools and one is not None and _makes(one, name)
-            for one, contract in zip(slots, contracts, strict=True)
-        )
-    }
+    made = [None if one is None else {slot.name for slot in one} for one in slots]
     shared = set()
-    for name in names:
-        makes = [Nothing.UNKNOWN if one is None else _flag(_makes(one, name)) for one in slots]
-        if name in foreign:
-            yield from _column(Kind.UNKNOWN_TOOL, name, makes)
-        else:
-            yield from _column(Kind.TOOL, name, makes)
-        if Nothing.ABSENT not in makes:
+    for name in dict.fromkeys(slot.name for one in slots if one is not None for slot in one):
+        calls = [Nothing.UNKNOWN if names is None else _flag(name in names) for names in made]
+        unknown = [
+            _flag(value is True and contract.is_closed and name not in contract.tools)
+            if is_known(value)
+            else value
+            for value, contract in zip(calls, contracts, strict=True)
+        ]
+        yield from _column(Kind.UNKNOWN_TOOL, name, unknown) or _column(Kind.TOOL, name, calls)
+        if Nothing.ABSENT not in calls:
             shared.add(name)
     for slot in dict.fromkeys(slot for one in slots if one is not None for slot in one):
-        calls = [None if one is None else one.get(slot) for one in slots]
+        arguments = [_arguments(one, slot) for one in slots]
         if slot.name in shared:
-            made = [Nothing.UNKNOWN if one is None else _flag(slot in one) for one in slots]
-            shown = [Nothing.ABSENT if call is None else _empty(call.arguments) for call in calls]
-            yield from _column(Kind.CALL, slot.place, made, shown=shown)
-        yield from _argument_facts(slot, calls, contracts)
+            values = [_flag(value is not Nothing.ABSENT) if is_known(value) else value for value in arguments]
+            yield from _column(Kind.CALL, slot.place, values, shown=arguments)
+        yield from _argument_facts(slot, arguments, contracts)
     orders = iter(order_of([one for one in slots if one is not None]))
     texts: list[Value] = [
         Nothing.UNKNOWN if one is None else ", ".join(slot.place for slot in next(orders)) for one in slots
@@ -146,54 +139,26 @@ def _call_facts(replies: Sequence[Reply | None], contracts: Sequence[Contract]) 
     yield from _column(Kind.ORDER, "", texts)
 
 
-def _makes(calls: Mapping[Slot, ToolCall], name: str) -> bool:
-    return any(slot.name == name for slot in calls)
-
-
-def _argument_facts(
-    slot: Slot, calls: Sequence[ToolCall | None], contracts: Sequence[Contract]
-) -> Iterator[Fact]:
-    problems = [
-        None
-        if call is None
-        else _problems(call.arguments, contract.tools.get(slot.name), contract, slot.name)
-        for call, contract in zip(calls, contracts, strict=True)
-    ]
-    yield from _problem_facts(Kind.INVALID_ARGUMENT, slot.place, problems)
-    arguments: list[Value] = [Nothing.UNKNOWN if call is None else _empty(call.arguments) for call in calls]
-    for path, values in varying(arguments):
-        place = f"{slot.place} {place_of(path)}".rstrip()
-        yield Fact(Kind.ARGUMENT, place, values, (slot.place, place_of(path, numbered=False)))
-
-
-def _empty(arguments: JsonValue) -> JsonValue:
-    """No arguments are written in three ways."""
+def _arguments(calls: Mapping[Slot, ToolCall] | None, slot: Slot) -> Value:
+    """What a call is made with; ``ABSENT`` where it is not made. No arguments are written in three ways."""
+    if calls is None:
+        return Nothing.UNKNOWN
+    if slot not in calls:
+        return Nothing.ABSENT
+    arguments = calls[slot].arguments
     return {} if arguments is None or arguments == "" else arguments
 
 
-def _problems(arguments: JsonValue, schema: JsonValue, contract: Contract, name: str) -> dict[str, str]:
-    """What is wrong with arguments, by the place."""
-    value = _empty(arguments)
-    if name in contract.tools and schema is not None and isinstance(value, str):
-        return {"": "its arguments are no JSON"}
-    return _by_place(value, schema)
-
-
-def _by_place(value: JsonValue, schema: JsonValue) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for problem in problems_of(value, schema):
-        found.setdefault(place_of(problem.path, numbered=False), problem.message)
-    return found
-
-
-def _problem_facts(kind: Kind, where: str, problems: Sequence[Mapping[str, str] | None]) -> Iterator[Fact]:
-    """One row for each place at which something is wrong in an answer, but not in all."""
-    places = dict.fromkeys(place for found in problems if found is not None for place in found)
-    for place in places:
-        values: list[Value] = [
-            Nothing.UNKNOWN if found is None else found.get(place, Nothing.ABSENT) for found in problems
-        ]
-        yield from _column(kind, f"{where} {place}".strip(), values, (where, place))
+def _argument_facts(slot: Slot, arguments: Sequence[Value], contracts: Sequence[Contract]) -> Iterator[Fact]:
+    schemas = [contract.tools.get(slot.name) for contract in contracts]
+    for held in hold(arguments, schemas, no_json="its arguments are no JSON"):
+        place = f"{slot.place} {held.place}".rstrip()
+        spot = slot.place, held.place
+        yield from _column(Kind.INVALID_ARGUMENT, place, held.messages, spot, held.shown)
+    made = [Nothing.UNKNOWN if value is Nothing.ABSENT else value for value in arguments]
+    for path, values in varying(made):
+        place = f"{slot.place} {place_of(path)}".rstrip()
+        yield Fact(Kind.ARGUMENT, place, values, (slot.place, place_of(path, numbered=False)))
 
 
 def _output_facts(replies: Sequence[Reply | None], contracts: Sequence[Contract]) -> Iterator[Fact]:
@@ -205,26 +170,21 @@ def _output_facts(replies: Sequence[Reply | None], contracts: Sequence[Contract]
     if not is_json:
         yield from _column(Kind.TEXT, "", texts)
         return
-    outputs: list[Value] = []
-    problems: list[dict[str, str] | None] = []
-    for reply, contract in zip(replies, contracts, strict=True):
-        # A model that calls tools has not answered yet, whatever it says beside.
-        if reply is None or reply.calls:
-            outputs.append(Nothing.UNKNOWN)
-            problems.append(None)
-            continue
-        value = reply.output
-        is_broken = value is Nothing.ABSENT
-        outputs.append(Nothing.UNKNOWN if is_broken else value)
-        problems.append(
-            {"": "it is no JSON"} if isinstance(value, Nothing) else _by_place(value, contract.schema)
-        )
-    yield from _problem_facts(Kind.SCHEMA, "", problems)
+    # A model that calls tools has not answered yet, whatever it says beside.
+    read = [Nothing.UNKNOWN if reply is None or reply.calls else reply.output for reply in replies]
+    broken = [
+        "it is no JSON" if value is Nothing.ABSENT else Nothing.ABSENT if is_known(value) else value
+        for value in read
+    ]
+    yield from _column(Kind.SCHEMA, "", broken, shown=texts)
+    outputs = [Nothing.UNKNOWN if value is Nothing.ABSENT else value for value in read]
+    for held in hold(outputs, [contract.schema for contract in contracts], no_json=""):
+        yield from _column(Kind.SCHEMA, held.place, held.messages, ("", held.place), held.shown)
     found = [
         Fact(Kind.OUTPUT, place_of(path), values, ("", place_of(path, numbered=False)))
         for path, values in varying(outputs)
     ]
     yield from found
     if not found:
-        is_text = any(output is Nothing.UNKNOWN for output in outputs)
+        is_text = any(not is_known(output) for output in outputs)
         yield from _column(Kind.TEXT if is_text else Kind.FORMAT, "", texts)

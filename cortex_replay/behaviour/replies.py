@@ -121,10 +121,10 @@ def _of_script(wire: Mapping[str, JsonValue]) -> Reply:
     result: Value = Nothing.UNKNOWN
     for entry in entries if isinstance(entries, list) else ():
         match entry:
-            case {"request": dict(request)}:
-                asked.append(dict(request))
+            case {"request": request}:
+                asked.append(request)
             case {"result": {"isError": True} as failed}:
-                error, result = "the tool reports an error", _without(dict(failed), _NO_FACTS)
+                error, result = "the tool reports an error", _without(failed, _NO_FACTS)
             case {"result": found}:
                 result = _without(found, _NO_FACTS)
             case {"error": {"code": int(code)}}:

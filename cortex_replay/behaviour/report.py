@@ -167,21 +167,21 @@ def _items(review: Review, clean: Clean) -> Iterator[Item]:
     taken = {key for key, _ in replaced.values()}
     came = [one.recording for one in review.added] + [change.after for change in review.changed]
     for key in dict.fromkeys(map(_key, came)):
-        after, (old, why) = now.own(key), replaced.get(key, (key, ""))
-        before = then.own(old) or then.shared(key)
+        after, (old, why) = now.question(key), replaced.get(key, (key, ""))
+        before = then.find(old) or then.shared(key)
         if before is None:
             yield Item("added", _one_more(after, then.owners), None, after, _scopes(after))
         else:
             differences = compare_questions(before, after, clean)
             yield Item("replaced" if why else "changed", differences, before, after, _scopes(after), why)
     for key in dict.fromkeys(map(_key, review.removed)):
-        if key in taken or now.own(key) is not None:
+        if key in taken or now.find(key) is not None:
             continue
-        before, after = then.own(key), now.shared(key)
+        gone, after = then.question(key), now.shared(key)
         if after is None:
-            yield Item("removed", _one_fewer(before, now.owners), before, None, _scopes(before))
+            yield Item("removed", _one_fewer(gone, now.owners), gone, None, _scopes(gone))
         else:
-            yield Item("changed", compare_questions(before, after, clean), before, after, _scopes(before))
+            yield Item("changed", compare_questions(gone, after, clean), gone, after, _scopes(gone))
 
 
 class _Side:
@@ -193,14 +193,17 @@ class _Side:
         for one in self.recordings:
             self._by_key.setdefault(_key(one), []).append(one)
 
-    def own(self, key: _Key) -> Question | None:
+    def question(self, key: _Key) -> Question:
         """What is recorded under a key, errors and answers that stayed among it."""
-        found = self._by_key.get(key)
-        return None if found is None else Question(tuple(found))
+        return Question(tuple(self._by_key[key]))
+
+    def find(self, key: _Key) -> Question | None:
+        """The same, if anything is."""
+        return self.question(key) if key in self._by_key else None
 
     def shared(self, key: _Key) -> Question | None:
         """What a scope is given that has nothing of its own."""
-        return self.own((key[0], key[1], "")) if key[2] else None
+        return self.find((key[0], key[1], "")) if key[2] else None
 
     @property
     def owners(self) -> set[str]:

@@ -80,16 +80,9 @@ def _turns(one: Recording, fixture: Fixture) -> Iterable[_Turn]:
     for number, answer in enumerate(fixture.answers, start=1):
         meta: Mapping[str, JsonValue] = (fixture.meta if number == 1 else answer.meta) or {}
         call = meta.get("call")
+        counted = call if isinstance(call, int) and not isinstance(call, bool) else None
         at, _ = times_of(answer, meta)
-        is_counted = isinstance(call, int) and not isinstance(call, bool)
-        yield _Turn(
-            run_in(meta),
-            call if is_counted else None,
-            at,
-            one.row.path,
-            number,
-            _does(answer),  # type: ignore[arg-type]
-        )
+        yield _Turn(run_in(meta), counted, at, one.row.path, number, _does(answer))
 
 
 def _does(answer: Answer) -> str:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cortex_replay.behaviour.compare import by_importance, difference_of, tier_of, unexplained
+from cortex_replay.behaviour.compare import by_importance, difference_of, is_moot, tier_of, unexplained
 from cortex_replay.behaviour.differences import Difference, Tier
 from cortex_replay.behaviour.facts import Fact, Said, facts_of
 from cortex_replay.behaviour.kinds import BREACHES, Kind
@@ -58,7 +58,7 @@ def _drift(fact: Fact, recorded: int, clean: Clean) -> Iterator[Difference]:
         if all(fact.values[at] is Nothing.ABSENT for at in old):
             yield difference_of(fact, old[0], bad[0], clean, _in_samples(len(bad), len(new)))
         return
-    if len(seen) > 1 or any(identity(fact.values[at]) in seen for at in new):
+    if len(seen) > 1 or is_moot(fact, new[0]) or any(identity(fact.values[at]) in seen for at in new):
         return
     chosen, count = Counter(identity(fact.values[at]) for at in new).most_common(1)[0]
     at = next(at for at in new if identity(fact.values[at]) == chosen)

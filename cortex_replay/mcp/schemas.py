@@ -15,8 +15,10 @@ from cortex_replay.mcp.wording import describe_rewording, quote_short
 if TYPE_CHECKING:
     import jsonschema_rs
 
-__all__ = ["SchemaChange", "SchemaProblem", "compare_schemas", "problem_of_arguments", "problems_of"]
+__all__ = ["MASK", "SchemaChange", "SchemaProblem", "compare_schemas", "problem_of_arguments", "problems_of"]
 
+MASK: Final = "a value"
+"""What stands in a message for the value that is wrong."""
 _DEEPEST: Final = 24
 _LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
@@ -101,7 +103,7 @@ def _validator(schema: str) -> jsonschema_rs.Validator:
     import jsonschema_rs  # noqa: PLC0415 - recording needs none
 
     # What a model said does not belong into a message, which may end up in a log.
-    return jsonschema_rs.validator_for(orjson.loads(schema), retriever=_stay_here, mask="a value")
+    return jsonschema_rs.validator_for(orjson.loads(schema), retriever=_stay_here, mask=MASK)
 
 
 def _stay_here(uri: str) -> NoReturn:

@@ -116,6 +116,32 @@ def test_what_was_wrong_and_is_right_breaks_nothing() -> None:
     assert one.tier is Tier.BEHAVIOUR
 
 
+def test_what_is_wrong_with_a_further_call_breaks_a_contract() -> None:
+    """And if such a call is gone, only that is told."""
+    one, more = calls(call("search", query="a")), calls(call("search", query="a"), call("search", limit=1))
+
+    assert told(one, more) == [
+        ("contract", "invalid argument", "search #2 query"),
+        ("behaviour", "call", "search #2"),
+    ]
+    assert told(more, one) == [("behaviour", "call", "search #2")]
+
+
+def test_a_tool_that_is_not_offered_any_more() -> None:
+    """The model calls it all the same."""
+    one = calls(call("fetch"))
+    found = compare_answers(one, one, LlmRequest("m", messages="x", tools=TOOLS[:1]), ASKED)
+
+    assert [(found_one.tier.word, found_one.kind) for found_one in found] == [("contract", "unknown tool")]
+
+
+def test_what_a_schema_refuses_is_shown_with_the_value() -> None:
+    (one,) = compare_answers(says('{"total": 1}'), says('{"total": "one"}'), STRUCTURED)
+
+    assert one.text == 'the output breaks its schema: total: "one" is not of type "integer"'
+    assert (one.before, one.after) == (1, "one")
+
+
 def test_true_is_not_one() -> None:
     assert told(calls(call("fetch", deep=True)), calls(call("fetch", deep=1))) == [
         ("behaviour", "argument", "fetch #1 deep")
@@ -202,8 +228,8 @@ def test_json_is_asked_for_in_many_ways(settings: dict[str, Any]) -> None:
 
     assert told(says('{"total": 1}'), says('{"total": 2}'), request) == [("behaviour", "output", "total")]
     assert told(says('{"total": 1}'), says('{"total": 2}'), None) == [("words", "text", "")]
-    parsed = [Answer(f'{{"total": {n}}}', {"total": n}) for n in (1, 2)]
-    assert told(*parsed, None) == [("behaviour", "output", "total")]
+    one, other = (Answer(f'{{"total": {n}}}', {"total": n}) for n in (1, 2))
+    assert told(one, other, None) == [("behaviour", "output", "total")]
 
 
 def test_a_schema_that_is_none_refuses_nothing() -> None:
@@ -264,6 +290,11 @@ def many_calls(size: int) -> tuple[Answer, Answer]:
     return before, after
 
 
+def many_tools(size: int) -> tuple[Answer, Answer]:
+    before, after = (calls(*(call(f"{side}{at}") for at in range(size))) for side in "ab")
+    return before, after
+
+
 def wide_json(size: int) -> tuple[Answer, Answer]:
     texts = ('{"x": [' + ",".join(f'{{"y": {at}}}' for at in range(size)) + "], " for _ in "ab")
     before, after = (says(f'{text}"total": {at}}}') for at, text in enumerate(texts))
@@ -276,7 +307,7 @@ def deep_json(size: int) -> tuple[Answer, Answer]:
     return says(f'{{"total": 1, "x": [{items}]}}'), says(f'{{"total": 2, "x": [{items}]}}')
 
 
-@pytest.mark.parametrize("make", [long_texts, many_calls, wide_json, deep_json])
+@pytest.mark.parametrize("make", [long_texts, many_calls, many_tools, wide_json, deep_json])
 def test_hostile_sizes_take_linear_time(make: Callable[[int], tuple[Answer, Answer]]) -> None:
     """A text of megabytes; thousands of calls, all of them changed; deep and wide JSON."""
     once, twice = make(1000), make(2000)

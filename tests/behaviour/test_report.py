@@ -192,7 +192,7 @@ def test_an_error_before_an_answer_that_stayed(sides: Sides) -> None:
 
 def mcp(arguments: dict[str, Any], text: str) -> Exchange:
     request = question_of("weather", "tools/call", {"name": "forecast", "arguments": arguments})
-    result = {"content": [{"type": "text", "text": text}]}
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     exchange = Exchange({"messages": [{"at_ms": 1, "result": result}]}, request=request)
     return parse_exchange(render_exchange(exchange))  # with its key
 
