@@ -12,7 +12,7 @@ from cortex_replay.behaviour.compare import by_importance
 from cortex_replay.behaviour.differences import Difference, Tier, highest
 from cortex_replay.behaviour.kinds import TIERS, Kind
 from cortex_replay.behaviour.questions import Question, compare_questions
-from cortex_replay.behaviour.roads import compare_roads, roads_of
+from cortex_replay.behaviour.roads import changed_roads
 from cortex_replay.behaviour.values import Clean, as_it_is
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import server_in
@@ -175,13 +175,15 @@ def _items(review: Review, clean: Clean) -> Iterator[Item]:
             differences = compare_questions(before, after, clean)
             yield Item("replaced" if why else "changed", differences, before, after, _scopes(after), why)
     for key in dict.fromkeys(map(_key, review.removed)):
-        if key in taken or now.find(key) is not None:
-            continue
-        gone, after = then.question(key), now.shared(key)
-        if after is None:
-            yield Item("removed", _one_fewer(gone, now.owners), gone, None, _scopes(gone))
-        else:
-            yield Item("changed", compare_questions(gone, after, clean), gone, after, _scopes(gone))
+        if key not in taken and now.find(key) is None:
+            yield _gone(then.question(key), now.shared(key), now.owners, clean)
+
+
+def _gone(before: Question, shared: Question | None, owners: set[str], clean: Clean) -> Item:
+    """What a side has no more; a scope may be given what is shared instead."""
+    if shared is None:
+        return Item("removed", _one_fewer(before, owners), before, None, _scopes(before))
+    return Item("changed", compare_questions(before, shared, clean), before, shared, _scopes(before))
 
 
 class _Side:
@@ -275,13 +277,10 @@ def _files(question: Question | None) -> tuple[tuple[str, str], ...]:
 
 def _roads(review: Review) -> Iterator[Item]:
     then, now = _sides(review)
-    changed = [*(change.before for change in review.changed), *review.removed]
-    changed += [*(change.after for change in review.changed), *(one.recording for one in review.added)]
-    concerned = {owner for one in changed for owner in one.owners}
-    before, after = roads_of(then.recordings), roads_of(now.recordings)
-    for owner in sorted(concerned & before.keys() & after.keys()):
-        if (difference := compare_roads(before[owner], after[owner])) is not None:
-            yield Item("road", [difference], scopes=(owner,))
+    went = [*(change.before for change in review.changed), *review.removed]
+    came = [*(change.after for change in review.changed), *(one.recording for one in review.added)]
+    for name, difference in changed_roads(then.recordings, now.recordings, went, came):
+        yield Item("road", [difference], scopes=(name,))
 
 
 def _title(one: Recording) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +10,11 @@ from cortex_replay.behaviour.differences import Difference
 from cortex_replay.behaviour.kinds import TIERS, Kind
 from cortex_replay.canonical import JsonValue
 from cortex_replay.history.calls import times_of
-from cortex_replay.history.origins import run_in
+from cortex_replay.history.origins import BEFORE, run_in
 from cortex_replay.store.fixture import Answer, Fixture
 from cortex_replay.store.review import Recording
 
-__all__ = ["Road", "compare_roads", "roads_of"]
+__all__ = ["changed_roads"]
 
 _ANSWERS: Final = "answers"
 _MOST_SHOWN: Final = 40
@@ -32,43 +32,55 @@ class _Turn:
     does: str
 
 
-@dataclass(frozen=True, slots=True)
-class Road:
-    """What the models of one test or run did, in order."""
+def changed_roads(
+    then: Iterable[Recording],
+    now: Iterable[Recording],
+    went: Sequence[Recording],
+    came: Sequence[Recording],
+) -> Iterator[tuple[str, Difference]]:
+    """The tests, scopes and runs that go another way: other tools, another order, more turns or fewer.
 
-    owner: str
-    turns: tuple[str, ...]
-    """Of each turn the tools that it calls, or that it answers."""
-
-
-def roads_of(recordings: Iterable[Recording]) -> dict[str, Road]:
-    """The roads of the tests and scopes that made some recordings.
-
-    What was recorded without either has none: several programs may have made it.
+    One turn is no road. A run that was recorded anew has another name. So what belongs to no scope is
+    compared only where the changes are of one run on either side.
 
     Args:
-        recordings: All of one side.
+        then: All recordings of the side of then.
+        now: All recordings of the side of now.
+        went: Those of then that are gone or changed.
+        came: Those of now that are new or changed.
     """
+    old, new = _by_owner(then), _by_owner(now)
+    concerned = {owner for one in (*went, *came) for owner in one.owners}
+    for owner in sorted(concerned & old.keys() & new.keys()):
+        if difference := _difference(old[owner], new[owner]):
+            yield owner, difference
+    runs = [{turn.run for turn in _by_owner(some).get("", ())} for some in (went, came)]
+    if len(runs[0]) == len(runs[1]) == 1 and BEFORE not in runs[0] | runs[1]:
+        # What the later run found as it was still bears the name of the earlier one.
+        before = [turn for turn in old[""] if turn.run in runs[0]]
+        after = [turn for turn in new[""] if turn.run in runs[0] | runs[1]]
+        if difference := _difference(before, after):
+            yield f"run {runs[1].pop()}", difference
+
+
+def _by_owner(recordings: Iterable[Recording]) -> dict[str, list[_Turn]]:
+    """The turns of each test or scope; "" has those of none."""
     turns: dict[str, list[_Turn]] = {}
     for one in recordings:
         if isinstance(one.said, Fixture):
-            for owner in one.owners:
+            for owner in one.owners or [""]:
                 turns.setdefault(owner, []).extend(_turns(one, one.said))
-    return {owner: Road(owner, tuple(turn.does for turn in _sort(found))) for owner, found in turns.items()}
+    return turns
 
 
-def compare_roads(before: Road, after: Road) -> Difference | None:
-    """Whether a test or a run goes another way: other tools, another order, more turns or fewer."""
-    if before.turns == after.turns:
+def _difference(before: Sequence[_Turn], after: Sequence[_Turn]) -> Difference | None:
+    was, now = ([turn.does for turn in _sort(turns)] for turns in (before, after))
+    if was == now or max(len(was), len(now)) == 1:
         return None
-    counts = f"{len(before.turns)} turns became {len(after.turns)}: " if _differ(before, after) else ""
-    was, now = (_short(road.turns) for road in (before, after))
-    text = f"{counts}{was} became {now}"
-    return Difference(TIERS[Kind.ROAD], Kind.ROAD.value, "", list(before.turns), list(after.turns), text)
-
-
-def _differ(before: Road, after: Road) -> bool:
-    return len(before.turns) != len(after.turns)
+    count = len(was)
+    counts = f"{count} turn{'' if count == 1 else 's'} became {len(now)}: " if count != len(now) else ""
+    text = f"{counts}{_short(was)} became {_short(now)}"
+    return Difference(TIERS[Kind.ROAD], Kind.ROAD.value, "", [*was], [*now], text)
 
 
 def _short(turns: Sequence[str]) -> str:

@@ -143,6 +143,19 @@ def test_a_road(sides: Sides) -> None:
     assert road.differences[0].after == ["search", "fetch", "answers"]
 
 
+def test_the_road_of_a_run_that_was_recorded_anew(sides: Sides) -> None:
+    """Without a scope; what the later run found as it was belongs to it."""
+    sides.both(ask("first"), calls(call("search", q="a")), call=1, run="one")
+    sides.record(sides.before, ask("second"), says("Done."), call=2, run="one")
+    sides.record(sides.after, ask("second"), calls(call("fetch")), call=2, run="two")
+    sides.both(ask("of another program"), says("Hi."), call=1, run="zero")
+
+    (road,) = [item for item in sides.report().items if item.how == "road"]
+
+    assert road.title == "run two"
+    assert road.differences[0].text == "search, answers became search, fetch"
+
+
 def test_no_road_where_only_words_changed(sides: Sides) -> None:
     sides.record(sides.before, ask("first"), says("Fine."), scope=TEST, call=1)
     sides.record(sides.after, ask("first"), says("Good."), scope=TEST, call=1)

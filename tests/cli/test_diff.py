@@ -267,5 +267,5 @@ def test_the_road_of_a_test(project: Project) -> None:
     result = project.diff()
 
     assert f"behaviour  road of {TEST}" in result.stdout
-    assert "- 1 turns became 2: search became search, answers" in result.stdout
+    assert "- 1 turn became 2: search became search, answers" in result.stdout
     assert f"- {TEST} makes a call that it did not make" in result.stdout
