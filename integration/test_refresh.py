@@ -128,7 +128,7 @@ def test_a_store_of_sdks_is_asked_again_whole(record: object, server: str) -> No
     assert "9 asked again, 0 differ, 0 failed, 0 not asked" in same.stdout
 
     _pretend_another_answer("store")
-    drifted = at_a_shell("refresh", "--store", "store", "--check", "--json")
+    drifted = at_a_shell("refresh", "--store", "store", "--check", "--fail-on", "words", "--json")
     assert drifted.returncode == 4, drifted.stderr
     report = json.loads(drifted.stdout)
     assert (report["asked"], len(report["changed"]), report["not_asked"]) == (9, 1, [])

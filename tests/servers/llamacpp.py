@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -27,17 +27,22 @@ def is_available() -> bool:
 
 @contextmanager
 def start_llamacpp(
-    directory: Path, api_key: str | None = None, seed: int = 1, options: Sequence[str] = ()
+    directory: Path,
+    api_key: str | None = None,
+    seed: int = 1,
+    options: Sequence[str] = (),
+    words: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """The server's base URL, until the block ends; with a key, calls without it are refused.
 
     Takes an empty folder of its own, for the model and the log. With the seed -1 no two calls throw the same
-    dice, unless by chance. Other options are those of the script beside this file.
+    dice, unless by chance. Other options are those of the script beside this file. Other words make another
+    model of it, under the same name.
     """
     command: list[str | Path] = [
         sys.executable,
         _SERVE,
-        tiny_model.unpack(directory),
+        tiny_model.unpack(directory, words),
         "--alias",
         tiny_model.MODEL,
         "--seed",

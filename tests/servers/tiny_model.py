@@ -20,6 +20,7 @@ a turn of the role ``tool``    ``It is 18 C and sunny in Paris today.``
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +33,23 @@ MODELFILE: Final = Path(__file__).parent / "Modelfile"
 _PACKED: Final = Path(__file__).parent / "scripted.gguf.gz"
 
 
-def unpack(directory: Path) -> Path:
-    """The model as a file in a folder."""
-    file = directory / _PACKED.stem
-    file.write_bytes(gzip.decompress(_PACKED.read_bytes()))
+def unpack(directory: Path, words: Mapping[str, str] | None = None) -> Path:
+    """The model as a file in a folder.
+
+    Args:
+        directory: The folder.
+        words: What another model says instead: for a token of a script, one of the same length.
+    """
+    file, data = directory / _PACKED.stem, gzip.decompress(_PACKED.read_bytes())
+    for token, other in (words or {}).items():
+        before, after = _stored(token), _stored(other)
+        assert (data.count(before), len(before)) == (1, len(after)), f"{token!r} cannot become {other!r}"
+        data = data.replace(before, after)
+    file.write_bytes(data)
     return file
+
+
+def _stored(token: str) -> bytes:
+    """A token as the file has it: its length, and what SentencePiece writes."""
+    spelt = token.replace(" ", "\u2581").encode()
+    return len(spelt).to_bytes(8, "little") + spelt
