@@ -142,7 +142,9 @@ def refresh_command(
     status = _status(outcome, least if check else None, strict=strict)
     options.settle(ctx, status)
     summarise_drift(outcome, run.ledger, least=least)
-    document = drift_document(outcome, sampling.to_dict(outcome.choice), run.ledger, question_of)
+    document = drift_document(
+        outcome, sampling.to_dict(outcome.choice), run.ledger, question_of, output.redact
+    )
     if page is not None and not write_drift_page(page, document):
         status = status or 1
     if as_json:

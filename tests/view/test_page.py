@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 
-from cortex_replay.view.bundle import STYLES, asset, modules
+from cortex_replay.view.bundle import asset, modules
 from cortex_replay.view.page import file_page
 from tests.servers.browser import chromium, needs_browser
 
@@ -26,12 +25,6 @@ def test_modules_use_no_import_and_no_export_that_a_file_would_lose() -> None:
         for statement in _STATEMENT.findall(asset(module))
         if not _KNOWN.fullmatch(statement)
     ] == []
-
-
-def test_every_module_that_ships_is_used() -> None:
-    shipped = {file.name for file in (files("cortex_replay.view") / "assets").iterdir()}
-
-    assert {*modules(), *STYLES} == shipped
 
 
 @needs_browser

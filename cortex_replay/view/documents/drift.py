@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from cortex_replay.behaviour.answer_documents import answer_document
 from cortex_replay.behaviour.differences import Tier
+from cortex_replay.behaviour.values import Clean
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.run.refresh.items import Refresh
 from cortex_replay.run.refresh.outcome import Outcome
@@ -29,6 +30,7 @@ def drift_document(
     sample: dict[str, Any] | None,
     ledger: Ledger,
     question: Callable[[LlmRequest | None], str | None],
+    clean: Clean,
 ) -> DriftDocument:
     """A refresh for programs and for the page. Whoever hands it on cuts secrets out.
 
@@ -37,13 +39,14 @@ def drift_document(
         sample: What was chosen, in words for programs.
         ledger: What it cost.
         question: The question of a request, in one line.
+        clean: What cuts secrets out of an answer, which is shortened then.
     """
     plan, tiers = outcome.plan, outcome.tiers()
     return {
         "asked": len(outcome.asked),
         "tiers": {_word(tier): tiers[tier] for tier in sorted(Tier, reverse=True)},
         "changed": [
-            _item(item, number, question(item.fixture.request) or "")
+            _item(item, number, question(item.fixture.request) or "", clean)
             for number, item in enumerate(outcome.changed, start=1)
         ],
         "written": sorted({item.written_to for item in outcome.changed if item.written_to is not None}),
@@ -76,7 +79,7 @@ def change_in(drift: DriftDocument, now: str) -> ChangeDocument:
     }
 
 
-def _item(item: Refresh, number: int, title: str) -> DriftItem:
+def _item(item: Refresh, number: int, title: str, clean: Clean) -> DriftItem:
     stored = item.stored
     return {
         "id": f"drift-{number}",
@@ -89,8 +92,8 @@ def _item(item: Refresh, number: int, title: str) -> DriftItem:
         "scopes": sorted(item.users),
         "why": "",
         "differences": [cast("DifferenceDocument", one.to_dict()) for one in item.differences],
-        "before": _answers(item.fixture.answers),
-        "after": _answers(answer for answer, _ in item.successors),
+        "before": _answers(item.fixture.answers, clean),
+        "after": _answers((answer for answer, _ in item.successors), clean),
         "model": stored.model,
         "prompt_hash": stored.prompt_hash,
         "blake3": stored.blake3,
@@ -105,5 +108,5 @@ def _word(tier: Tier) -> TierWord:
     return cast("TierWord", tier.word)
 
 
-def _answers(answers: Iterable[Answer]) -> list[AnswerDocument]:
-    return [cast("AnswerDocument", answer_document(answer)) for answer in answers]
+def _answers(answers: Iterable[Answer], clean: Clean) -> list[AnswerDocument]:
+    return [cast("AnswerDocument", answer_document(answer, clean)) for answer in answers]
