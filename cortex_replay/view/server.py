@@ -17,7 +17,7 @@ from cortex_replay.gateway.access import Access, Refusal, hosts_of
 from cortex_replay.gateway.serving import Serving, bind_socket, server_for
 from cortex_replay.history.runs import UnknownRun
 from cortex_replay.redact.logs import logger_of
-from cortex_replay.view.bundle import MODULES, STYLES, asset
+from cortex_replay.view.bundle import STYLES, asset, modules
 from cortex_replay.view.library import Library
 from cortex_replay.view.page import SERVED_POLICY, served_page
 
@@ -41,11 +41,8 @@ _HEADERS: Final = (
 )
 """Of every answer, whatever it is."""
 _JSON: Final = "application/json"
-_TYPES: Final = {
-    **dict.fromkeys(MODULES, "text/javascript; charset=utf-8"),
-    **dict.fromkeys(STYLES, "text/css; charset=utf-8"),
-}
-"""The files of the page; there are no others."""
+_SCRIPT: Final = "text/javascript; charset=utf-8"
+_STYLE: Final = "text/css; charset=utf-8"
 _FIRST: Final = "store"
 _DATA: Final = "/data/"
 _ASSETS: Final = "/assets/"
@@ -79,6 +76,8 @@ class ViewServer(Serving):
         self._socket = bind_socket(_HOST, port)
         self.port = int(self._socket.getsockname()[1])
         self._access = Access(hosts_of(_HOST, self.port), self.token, has_pages=True)
+        self._types = dict.fromkeys(modules(), _SCRIPT) | dict.fromkeys(STYLES, _STYLE)
+        """The files of the page; there are no others."""
         self._server = server_for(self._answer)
         # One after the other: a library makes what several documents need once.
         self._worker = ThreadPoolExecutor(1, "cortex-replay view")
@@ -131,8 +130,8 @@ class ViewServer(Serving):
             return _Reply(200, "text/html; charset=utf-8", served_page(self._library.title).encode())
         if entry.path.startswith(_ASSETS):
             name = entry.path.removeprefix(_ASSETS)
-            if name in _TYPES:
-                return _Reply(200, _TYPES[name], asset(name).encode())
+            if name in self._types:
+                return _Reply(200, self._types[name], asset(name).encode())
         if entry.path.startswith(_DATA):
             query = scope["query_string"].decode("latin-1")
             name = entry.path.removeprefix(_DATA)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay.view.bundle import MODULES, STYLES
+from cortex_replay.view.bundle import STYLES, modules
 from cortex_replay.view.library import Shelf
 from cortex_replay.view.server import ViewServer
 from tests.view.stores import library_of, make_store
@@ -84,7 +84,7 @@ def test_the_page_has_everything_beside_it(server: ViewServer) -> None:
 
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert b"<title>&lt;b&gt;Recordings&lt;/b&gt;</title>" in page.body
-    for name in (*MODULES, *STYLES):
+    for name in (*modules(), *STYLES):
         found = ask(server, f"/assets/{name}")
         assert found.status == 200
         assert found.headers["content-type"].startswith("text/css" if name in STYLES else "text/javascript")
