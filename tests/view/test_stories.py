@@ -133,6 +133,18 @@ def test_where_a_cache_broke_is_said_with_its_reason(tmp_path: Path) -> None:
     assert sum(block["tokens"] for block in read["blocks"]) == 6000
 
 
+def test_a_prompt_that_asks_for_no_cache_breaks_none(tmp_path: Path) -> None:
+    """But what it could have read is said."""
+    long, usage = "Answer in short. " * 2000, TokenUsage(6000, 10, cached_tokens=0)
+    turns = [long, "Yes.", "And now?"]
+    record(tmp_path, Recording(0, turns=turns[:1], usage=usage), Recording(5, turns=turns, usage=usage))
+    _, step = tell(tmp_path)["steps"]
+
+    assert step["cache"] is not None
+    assert step["cache"]["broke_at"] is None
+    assert "no marker" in " ".join(step["cache"]["why"])
+
+
 def test_failures_stand_before_the_answer_that_followed(tmp_path: Path) -> None:
     record(tmp_path, Recording(0))
     key = FixtureKey("m", "0" * 64)

@@ -12,7 +12,7 @@ const PIECE = 8 * 1024; // of one element, which the browser lays out only when 
 export function textBox(text, { start = START, kind = "" } = {}) {
   const box = el("div", { class: `text ${kind}` });
   const first = text.length <= start * 1.25 ? text.length : breakAt(text, start);
-  box.append(...piecesOf(text, 0, first));
+  box.append(...piecesOf(text, 0, first, "piece"));
   if (first < text.length) addMore(box, text, first);
   return box;
 }
@@ -22,7 +22,7 @@ function addMore(box, text, from) {
   const words = () => `Show ${text.length - at > STEP ? `${sizeText(STEP)} of ${sizeText(text.length - at)}` : sizeText(text.length - at)} more`;
   const button = el("button", { type: "button", class: "quiet more", onclick: () => {
     const end = text.length - at > STEP ? breakAt(text, at + STEP) : text.length;
-    button.before(...piecesOf(text, at, end));
+    button.before(...piecesOf(text, at, end, "piece far"));
     at = end;
     if (at >= text.length) button.remove();
     else fill(button, words());
@@ -30,12 +30,12 @@ function addMore(box, text, from) {
   box.append(button);
 }
 
-function piecesOf(text, from, to) {
+function piecesOf(text, from, to, kind) {
   const made = [];
   for (let at = from; at < to;) {
     const end = to - at > PIECE ? breakAt(text, at + PIECE) : to;
     // A line feed at the end of an element shows as nothing: the next element begins on a new line anyway.
-    made.push(el("div", { class: "piece" }, text.slice(at, text[end - 1] === "\n" && end < text.length ? end - 1 : end)));
+    made.push(el("div", { class: kind }, text.slice(at, text[end - 1] === "\n" && end < text.length ? end - 1 : end)));
     at = end;
   }
   return made;

@@ -10,12 +10,14 @@ from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.differences import explain_difference, is_different
 from cortex_replay.history.losses import CallLoss, losses_of
 from cortex_replay.history.replay import CacheReplay, ReplayedCall, TooManyBlocks, replay_calls
-from cortex_replay.prompt.cache.calls import CacheBlock, CacheOutcome
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheOutcome, Why
 from cortex_replay.prompt.cache.costs import reported_outcome
 
 __all__ = ["cache_documents", "segments_of"]
 
 _MOST_SEGMENTS: Final = 40
+_UNUSED: Final[frozenset[Why]] = frozenset(["no marker", "too short", "refused"])
+"""Reasons of a prompt that asks for no cache there: nothing breaks that never was."""
 
 
 class _Segment(NamedTuple):
@@ -53,7 +55,8 @@ def _document(
     outcome = reported or simulated
     if outcome is None or not replayed.tokens:
         return None
-    worst = max(losses, key=lambda loss: loss.reason.tokens, default=None)
+    losses = sorted(losses, key=lambda loss: (loss.reason.why in _UNUSED, -loss.reason.tokens))
+    broke = next((loss for loss in losses if loss.reason.why not in _UNUSED), None)
     notes = [str(loss) for loss in losses]
     if reported is not None and is_different(replayed, reported):
         reasons = explain_difference(replayed, reported, replay.text_of)
@@ -66,7 +69,7 @@ def _document(
         "tokens": outcome.tokens,
         "share": round(outcome.read / outcome.tokens, 4) if outcome.tokens else 0.0,
         "is_reported": reported is not None,
-        "broke_at": None if worst is None else worst.reason.block,
+        "broke_at": None if broke is None else broke.reason.block or "the start",
         "why": notes,
         "lost": sum(loss.reason.tokens for loss in losses),
         "blocks": segments_of(replayed.prompt.blocks, outcome),
