@@ -10,12 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from cortex_replay.store import Answer
-from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.types import LlmMessage, ToolCall
 from tests.engine.mcp import scenario
 from tests.servers.browser import chromium, needs_browser
-from tests.view.conversations import OVERLOADED, documents_of, streamed, write_page, write_store
+from tests.view.conversations import STORY, documents_of, streamed, write_page, write_store
 
 pytestmark = needs_browser
 
@@ -53,14 +51,13 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ),
         ([LlmMessage("user", "Whose fault is that?")], Answer("I cannot say.", finish_reason="refusal")),
     ]
-    write_store(root, answers, SYSTEM)
-    failure = Exchange.failure(FixtureKey("m", "0" * 64), 1, OVERLOADED)
-    address = write_page(root / "page.html", documents_of(root, {1: failure}))
+    write_store(root, answers, SYSTEM, failed=[1])
+    address = write_page(root / "page.html", documents_of(root))
     page = browser.new_page(viewport={"width": 1280, "height": 2400})
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: errors.append(request.url) if request.url.startswith("http") else None)
-    page.goto(f"{address}#/conversation/all")
+    page.goto(f"{address}#/conversation/{STORY}")
     expect(page.locator("#step-3 .reply")).to_be_visible()
     yield page
     assert errors == []
@@ -151,7 +148,7 @@ def test_keys_go_from_step_to_step(shop: Page) -> None:
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
         shop.keyboard.press(key)
         expect(shop.locator(f"#step-{step}")).to_be_focused()
-        assert shop.url.endswith(f"#/conversation/all/{step}")
+        assert shop.url.endswith(f"#/conversation/{STORY}/{step}")
     shop.keyboard.press("Enter")
     expect(shop.locator("#step-2 details.streamed")).to_have_attribute("open", "")
     shop.keyboard.press("Enter")
@@ -180,7 +177,7 @@ def test_calls_of_servers_stand_with_the_model_that_caused_them(browser: Browser
     address = write_page(agent / "page.html", documents_of(agent))
     page = browser.new_page(viewport={"width": 360, "height": 1800}, reduced_motion="reduce")
     page.goto(f"{address}#/conversation")
-    page.get_by_role("link", name="everything").click()
+    page.get_by_role("row", name="3 + 2 MCP").get_by_role("link").last.click()
     read = page.locator("#step-2 .toolcard").first
     expect(read.locator(".result")).to_contain_text("a greeting")
     expect(page.locator("#step-3")).to_contain_text("Called by the model in step 2")
@@ -197,7 +194,7 @@ def test_calls_of_servers_stand_with_the_model_that_caused_them(browser: Browser
 def test_the_cache_says_where_it_broke(browser: Browser, tmp_path: Path) -> None:
     documents = documents_of(write_store(tmp_path, [([LlmMessage("user", "a")], Answer("b"))]))
     block = {"name": "block 'clock'", "tokens": 10, "place": "system", "state": "written", "mark": ""}
-    documents["stories/all"]["steps"][0]["cache"] = {
+    documents[f"stories/{STORY}"]["steps"][0]["cache"] = {
         "read": 0,
         "written": 4000,
         "tokens": 4010,
@@ -209,7 +206,7 @@ def test_the_cache_says_where_it_broke(browser: Browser, tmp_path: Path) -> None
         "blocks": [block, {**block, "name": "turn 1 (user)", "tokens": 4000, "state": "fresh", "mark": "5m"}],
     }
     page = browser.new_page()
-    page.goto(f"{write_page(tmp_path / 'page.html', documents)}#/conversation/all/1")
+    page.goto(f"{write_page(tmp_path / 'page.html', documents)}#/conversation/{STORY}/1")
     expect(page.locator(".broke")).to_contain_text("at block 'clock': block 'clock' changed: 3,990 tokens")
     bars = page.locator(".bar span")
     widths = [box["width"] for at in range(2) if (box := bars.nth(at).bounding_box()) is not None]
@@ -226,13 +223,13 @@ def test_large_things_come_in_pieces(browser: Browser, tmp_path: Path) -> None:
     ]
     address = write_page(tmp_path / "page.html", documents_of(write_store(tmp_path / "store", turns)))
     page = browser.new_page(viewport={"width": 1000, "height": 800})
-    page.goto(f"{address}#/conversation/all")
+    page.goto(f"{address}#/conversation/{STORY}")
     expect(page.locator("#step-1 .reply")).to_contain_text("line 0")
     assert len(page.locator("#step-1").inner_text()) < 10_000
     page.locator("#step-1 .reply .more").click()
     assert 60_000 < len(page.locator("#step-1 .reply > .text").text_content() or "") < 80_000
     assert page.locator(".step .reply").count() < 20
-    page.goto(f"{address}#/conversation/all/50")
+    page.goto(f"{address}#/conversation/{STORY}/50")
     expect(page.locator("#step-50 .reply")).to_be_in_viewport()
     expect(page.locator("#step-50 .reply")).to_contain_text("Answer 50.")
     page.close()

@@ -104,8 +104,9 @@ def _part(part: JsonValue, cut: Cutter) -> dict[str, str]:
             return {"kind": "text", "text": ""}
         case {"type": "thinking", "thinking": str(text)}:
             return {"kind": "thinking", "text": cut.text(text)}
-        case {"type": str(kind), **rest}:
-            return {"kind": kind, "text": cut.text(compact(rest))}
+        case {"type": str(kind)} as block:
+            rest: dict[str, JsonValue] = {name: value for name, value in block.items() if name != "type"}
+            return {"kind": cut.text(kind), "text": cut.text(compact(rest))}
         case other:
             return {"kind": "part", "text": cut.text(compact(other))}
 
