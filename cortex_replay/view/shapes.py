@@ -270,11 +270,10 @@ class CallDocument(TypedDict):
     settings: dict[str, Any]
     """What else the model saw: temperature, limits, schemas."""
     answers: list[AnswerDocument]
+    """In the order in which they were given, failures among them."""
     mcp: dict[str, Any] | None
     """Of an MCP call: ``server``, ``method``, ``parameters``, ``messages`` with ``at_ms``; ``then``: the
     messages of each answer after the first. A message that is too long has its ``start`` as text."""
-    blocks: list[dict[str, Any]]
-    """The prompt in parts, with sizes, cache marks, and which was read from the cache."""
     facts: list[tuple[str, str]]
     """Where it came from: recorded at, run, scopes, provider, adapter."""
     is_cut: bool

@@ -12,7 +12,13 @@ from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey, TimedChunk
 from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, ToolCall, ToolCallDelta
-from cortex_replay.view.documents.parts import Cutter, answer_document, failure_document, request_document
+from cortex_replay.view.documents.parts import (
+    Cutter,
+    answer_document,
+    failure_document,
+    put_in_order,
+    request_document,
+)
 from cortex_replay.view.documents.threads import Thread
 from cortex_replay.view.shapes import AnswerDocument, StreamDocument
 
@@ -153,6 +159,20 @@ def test_the_bytes_of_a_provider_become_pieces_at_their_times(cut: Cutter) -> No
     assert shown == [(100, "Hel"), (150, "lo")]
     assert max(made["at_ms"]) >= 190
     assert answer_document(Answer("", wire={**wire, "protocol": "none"}), cut)["stream"] is None
+
+
+def test_failures_stand_among_answers_where_they_came(cut: Cutter) -> None:
+    def texts(good: str, **failed: str) -> str:
+        made = put_in_order(
+            [answer_document(Answer(text), cut) for text in good],
+            {int(place[1:]): answer_document(Answer(text), cut) for place, text in failed.items()},
+        )
+        return "".join(answer["text"] for answer in made)
+
+    assert texts("ab") == "ab"
+    assert texts("ab", n1="X", n3="Y") == "XaYb"
+    assert texts("a", n2="X", n3="Y") == "aXY"
+    assert texts("a", n9="X") == "aX"
 
 
 def test_a_failure_is_an_answer_with_a_status(cut: Cutter) -> None:

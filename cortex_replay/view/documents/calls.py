@@ -14,7 +14,13 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.index.grid import render_row
 from cortex_replay.store.index.index import Row
 from cortex_replay.view.documents.ids import call_id
-from cortex_replay.view.documents.parts import Cutter, answer_document, failure_document, request_document
+from cortex_replay.view.documents.parts import (
+    Cutter,
+    answer_document,
+    failure_document,
+    put_in_order,
+    request_document,
+)
 from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.recordings import RecordedFile, Recordings
 from cortex_replay.view.shapes import AnswerDocument, CallDocument
@@ -75,6 +81,8 @@ class _Maker:
             )
             for answer in fixture.answers
         ]
+        failures = self._store.failures(file.who, file.key, file.scopes[0])
+        answers = put_in_order(answers, {n: failure_document(one, self._cut) for n, one in failures.items()})
         meta = fixture.meta or {}
         facts = [(name.replace("_", " "), _one_line(value)) for name, value in meta.items()]
         return self._frame(asked, answers, facts=facts, thread=thread, size=size)
@@ -160,7 +168,6 @@ class _Maker:
             "settings": asked.get("settings", {}),
             "answers": answers or [],
             "mcp": mcp,
-            "blocks": [],
             "facts": [
                 (cut.text(name), cut.text(text))
                 for name, text in [("file", f"{size:,} bytes"), *own, *(facts or [])]

@@ -18,7 +18,14 @@ from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.shapes import AnswerDocument, Spent, StreamDocument
 from cortex_replay.wire.recording import timed_chunks
 
-__all__ = ["Cutter", "answer_document", "failure_document", "message_documents", "request_document"]
+__all__ = [
+    "Cutter",
+    "answer_document",
+    "failure_document",
+    "message_documents",
+    "put_in_order",
+    "request_document",
+]
 
 LONGEST_TEXT: Final = 256 * 1024
 """Of a text in a document; the file itself has all of it."""
@@ -167,6 +174,25 @@ def failure_document(exchange: Exchange, cut: Cutter) -> AnswerDocument:
         "stream": None,
         "status": status if isinstance(status, int) else 0,
     }
+
+
+def put_in_order(
+    good: Sequence[AnswerDocument], failures: Mapping[int, AnswerDocument]
+) -> list[AnswerDocument]:
+    """All answers to a key as they were given.
+
+    Args:
+        good: Those that are answers, in their order.
+        failures: The others by their places among all, from 1.
+    """
+    left, found = iter(good), []
+    for place in range(1, len(good) + len(failures) + 1):
+        answer = failures.get(place) or next(left, None)
+        found += [] if answer is None else [answer]
+    # Places that are too high for what there is come last.
+    return (
+        found + [*left] + [failures[place] for place in sorted(failures) if place > len(good) + len(failures)]
+    )
 
 
 def _stream(answer: Answer, cut: Cutter, asked_model: str) -> StreamDocument | None:
