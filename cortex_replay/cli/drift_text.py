@@ -60,6 +60,8 @@ def _lines(item: Refresh, *, words: bool, raw: bool) -> Iterator[str]:
     for difference in item.differences:
         if difference.tier > Tier.WORDS:
             yield f"{' ' * _WIDTH}  {_sentence(difference.text)}"
+    if not item.is_confirmed:
+        yield f"{' ' * _WIDTH}  not confirmed, since the budget is spent; it may be noise"
     if words:
         yield from _texts(item, raw=raw)
 
@@ -114,7 +116,7 @@ def print_end(outcome: Outcome, ledger: Ledger, *, is_check: bool) -> None:
 
 
 def _failure(item: Refresh) -> str:
-    """Why it failed; and what an answer that did come says, which nobody could confirm."""
+    """Why it failed; and in what an answer differs that did come, though that is not confirmed."""
     reason = output.escape(str(item.error or item.refusal))
     if item.error is None or not item.differences:
         return reason

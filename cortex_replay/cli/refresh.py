@@ -128,7 +128,7 @@ def refresh_command(
     )
     keeps = Tier.SAME if not check else None if not is_written else Tier.WORDS if words else Tier.BEHAVIOUR
     plan = plan_refresh(run, flags["provider"], pattern, flags["timeout_ms"], scope)
-    outcome = Outcome(plan, sampling.choose(run, plan), sampling.is_given)
+    outcome = Outcome(plan, sampling.choose(run, plan), sampling.is_given, check)
     if not as_json:
         sampling.tell(outcome.choice)
     asyncio.run(_ask(run, outcome.choice.items, _samples(samples, keeps, is_check=check)))

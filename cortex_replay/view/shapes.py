@@ -466,6 +466,8 @@ class DriftItem(ChangeItem):
     """Who answers today."""
     samples: int
     """How many answers of today it was judged by."""
+    is_confirmed: bool
+    """Whether it was asked as often as it takes; the budget may have ended that."""
     written_to: str | None
     """The file that holds its answers of today now."""
 
@@ -474,7 +476,7 @@ class DriftDocument(TypedDict):
     """``refresh --json``: recorded answers, and those of today; the most important first."""
 
     asked: int
-    tiers: dict[TierWord, int]
+    tiers: dict[str, int]
     """How many recordings have drifted how much."""
     changed: list[DriftItem]
     written: list[str]

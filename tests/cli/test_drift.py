@@ -279,7 +279,7 @@ def test_drift_that_was_seen_counts_more_than_a_call_that_failed(model: Model) -
     assert check().exit_code == 1
 
 
-def test_what_nobody_could_confirm_is_told_with_the_failure(model: Model) -> None:
+def test_what_could_not_be_confirmed_is_told_with_the_failure(model: Model) -> None:
     learn_and_record(model, "other-tool")
     model.learn("other-tool", PLANTED["other-tool"][4], None)
 
@@ -287,3 +287,17 @@ def test_what_nobody_could_confirm_is_told_with_the_failure(model: Model) -> Non
 
     assert shown.exit_code == 1
     assert "what came before that differs: search is no longer called" in shown.stderr
+
+
+def test_an_answer_that_only_changes_places_is_no_drift_but_is_replaced(model: Model) -> None:
+    then, now = PLANTED["other-query"][3:]
+    model.learn("other-query", then, now)
+    model.record([question("other-query", **OFFERED)], times=2)
+    model.learn("other-query", now, then)
+    assert check().exit_code == 0
+    model.learn("other-query", now, then)
+
+    shown = run("refresh")
+
+    assert "1 asked again, 1 replaced" in shown.stdout
+    assert shown.stdout.startswith('same       m  "other-query"')

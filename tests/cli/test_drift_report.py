@@ -23,10 +23,13 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\n::error::planted ``` @all"
 
 @pytest.fixture
 def model(in_a_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
-    """One that calls a tool with a hostile argument where it said a word, and rewords the rest."""
+    """One that calls a tool with a hostile argument where it said a word, and rewords the rest.
+
+    What it recorded holds a secret that was not known for one then.
+    """
     with drifting_model(monkeypatch) as serving:
         for name in ("tool", "one", "two"):
-            serving.learn(name, says("Yes."))
+            serving.learn(name, says("Yes." if name == "one" else f"Yes, {SECRET}."))
         serving.record(
             [{"model": "m", "messages": [{"role": "user", "content": n}]} for n in serving.scripts]
         )
@@ -124,6 +127,7 @@ def test_a_page_that_cannot_be_written_costs_nothing_or_is_told() -> None:
 def test_a_quiet_check_whose_page_cannot_be_written_fails(model: Model) -> None:
     for name in ("tool", "one", "two"):
         model.learn(name, says("Yes."))
+    run("refresh")
     Path("link.html").symlink_to("target")
 
     assert (check().exit_code, check("--page", "link.html").exit_code) == (0, 1)

@@ -115,15 +115,20 @@ def test_a_check_that_does_not_write_leaves_the_tree_as_it_is() -> None:
     assert Store.open(".").abandoned().answers == 0
 
 
-@pytest.mark.usefixtures("model")
-def test_what_the_budget_has_no_room_for_keeps_its_answer() -> None:
+@pytest.mark.parametrize("calls", range(1, 5))
+def test_what_the_budget_has_no_room_for_keeps_its_answer(model: Model, calls: int) -> None:
+    """Drift that was seen and could not be confirmed is told, and not written."""
+    for name in NAMES:
+        model.learn(name, says("I know that."))
     before = paths()
 
-    shown = check("--write", "--by", "age", "--budget-calls", "1", "--jobs", "1")
+    shown = check("--write", "--by", "age", "--budget-calls", str(calls), "--jobs", "1")
 
+    assert shown.exit_code == 4
     assert paths() == before
     assert changed_files() == set()
-    assert "beyond the budget" in shown.stdout
+    assert "not confirmed, since the budget is spent; it may be noise" in shown.stdout
+    assert "1 asked again, 1 differ, 0 failed, 0 not asked, 3 beyond the budget" in shown.stdout
 
 
 def test_the_answer_that_shows_the_drift_is_the_one_that_is_written(model: Model) -> None:

@@ -18,7 +18,7 @@ from cortex_replay.engine.http.wire_client import WireClient
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.run_names import now_in_milliseconds
 from cortex_replay.engine.tape import Tape, answer_from
-from cortex_replay.errors import LlmError
+from cortex_replay.errors import BudgetSpent, LlmError
 from cortex_replay.modes import Mode
 from cortex_replay.run.refresh.items import Refresh
 from cortex_replay.run.refresh.writing import cache_notes
@@ -131,8 +131,12 @@ async def _ask(run: Run, askers: _Askers, item: Refresh, samples: Samples) -> No
 
     while len(item.after) < samples.first:
         await ask()
-    while item.compare() > Tier.WORDS and len(item.after) < samples.most_for(item.request):
-        await ask()
+    try:
+        while item.compare() > Tier.WORDS and len(item.after) < samples.most_for(item.request):
+            await ask()
+    except BudgetSpent:  # what was seen is not to be lost
+        item.is_confirmed = False
+        return
     if samples.keeps is not None and item.tier >= samples.keeps:
         while len(item.after) < len(item.fixture.answers):
             await ask()

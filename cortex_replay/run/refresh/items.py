@@ -45,6 +45,8 @@ class Refresh:
     """The answers of today, redacted and bound as those that are recorded are, and what was cut out."""
     error: LlmError | None = None
     """Why not all of them came."""
+    is_confirmed: bool = True
+    """Whether it was asked as often as it takes to tell drift from noise; the budget may have ended that."""
     refusal: RecordingRefused | None = None
     """Why they were not written."""
     written_to: str | None = None
@@ -59,7 +61,7 @@ class Refresh:
 
     @property
     def tier(self) -> Tier:
-        """How much it has drifted; of one that failed nobody knows."""
+        """How much it has drifted, as far as that was seen: nothing where a call failed."""
         return Tier.SAME if self.error is not None else highest(self.differences)
 
     @property
@@ -81,7 +83,7 @@ class Refresh:
 
     @property
     def has_changed(self) -> bool:
-        """Whether an answer would be another one, were they written; never where some are missing."""
+        """Whether an answer would be another one, were they written. Never where some are missing."""
         answers, successors = self.fixture.answers, self.successors
         return (
             self.error is None

@@ -20,6 +20,8 @@ class Outcome:
     choice: Choice
     is_sampled: bool = False
     """Whether the user wanted a part only: what the budget leaves out is then no failure."""
+    is_check: bool = True
+    """Whether only drift counts, or any other answer."""
 
     @property
     def beyond(self) -> list[Refresh]:
@@ -44,7 +46,9 @@ class Outcome:
     @property
     def changed(self) -> list[Refresh]:
         """What gets another answer today, what matters most first."""
-        found = [item for item in self.asked if item.tier > Tier.SAME or item.written_to is not None]
+        found = [
+            item for item in self.asked if item.tier > Tier.SAME or (item.has_changed and not self.is_check)
+        ]
         return sorted(found, key=lambda item: -item.tier)
 
     def drifted(self, least: Tier) -> list[Refresh]:

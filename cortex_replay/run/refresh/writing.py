@@ -34,7 +34,8 @@ _OF_ONE_ANSWER: Final = frozenset(
 def write(run: Run, items: Iterable[Refresh], least: Tier = Tier.SAME) -> None:
     """Put the new answers in place of the recorded ones, where all of a fixture came and one differs.
 
-    One that is refused is told so, and does not keep the others from being written.
+    What could not be confirmed stays as it is, too. One that is refused is told so, and does not keep the
+    others from being written.
 
     Args:
         run: Whose store it is.
@@ -43,7 +44,7 @@ def write(run: Run, items: Iterable[Refresh], least: Tier = Tier.SAME) -> None:
     """
     staged: list[Refresh] = []
     for item in items:
-        if item.has_changed and item.tier >= least:
+        if item.has_changed and item.is_confirmed and item.tier >= least:
             maker = FixtureMaker(run.store, run.redactor, item.stored.scope)
             origin = {**_lasting(item.fixture.meta or {}), **item.look.bind_origin(item.origin)}
             origin["run"] = run.name

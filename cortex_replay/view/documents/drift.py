@@ -32,7 +32,7 @@ def drift_document(
     question: Callable[[LlmRequest | None], str | None],
     clean: Clean,
 ) -> DriftDocument:
-    """A refresh for programs and for the page. Whoever hands it on cuts secrets out.
+    """A refresh for programs and for the page. Secrets are still in it.
 
     Args:
         outcome: What it came to.
@@ -44,7 +44,7 @@ def drift_document(
     plan, tiers = outcome.plan, outcome.tiers()
     return {
         "asked": len(outcome.asked),
-        "tiers": {_word(tier): tiers[tier] for tier in sorted(Tier, reverse=True)},
+        "tiers": {tier.word: tiers[tier] for tier in sorted(Tier, reverse=True)},
         "changed": [
             _item(item, number, question(item.fixture.request) or "", clean)
             for number, item in enumerate(outcome.changed, start=1)
@@ -100,6 +100,7 @@ def _item(item: Refresh, number: int, title: str, clean: Clean) -> DriftItem:
         "scope": stored.scope,
         "provider": item.target.provider,
         "samples": len(item.after),
+        "is_confirmed": item.is_confirmed,
         "written_to": item.written_to,
     }
 
