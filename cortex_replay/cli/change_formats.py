@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cortex_replay.behaviour.report import ChangeReport
 from cortex_replay.cli import output
 from cortex_replay.cli.change_text import change_lines
 from cortex_replay.errors import Finding
+
+if TYPE_CHECKING:
+    from cortex_replay.view.shapes import ChangeDocument
 
 __all__ = ["FORMATS", "Format"]
 
@@ -24,6 +27,8 @@ class Format(NamedTuple):
     """Print it on stdout: through the door to the terminal."""
     is_talkative: bool = False
     """Whether a summary follows on stderr."""
+    clean: Callable[[str], str] = output.redact
+    """Take secrets out of what goes to a file."""
 
 
 def _text(report: ChangeReport, findings: list[Finding], everything: bool) -> str:  # noqa: ARG001 - these are talk
@@ -39,13 +44,39 @@ def _json(report: ChangeReport, findings: list[Finding], everything: bool) -> st
     return json.dumps(document, indent=2)
 
 
+def _markdown(report: ChangeReport, findings: list[Finding], everything: bool) -> str:
+    from cortex_replay.cli.change_markdown import markdown_of  # noqa: PLC0415
+
+    return markdown_of(_page_document(report, findings), everything=everything)
+
+
+def _html(report: ChangeReport, findings: list[Finding], everything: bool) -> str:  # noqa: ARG001 - it folds them itself
+    from cortex_replay.view.change_page import change_page  # noqa: PLC0415
+
+    return "".join(change_page(_page_document(report, findings), ""))
+
+
+def _page_document(report: ChangeReport, findings: list[Finding]) -> ChangeDocument:
+    from cortex_replay.redact.process import process_redactor  # noqa: PLC0415
+    from cortex_replay.view.documents.change import change_document  # noqa: PLC0415
+
+    return change_document(report, process_redactor(), findings)
+
+
 def _show_text(text: str) -> None:
     if text:
         output.echo_lines(text.split("\n"))
 
 
+def _show_page(page: str) -> None:
+    # It holds no secret, and what was recorded is base64 in it, which nothing may change.
+    output.print_file(page.encode())
+
+
 FORMATS: Final[Mapping[str, Format]] = {
     "text": Format(_text, _show_text, is_talkative=True),
     "json": Format(_json, output.print_json_text),
+    "markdown": Format(_markdown),
+    "html": Format(_html, _show_page, clean=str),
 }
 """By the name that ``--format`` takes."""

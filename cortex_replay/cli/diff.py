@@ -40,6 +40,8 @@ _TIERS: Final = {tier.word: tier for tier in (Tier.CONTRACT, Tier.BEHAVIOUR, Tie
   cortex-replay diff main --all                    rewordings one by one, too
   cortex-replay diff main --json | jq '.items[] | select(.tier == "contract")'
   cortex-replay diff main --fail-on behaviour      for CI: fail if the program goes another way
+  cortex-replay diff main --format markdown        for a comment on a pull request
+  cortex-replay diff main --format html --output change.html   a page to look at, side by side
 
 Exit status:
   0  the difference is shown
@@ -105,7 +107,7 @@ def diff_command(
     if file is None:
         chosen.show(document)
     else:
-        write_file(file, click.unstyle(output.redact(document)).encode())
+        write_file(file, click.unstyle(chosen.clean(document)).encode())
     if chosen.is_talkative or file is not None:
         _talk(report, findings, is_new)
     ctx.exit(status)

@@ -330,6 +330,8 @@ class ChangeDocument(TypedDict):
     items: list[ChangeItem]
     left_out: int
     """How many more words-only changes there are than are listed."""
+    findings: NotRequired[list[str]]
+    """Files of either side that the index does not vouch for, and why; they are not compared."""
 
 
 class MissRow(TypedDict):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import subprocess
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +272,45 @@ def test_the_road_of_a_test(project: Project) -> None:
     assert f"behaviour  road of {TEST}" in result.stdout
     assert "- 1 turn became 2: search became search, answers" in result.stdout
     assert f"- {TEST} makes a call that it did not make" in result.stdout
+
+
+def test_a_comment(project: Project, tmp_path: Path) -> None:
+    project.record(ask("Is it raining?"), searching("snow @octocat"))
+    file = tmp_path / "comment.md"
+
+    shown = project.diff("--format", "markdown")
+    written = project.diff("--format", "markdown", "--output", str(file), "--fail-on", "behaviour")
+
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("<!-- cortex-replay diff -->\n")
+    assert '  - `search #1 q: "rain" became "snow @octocat"`\n' in shown.stdout
+    assert file.read_text() + "\n" == shown.stdout
+    assert written.exit_code == 4
+    assert written.stdout == ""
+
+
+def test_a_page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in it, tests of the view say. No secret is, and what is in it stays as it was packed."""
+    monkeypatch.setenv("WEATHER_API_KEY", "correct-horse-battery-staple")
+    project.record(ask("Is it raining?"), searching("correct-horse-battery-staple"))
+    file = tmp_path / "change.html"
+
+    result = project.diff("--format", "html", "--output", str(file))
+
+    assert result.exit_code == 0
+    packed = re.search(r'id="data:change">([^<]*)<', file.read_text())
+    assert packed is not None
+    document = gzip.decompress(b64decode(packed[1])).decode()
+    assert "correct-horse" not in document
+    assert json.loads(document)["items"][0]["title"] == "Is it raining?"
+    assert project.diff("--format", "html").stdout.startswith("<!doctype html>")
+
+
+def test_a_comment_names_what_is_not_trusted(project: Project) -> None:
+    fixture = next((project.root / "llm" / "fixtures").rglob("*.json"))
+    fixture.write_bytes(fixture.read_bytes() + b" ")
+
+    result = project.diff("--format", "markdown")
+
+    assert result.exit_code == 5
+    assert "**1 finding: files that their index does not vouch for are not compared.**" in result.stdout

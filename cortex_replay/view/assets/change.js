@@ -15,6 +15,7 @@ const FOLDS = [
   ["removed", "removed with the test that asked", (item) => item.tier === "same" && item.change === "removed"],
   ["same", "with the same answer in another file", (item) => item.tier === "same" && !["added", "removed"].includes(item.change)],
 ];
+const MOST_FINDINGS = 20;
 const ITEMS_AT_A_TIME = 40; // items that are made before the page gets its turn
 
 export async function showChange(root, rest, page) {
@@ -56,11 +57,19 @@ function changeHead(change, progress, open, close) {
   return el("header", { class: "change-head" },
     el("h2", {}, "What changed"),
     el("p", { class: "range" }, el("code", {}, change.base), " → ", el("code", {}, change.head)),
+    change.findings?.length ? findingsNote(change.findings) : null,
     counts.length ? el("ul", { class: "counts" }, counts) : null,
-    change.items.length ? null : el("p", { class: "empty" }, "No recording changed."),
+    change.items.length || change.left_out ? null : el("p", { class: "empty" }, "No recording changed."),
     change.items.length ? el("div", { class: "change-tools" }, progress,
       el("button", { type: "button", onclick: open }, "Expand all"),
       el("button", { type: "button", onclick: close }, "Collapse all")) : null);
+}
+
+function findingsNote(findings) {
+  return el("div", { class: "alert", role: "alert" },
+    el("p", {}, `${plural(findings.length, "finding")}: files that their index does not vouch for are not compared. Run cortex-replay verify.`),
+    el("ul", {}, findings.slice(0, MOST_FINDINGS).map((finding) => el("li", {}, finding))),
+    findings.length > MOST_FINDINGS ? el("p", {}, `and ${countText(findings.length - MOST_FINDINGS)} more`) : null);
 }
 
 function tierSection(change, tier, title, help, waiting, make) {

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any, Final, Protocol, cast
 
 from cortex_replay.canonical import JsonValue
+from cortex_replay.errors import Finding
 from cortex_replay.misses.differences import common_length
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
@@ -34,15 +35,19 @@ class Report(Protocol):
         """The comparison as plain JSON with the shape of :class:`.ChangeDocument`."""
 
 
-def change_document(report: Report, redactor: Redactor, longest: int = LONGEST) -> ChangeDocument:
+def change_document(
+    report: Report, redactor: Redactor, findings: Iterable[Finding] = (), longest: int = LONGEST
+) -> ChangeDocument:
     """A change as the page shows it.
 
     Args:
         report: The change.
         redactor: Takes secrets out, before a text is cut and half of one could stay.
+        findings: Why files of either side are not compared.
         longest: So many characters of a text that is only worded otherwise.
     """
-    clean, _ = redactor.json(cast("JsonValue", report.to_document()))
+    document = {**report.to_document(), "findings": list(map(str, findings))}
+    clean, _ = redactor.json(cast("JsonValue", document))
     return shorten_change(cast("ChangeDocument", _clean_names(clean, redactor, {})), longest)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cortex_replay.cli.diff_markdown import MARKER, markdown_of
+from cortex_replay.cli.change_markdown import MARKER, markdown_of
 from cortex_replay.view.shapes import ChangeDocument
 from tests.view.changes import answer, call, change, difference, item, large_change, sample_change
 
@@ -83,22 +83,23 @@ def _of(text: str) -> ChangeDocument:
     return change(
         item("a", "contract", **names, **told, **both),
         item("b", "behaviour", change="road", **names, **told, **both),
-        item("c", "words", **names, **both),
+        item("c", "words", **names, **told, **both),
         base=text,
         head=text,
-    )
+    ) | {"findings": [text]}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_recording_cannot_write_in_a_comment(text: str) -> None:
-    plain = skeleton(markdown_of(_of("text")))
+    plain = skeleton(markdown_of(_of("text"), everything=True))
+    made = markdown_of(_of(text), everything=True)
 
     # A text of blanks has a word of ours, and nothing is said of one that is empty.
-    hostile = skeleton(markdown_of(_of(text))).replace("(empty)", "SPAN")
+    hostile = skeleton(made).replace("(empty)", "SPAN")
 
     if text:
         assert hostile == plain
-    assert not {"\r", "\x1b", "\u202e", "\u2028", "\x85"} & set(markdown_of(_of(text)))
+    assert not {"\r", "\x1b", "\u202e", "\u2028", "\x85"} & set(made)
     assert re.findall(r"[@!\[\]$|~\\\x00-\x09\x0b-\x1f\u2028]|https?:", hostile.replace(MARKER, "")) == []
     assert set(re.findall(r"<[^>]*>", hostile)) == {
         MARKER,
@@ -134,6 +135,25 @@ def test_what_a_reviewer_must_see_stands_first() -> None:
     assert "<details><summary>2 recordings only reworded</summary>" in lines
     assert '  +  "priority": "high",' in lines
     assert "  +calls issue_refund" in lines
+
+
+def test_everything_says_what_was_reworded() -> None:
+    one = change(item("a", differences=[difference("words", "text", 'text: "one" became "two"')]))
+
+    assert 'text: "one"' not in markdown_of(one)
+    assert '  - `text: "one" became "two"`\n' in markdown_of(one, everything=True)
+
+
+def test_a_file_that_is_not_trusted_is_named() -> None:
+    one = change(item("a", "same"))
+    one["findings"] = ["fixtures/a.json: is not what the index says"] * 12
+
+    lines = markdown_of(one).split("\n")
+
+    assert lines[3] == "`main` → `working tree`: **1** with the same answer in another file"
+    assert lines[5] == "**12 findings: files that their index does not vouch for are not compared.**"
+    assert lines[7] == "- `fixtures/a.json: is not what the index says`"
+    assert lines[17] == "- and 2 more"
 
 
 def test_nothing_changed() -> None:

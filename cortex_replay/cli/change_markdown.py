@@ -46,6 +46,7 @@ _MOST_SCOPES: Final = 3
 _MOST_SENTENCES: Final = 6
 _MOST_LINES: Final = 40
 _MOST_REWORDINGS: Final = 40
+_MOST_FINDINGS: Final = 10
 _ROOM_FOR_WORDS: Final = 200
 """For what is said of those that are not listed, and for titles."""
 _BACKTICKS: Final = re.compile("`+")
@@ -53,17 +54,18 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[ \t]+|\n")
 """A paragraph is one line, of which a comment would show the start only."""
 
 
-def markdown_of(change: ChangeDocument, most_bytes: int = MOST_BYTES) -> str:
+def markdown_of(change: ChangeDocument, most_bytes: int = MOST_BYTES, *, everything: bool = False) -> str:
     """The change as a comment, what a reviewer must see first.
 
     Args:
         change: Without secrets.
         most_bytes: Of the whole comment. Both sides of a change are left out first; if that is not enough,
             the last changes are only counted.
+        everything: Whether rewordings are listed with what differs, and not by their questions alone.
     """
     short = shorten_change(change, _TEXT)
     items = [item for tier in _TITLES for item in short["items"] if item["tier"] == tier]
-    head, tail = _lines(_head(short)), _lines(_rewordings(short))
+    head, tail = _lines(_head(short)), _lines(_rewordings(short, most_bytes // 4, everything=everything))
     room = most_bytes - _size(head) - _size(tail) - _ROOM_FOR_WORDS
     told = _first_of((_lines(_item(item)) for item in items), room)
     room -= sum(map(_size, told))
@@ -76,7 +78,7 @@ def markdown_of(change: ChangeDocument, most_bytes: int = MOST_BYTES) -> str:
         parts += [text, side]
     if more := len(items) - len(told):
         parts.append(f"… and {more:,} more.\n\n")
-    return "".join([*parts, tail])
+    return "".join([*parts, tail]).rstrip("\n")
 
 
 def _first_of(texts: Iterable[str], room: int) -> list[str]:
@@ -105,16 +107,30 @@ def _head(change: ChangeDocument) -> Iterator[str]:
     yield MARKER
     yield "### What changed in the recordings"
     yield ""
+    if same := sum(
+        item["tier"] == "same" and item["change"] in ("changed", "replaced") for item in change["items"]
+    ):
+        counts.append(f"**{same:,}** with the same answer in another file")
     yield f"{_code(change['base'])} → {_code(change['head'])}: {', '.join(counts) or 'nothing changed'}"
     yield ""
+    if findings := change.get("findings", []):
+        count = output.count(findings, "finding")
+        yield f"**{count}: files that their index does not vouch for are not compared.**"
+        yield ""
+        yield from (f"- {_code(finding)}" for finding in findings[:_MOST_FINDINGS])
+        if len(findings) > _MOST_FINDINGS:
+            yield f"- and {len(findings) - _MOST_FINDINGS:,} more"
+        yield ""
 
 
 def _item(item: ChangeItem) -> Iterator[str]:
     """What changed, in one line for each difference."""
-    about = [item["who"], item["key"][:8], *item["scopes"][:_MOST_SCOPES]]
-    more = len(item["scopes"]) - _MOST_SCOPES
-    said = ", ".join([*(_code(text) for text in about if text), *([f"and {more} more"] if more > 0 else [])])
-    yield f"- {_CHANGES[item['change']]}{_code(item['title'] or item['path'])} ({said})"
+    scopes = [] if item["change"] == "road" else item["scopes"]  # of a road, they are its title
+    about = [_code(text) for text in (item["who"], item["key"][:8], *scopes[:_MOST_SCOPES]) if text]
+    if len(scopes) > _MOST_SCOPES:
+        about.append(f"and {len(scopes) - _MOST_SCOPES} more")
+    said = f" ({', '.join(about)})" if about else ""
+    yield f"- {_CHANGES[item['change']]}{_code(item['title'] or item['path'])}{said}"
     for difference in item["differences"][:_MOST_SENTENCES]:
         yield f"  - {_code(difference['text'])}"
     if len(item["differences"]) > _MOST_SENTENCES:
@@ -173,19 +189,24 @@ def _pretty(value: Any) -> list[str]:
     return json.dumps(value, indent=2, ensure_ascii=False).split("\n")
 
 
-def _rewordings(change: ChangeDocument) -> Iterator[str]:
+def _rewordings(change: ChangeDocument, room: int, *, everything: bool) -> Iterator[str]:
     items = [item for item in change["items"] if item["tier"] == "words"]
     total = len(items) + change["left_out"]
     if total == 0:
         return
+    shown = items if everything else items[:_MOST_REWORDINGS]
+    told = _first_of((_lines(_item(item) if everything else _title(item)) for item in shown), room)
     yield f"<details><summary>{output.count(total, 'recording')} only reworded</summary>"
     yield ""
-    for item in items[:_MOST_REWORDINGS]:
-        yield f"- {_code(item['title'] or item['path'])} ({_code(item['who'])})"
-    if total > len(items[:_MOST_REWORDINGS]):
-        yield f"- and {total - len(items[:_MOST_REWORDINGS]):,} more"
-    yield ""
+    yield "".join(told)
+    if total > len(told):
+        yield f"… and {total - len(told):,} more."
+        yield ""
     yield "</details>"
+
+
+def _title(item: ChangeItem) -> Iterator[str]:
+    yield f"- {_code(item['title'] or item['path'])} ({_code(item['who'])})"
 
 
 def _code(text: str) -> str:
