@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import click
+
 from cortex_replay.behaviour.report import ChangeReport
 from cortex_replay.cli import output
 from cortex_replay.cli.change_text import change_lines
+from cortex_replay.cli.options import version_of
 from cortex_replay.errors import Finding
 
 if TYPE_CHECKING:
@@ -53,7 +56,8 @@ def _markdown(report: ChangeReport, findings: list[Finding], everything: bool) -
 def _html(report: ChangeReport, findings: list[Finding], everything: bool) -> str:  # noqa: ARG001 - it folds them itself
     from cortex_replay.view.change_page import change_page  # noqa: PLC0415
 
-    return "".join(change_page(_page_document(report, findings), ""))
+    version = version_of(click.get_current_context())
+    return "".join(change_page(_page_document(report, findings), version))
 
 
 def _page_document(report: ChangeReport, findings: list[Finding]) -> ChangeDocument:
