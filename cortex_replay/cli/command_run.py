@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
+from cortex_replay.cli.forking import fork_document, keeps_fork, tell_of_fork
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import (
@@ -26,6 +27,7 @@ from cortex_replay.cli.runs import (
 )
 from cortex_replay.config import load_settings
 from cortex_replay.disk import absolute_path, scratch_folder, write_file
+from cortex_replay.engine.fork_names import FORK_VARIABLE
 from cortex_replay.engine.http.model_hosts import ModelHosts
 from cortex_replay.engine.ledger import Ledger, Miss
 from cortex_replay.engine.mcp.counts import server_facts, server_rows
@@ -34,7 +36,7 @@ from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.proxy import ProxyRules
-from cortex_replay.modes import AnyMode
+from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run import Run
 from cortex_replay.run.certificates import trust_variables
 from cortex_replay.run.environment import command_environment, variables_to_withhold
@@ -98,7 +100,7 @@ class CommandRun:
     def document(self) -> dict[str, Any]:
         """What happened, for programs."""
         document = self.run.ledger.to_dict(self.run.store)
-        document |= {"mode": self.run.mode, "command_status": self.status}
+        document |= {"mode": self.run.mode, "command_status": self.status, **fork_document(self.run)}
         if self.proxy is not None and self.proxy.models is not None:
             document |= {"tunnelled": dict(self.proxy.tunnelled), "distrusted": dict(self.proxy.distrusted)}
         return document
@@ -108,7 +110,14 @@ class CommandRun:
         return self.status or _verdict(self.run.ledger, self.run.store, fail_on)
 
 
-def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *, default: AnyMode) -> int:
+def run_command(
+    command: Sequence[str],
+    root: Path,
+    flags: Mapping[str, Any],
+    *,
+    default: AnyMode,
+    prepare: Callable[[Run], None] = lambda _: None,
+) -> int:
     """Run a command whose SDKs come to a gateway, and report it; gives the status to exit with.
 
     Args:
@@ -116,11 +125,13 @@ def run_command(command: Sequence[str], root: Path, flags: Mapping[str, Any], *,
         root: Of the store.
         flags: The values of the options.
         default: The mode where neither the command line nor a configuration names one.
+        prepare: Gets the run before the command is started.
     """
-    done = run_once(command, root, flags, default=default)
+    done = run_once(command, root, flags, default=default, prepare=prepare)
     is_reported = report(done.document(), flags)
     summarise(done.run, done.status)
-    return done.verdict(flags["fail_on"]) or (0 if is_reported else 1)
+    of_fork = tell_of_fork(done.run, root, command)
+    return done.verdict(flags["fail_on"]) or of_fork or (0 if is_reported else 1)
 
 
 def run_once(
@@ -161,8 +172,10 @@ def run_once(
             status = _run(wrapped.command, wrapped.environment)
     if status:
         handover.tell(environment)
-    if run.mode.writes:
+    if run.mode.writes and keeps_fork(run):
         warn_of_dropped(run.store.commit())
+    elif run.mode.writes:
+        run.store.discard()
     _tell_of_proxy(proxy)
     _tell(run)
     tell_published(run)
@@ -234,7 +247,10 @@ def _tell_of_proxy(proxy: ProxyRules | None) -> None:
 
 def _settings_of(run: Run, root: Path) -> dict[str, str]:
     """What a command has to know of this run that replays by itself, too: pytest with our plugin."""
-    made = {"CORTEX_REPLAY_MODE": str(run.mode)}
+    # In a fork, whoever asks by itself must not ask again what is recorded.
+    made = {"CORTEX_REPLAY_MODE": str(run.mode if run.fork_plan is None else Mode.ONCE)}
+    if run.fork_name and run.fork_plan is None:
+        made[FORK_VARIABLE] = run.fork_name
     store = absolute_path(root)
     if store != absolute_path(load_settings(Path(), os.environ).settings.store):  # it was named for this run
         made["CORTEX_REPLAY_STORE"] = str(store)

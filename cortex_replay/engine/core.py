@@ -11,6 +11,8 @@ from cortex_replay.bindings.safety import PATHS
 from cortex_replay.bindings.surroundings import KNOWN
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.key_rules import Further
+from cortex_replay.engine.fork import Fork
+from cortex_replay.engine.fork_names import ForkPlan, fork_owner
 from cortex_replay.engine.scope import Observer, Scope
 from cortex_replay.engine.state import RunState
 from cortex_replay.errors import InvalidRequest
@@ -54,6 +56,8 @@ class RunCore(RunState):
     def scope(self, name: str = "") -> Scope:
         """The scope of a name; one that was not opened is as the run is."""
         scope = self._scopes.get(name)
+        if scope is None and self.fork_plan is not None:
+            return self._fork_scope(name, self.fork_plan)
         if scope is None:
             scope = Scope(
                 self,
@@ -63,11 +67,35 @@ class RunCore(RunState):
                 self.owner_of(name),
                 keep=self._keep_scope,
                 how_to_record=self.how_to_record,
-                keeps_first=not name and not self.every_answer,
+                keeps_first=not name and not self.fork_name and not self.every_answer,
             )
             if len(self._scopes) < _MOST_SCOPES_KEPT:
                 scope = self._scopes.setdefault(name, scope)
         return scope
+
+    def _fork_scope(self, name: str, plan: ForkPlan) -> Scope:
+        """A scope that replays at first; it is never forgotten, since it counts from its first call."""
+        own = scope_name(fork_owner(plan.name, self._owner_in_run(name)))
+        road = Scope(self, self.store, Mode.RECORD, name, own, how_to_record=self.how_to_record)
+        past = Scope(
+            self,
+            self.store,
+            Mode.REPLAY,
+            name,
+            self.owner_of(name),
+            how_to_record=self.how_to_record,
+            keeps_first=not name and not self.fork_name and not self.every_answer,
+            fork=Fork(plan.calls, road),
+        )
+        with self._lock:
+            if len(self._scopes) >= _MOST_SCOPES_KEPT and name not in self._scopes:
+                raise InvalidRequest("scope", f"more than {_MOST_SCOPES_KEPT} are too many for one fork")
+            return self._scopes.setdefault(name, past)
+
+    @property
+    def forks(self) -> list[Fork[Scope]]:
+        """The forks of the scopes that have asked something."""
+        return [scope.fork for scope in self._scopes.values() if scope.fork is not None]
 
     def counting_scope(self, name: str = "") -> Scope:
         """The scope of a name for callers whose order is theirs: each call gets the answer of its number,
@@ -134,7 +162,11 @@ class RunCore(RunState):
         return scope
 
     def owner_of(self, name: str) -> str:
-        """Whose answers a scope of this name gets and records.
+        """Whose answers a scope of this name gets and records."""
+        return scope_name(fork_owner(self.fork_name, self._owner_in_run(name)))
+
+    def _owner_in_run(self, name: str) -> str:
+        """The same, whatever fork the run goes on.
 
         A folder of the run in it is bound: the parameter of a test, say. Elsewhere that is another one.
         """

@@ -69,7 +69,8 @@ def sole_wire(scope: Scope, look: ExchangeLookUp) -> Wire | None:
     Raises:
         FixtureIntegrityFailed: Its file is no longer what the index vouches for.
     """
-    recorded = scope.store.exchange(look.key, scope.owner) if scope.mode is Mode.REPLAY else None
+    is_short = scope.mode is Mode.REPLAY and scope.fork is None  # what a fork gives is recorded, too
+    recorded = scope.store.exchange(look.key, scope.owner) if is_short else None
     return look.fill(recorded).wire if recorded is not None and has_one_answer(recorded, scope) else None
 
 
@@ -91,13 +92,23 @@ async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[Exchang
             yield ExchangeTurn(scope, look)
             return
         if has_one_answer(recorded, scope):
-            yield ExchangeTurn(scope, look, stored=replace(recorded, then=()))
+            only = replace(recorded, then=())
+            if scope.fork is None:
+                yield ExchangeTurn(scope, look, stored=only)
+                return
+            async with _copy_turn(scope.fork.road, look, only) as turn:
+                yield turn
             return
     state = scope.exchange_state(look.key)
     async with state.turns.take(_WAIT_MS):
         n = state.turns.given + 1
         scope.number_call(look.key, state)
         stored = None if scope.mode is Mode.RECORD else answer_of_number(state.committed, n)
+        if stored is not None and scope.fork is not None:
+            async with _copy_turn(scope.fork.road, look, stored) as turn:
+                yield turn
+                state.turns.advance()
+            return
         is_pinned = stored is not None and scope.mode is Mode.ONCE
         if stored is None and scope.keeps_first and state.successes:
             stored = state.successes[0]
@@ -111,6 +122,15 @@ async def take_turn(scope: Scope, look: ExchangeLookUp) -> AsyncIterator[Exchang
                 return
         is_shared = scope.is_branch or bool(scope.owner)
         yield ExchangeTurn(scope, look, state, given, is_shared=is_shared)
+
+
+@asynccontextmanager
+async def _copy_turn(road: Scope, look: ExchangeLookUp, stored: Exchange) -> AsyncIterator[ExchangeTurn]:
+    """The turn of a fork's road that has what the past gives."""
+    state = road.exchange_state(look.key)
+    async with state.turns.take(_WAIT_MS):
+        road.number_call(look.key, state)
+        yield ExchangeTurn(road, look, state, stored, is_shared=True)
 
 
 def has_one_answer(recorded: Exchange, scope: Scope) -> bool:

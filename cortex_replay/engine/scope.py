@@ -16,6 +16,7 @@ from typing import Any
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.fixtures import FixtureMaker, answers_in, is_first_for_all
+from cortex_replay.engine.fork import Fork
 from cortex_replay.engine.learner import Asker
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.engine.lookup import LookUp, look_up
@@ -66,6 +67,8 @@ class Scope:
     """Whether a question that a run records has one answer, the first: for callers whose order is chance."""
     causes: Causes = field(default_factory=Causes)
     """The tool calls of its models that MCP servers may get."""
+    fork: Fork[Scope] | None = None
+    """Where this scope leaves what is recorded, if it is to; until then it replays."""
     _fixtures: FixtureMaker | None = None
     _keys: dict[FixtureKey, KeyState[Answer]] = field(default_factory=dict)
     _exchanges: dict[str, KeyState[Exchange]] = field(default_factory=dict)
@@ -78,6 +81,15 @@ class Scope:
         if self._fixtures is None:
             self._fixtures = FixtureMaker(self.store, self.run.redactor, self.owner)
         return self._fixtures
+
+    @property
+    def now(self) -> Scope:
+        """Who answers now, where it is no call to a model that asks: this scope, or the road that left it."""
+        return self if self.fork is None or not self.fork.has_left else self.fork.road
+
+    def for_model_call(self) -> Scope:
+        """Who answers the call to a model that has just come: this scope, or the road that leaves it."""
+        return self.fork.road if self.fork is not None and self.fork.begin_call() else self
 
     def look_up(self, request: LlmRequest) -> LookUp:
         """What a request is looked up by here and now."""
@@ -105,7 +117,8 @@ class Scope:
 
     def sole_fixture(self, key: FixtureKey) -> Fixture | None:
         """What holds the one answer that every call of a key gets in replay, without any turns."""
-        return self.store.sole_fixture(key, self.owner) if self.mode is Mode.REPLAY else None
+        is_short = self.mode is Mode.REPLAY and self.fork is None  # what a fork gives is recorded, too
+        return self.store.sole_fixture(key, self.owner) if is_short else None
 
     def serve(
         self,
@@ -165,13 +178,17 @@ class Scope:
         if self.mode is Mode.REPLAY and not self.store.has_any(key, self.owner):
             # Nothing is counted: a stranger could ask for ever so much.
             raise await self._miss(ask, look, exhausted=False)
-        state = self._state_of(key)
+        state = self.state_of(key)
         async with state.turns.take(timeout_ms):
             n = state.turns.given + 1
             self.number_call(key, state, ask)
             outcome, meta = (None, None) if self.mode is Mode.RECORD else self._outcome(key, state, n)
             if outcome is None and self.mode is Mode.REPLAY:
                 raise await self._miss(ask, look, exhausted=True)
+            if self.fork is not None and outcome is not None:
+                async with self.fork.copy_turn(ask, look, origin, state, outcome, meta, timeout_ms) as turn:
+                    yield turn
+                return
             is_pinned = outcome is not None and self.mode is Mode.ONCE
             is_repeat = outcome is None and self.keeps_first and not state.committed and bool(state.successes)
             if is_repeat:
@@ -213,12 +230,13 @@ class Scope:
             answers = answers[:1]
         return recorded_outcome(answers, failures, n) if answers or n in failures else None, meta
 
-    def _state_of(self, key: FixtureKey) -> KeyState[Answer]:
+    def state_of(self, key: FixtureKey) -> KeyState[Answer]:
+        """How far the calls of a key have come."""
         state = self._keys.get(key)
         if state is not None:
             return state
         if self.keep is not None and (kept := self.keep(self)) is not self:
-            return kept._state_of(key)  # noqa: SLF001 - another of the same name was faster
+            return kept.state_of(key)  # another of the same name was faster
         with self._lock:
             state = self._keys.get(key)
             if state is None:
@@ -303,6 +321,8 @@ class Scope:
             is_probe: Whether its program can do without the answer.
         """
         self.run.ledger.miss(what, explanation, is_probe=is_probe)
+        if self.fork is not None and not is_probe:
+            self.fork.lose()
         if self.run.learner is not None and not is_probe:
             self.run.learner.miss(explanation)
         self.observe(ask, None)

@@ -27,6 +27,7 @@ from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
     from cortex_replay.engine.fleet import Fleet
+    from cortex_replay.engine.fork_names import ForkPlan
     from cortex_replay.engine.learner import CallLearner
 
 __all__ = ["HOW_TO_RECORD", "RunState"]
@@ -93,6 +94,10 @@ class RunState:
         """What becomes of MCP calls before a recording is looked for."""
         self.kept_prompts = KeptPrompts()
         """What a provider keeps under names that calls go on from."""
+        self.fork_plan: ForkPlan | None = None
+        """Where its scopes leave what is recorded, if they are to; set before the first call."""
+        self.fork_name = ""
+        """The fork whose answers its scopes get, if not those of the recorded run."""
         self.learner: CallLearner | None = None
         """What makes rules of calls that are not found, while a command is learned."""
         self._store = store

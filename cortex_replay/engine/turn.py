@@ -33,7 +33,7 @@ from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRequest, TokenUsage
 
-__all__ = ["NOTHING", "Ask", "Attempt", "Turn"]
+__all__ = ["NOTHING", "Ask", "Attempt", "Caller", "Turn"]
 
 Ask = Callable[[], LlmRequest]
 """The request of a call; a client's body is read when somebody wants to know, and then once."""
@@ -243,7 +243,7 @@ class Turn:
         if isinstance(outcome, Exchange):
             return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
         origin = {**self.origin, **self.scope.meta, "run": self.scope.run.name}
-        origin |= self._times() or times_in(outcome.meta or {})  # of one that another scope asked
+        origin |= self._times() or times_in(outcome.meta or self.meta or {})  # of one that another asked
         before, committed = self.state.successes, self.state.committed
         if not before:
             origin["call"] = self.state.call

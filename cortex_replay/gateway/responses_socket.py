@@ -89,16 +89,17 @@ class ResponsesSocket:
                 creation.body,
             )
             fault = self._answering.next_fault(self._asking.name, self._fault)
+            asking = self._asking.for_model_call()
             if fault is not None:
-                await self._answering.answer_faultily(self._asking, call, fault, sink, self._upstream.send)
+                await self._answering.answer_faultily(asking, call, fault, sink, self._upstream.send)
                 return
-            question, reply = await aside(len(call.body), self._engine.begin, self._asking, call)
+            question, reply = await aside(len(call.body), self._engine.begin, asking, call)
         except InvalidRequest as error:
             reply = self._answering.error_reply_of(error, self._route.protocol)
         if reply is not None:
             await sink.send(reply)
         else:
-            await self._answering.answer(self._asking, call, question, sink, self._upstream.send)
+            await self._answering.answer(asking, call, question, sink, self._upstream.send)
 
 
 class _FrameSink:

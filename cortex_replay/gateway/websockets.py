@@ -90,6 +90,7 @@ class WebSockets:
             fault = self._answering.next_fault(entry.scope, entry.fault)
         except InvalidRequest as error:
             return self._answering.error_reply_of(error, None)
+        parts = connection, self._engine, self._answering, self._pace, asking.now, opening
         return SessionSocket(*parts, fault, self._played)
 
 

@@ -13,7 +13,8 @@ from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.bindings import Surroundings
 from cortex_replay.config import Settings, load_settings
 from cortex_replay.engine.adapter import ScopeAdapter
-from cortex_replay.engine.core import RunCore
+from cortex_replay.engine.core import RunCore, owner_name
+from cortex_replay.engine.fork_names import FORK_VARIABLE
 from cortex_replay.engine.mcp.rules import CallRules
 from cortex_replay.engine.money import PriceList
 from cortex_replay.engine.scope import Scope
@@ -95,6 +96,7 @@ class Run(RunCore):
             name=name,
         )
         self.call_rules = CallRules(settings.mcp)
+        self.fork_name = owner_name(self._environment.get(FORK_VARIABLE, ""))
 
     def _environment_of_run(self) -> Mapping[str, str]:
         return self._environment

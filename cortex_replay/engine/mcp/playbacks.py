@@ -57,7 +57,8 @@ class Playbacks:
         else:
             scope.serve(nothing, look.key, Exchange(wire, key=look.key))
             self._client.count("hits")
-        if scope.mode is Mode.REPLAY and call.deed is not None and call.method not in _HANDSHAKE:
+        is_for_live_tools = scope.mode is Mode.REPLAY and scope.fork is None
+        if is_for_live_tools and call.deed is not None and call.method not in _HANDSHAKE:
             call.deed.state = "failed"  # a server that is there for tools that are live runs no other one
         name = self._name(look.key)
         client = self._client

@@ -66,11 +66,12 @@ class Session:
         self._scope = scope
         self._server = server
         may_be_live = scope.mode is Mode.REPLAY and scope.run.call_rules.may_pass(server)
-        self.may_ask = scope.mode.asks or may_be_live
+        self.may_ask = scope.mode.asks or may_be_live or scope.fork is not None
         """Whether an answer may come from the real server. Else all that a message leads to is said while it
         is taken."""
-        self._past = Past() if scope.mode is Mode.ONCE or may_be_live else None
-        self._keeper = Keeper(scope, server)
+        has_past = scope.mode is Mode.ONCE or may_be_live or scope.fork is not None
+        self._past = Past() if has_past else None
+        self._keeper = Keeper(scope if scope.fork is None else scope.fork.road, server)
         self._client = ClientSide(scope, server, send)
         self._calls = self._client.calls
         self._playbacks = Playbacks(scope, server, self._client)
@@ -166,7 +167,7 @@ class Session:
             await self._client.fail(call, words_of(error))
 
     async def _serve(self, call: Call) -> None:
-        scope = self._scope
+        scope = self._scope.now
         ruled = scope.run.call_rules.decide(scope.name, self._server, call.message)
         if isinstance(ruled, Interruption):
             await self._interrupt(call, ruled)
@@ -250,7 +251,7 @@ class Session:
 
     async def _pass_on_notification(self, call: Call, turn: CallTurn) -> None:
         """Let the server know; in ``once`` nothing is started for it."""
-        if self._scope.mode.asks and (self._past is None or self._uplink.is_open):
+        if self._scope.now.mode.asks and (self._past is None or self._uplink.is_open):
             call.turn = turn
             await self._uplink.send(call.frame, call)
 

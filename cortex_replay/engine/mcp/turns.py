@@ -89,12 +89,17 @@ def begin_turn(scope: Scope, look: ExchangeLookUp, *, is_notification: bool = Fa
         if recorded is None:
             return CallTurn(scope, look)  # nothing is counted: a client could ask for anything
         if has_one_answer(recorded, scope):
-            return CallTurn(scope, look, stored=replace(recorded, then=()))
+            only = replace(recorded, then=())
+            if scope.fork is not None:
+                return _copy_turn(scope.fork.road, look, only, is_notification=is_notification)
+            return CallTurn(scope, look, stored=only)
     state = scope.exchange_state(look.key)
     scope.number_call(look.key, state)
     stored = None if scope.mode is Mode.RECORD else answer_of_number(state.committed, state.turns.given + 1)
     state.turns.advance()
     state.successes.append(stored or _NOTHING)
+    if stored is not None and scope.fork is not None:
+        return _copy_turn(scope.fork.road, look, stored, is_notification=is_notification)
     return CallTurn(
         scope,
         look,
@@ -105,3 +110,13 @@ def begin_turn(scope: Scope, look: ExchangeLookUp, *, is_notification: bool = Fa
         place=len(state.successes) - 1,
         is_notification=is_notification,
     )
+
+
+def _copy_turn(road: Scope, look: ExchangeLookUp, stored: Exchange, *, is_notification: bool) -> CallTurn:
+    """The turn of a fork's road that has what the past gives."""
+    state = road.exchange_state(look.key)
+    road.number_call(look.key, state)
+    state.turns.advance()
+    state.successes.append(stored)
+    place = len(state.successes) - 1
+    return CallTurn(road, look, state, stored, is_shared=True, place=place, is_notification=is_notification)
