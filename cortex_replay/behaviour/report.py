@@ -15,8 +15,10 @@ from cortex_replay.behaviour.questions import Question, compare_questions
 from cortex_replay.behaviour.roads import changed_roads
 from cortex_replay.behaviour.values import Clean, as_it_is
 from cortex_replay.hashing import blake3_hex
+from cortex_replay.history.questions import describe_question, first_line
 from cortex_replay.mcp.questions import server_in
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.index.index import ScopedRow, content_key
 from cortex_replay.store.review import Recording, Review
 
@@ -43,6 +45,8 @@ class Item:
     """The tests and scopes that it concerns."""
     why: str = ""
     """Of one that replaces another, what they have in common."""
+    title: str = ""
+    """The question in one line, however long that is, without secrets; of a road, whose it is."""
 
     @property
     def tier(self) -> Tier:
@@ -53,11 +57,6 @@ class Item:
         """The newer one; ``None`` of a road."""
         question = self.after or self.before
         return None if question is None else question.first
-
-    @property
-    def title(self) -> str:
-        """The question in one line, however long that is; of a road, whose it is."""
-        return ", ".join(self.scopes) if self.recording is None else _title(self.recording)
 
     @property
     def who(self) -> str:
@@ -93,7 +92,7 @@ class Item:
             "id": self.id,
             "change": self.how,
             "tier": self.tier.word,
-            "title": clean(self.title),
+            "title": self.title,
             "who": clean(self.who),
             "key": self.key,
             "path": self.path,
@@ -156,7 +155,8 @@ def report_changes(review: Review, base: str, head: str, clean: Clean = as_it_is
         head: What a person calls the side of now.
         clean: What cuts secrets out of texts, before they are cut short.
     """
-    items = [*_merge(_items(review, clean)), *_roads(review)]
+    found = [*_merge(_items(review, clean)), *_roads(review)]
+    items = [replace(item, title=_title(item, clean)) for item in found]
     items.sort(key=lambda item: (-item.tier, _ORDER[item.how], item.scopes, item.title, item.path))
     return ChangeReport(base, head, items, clean)
 
@@ -228,10 +228,10 @@ def _sides(review: Review) -> tuple[_Side, _Side]:
 
 def _key(one: Recording) -> _Key:
     model, prompt_hash, _, key = content_key(one.row)
-    if prompt_hash is None and key is None:  # an index without keys
-        said = None if one.request is None else one.request.prompt_hash()
-        return one.model or "", said or one.row.path, ""
-    return model or "", prompt_hash or key or "", one.row.scope if isinstance(one.row, ScopedRow) else ""
+    if prompt_hash is None and key is None and isinstance(one.said, Fixture):  # an index without keys
+        model, prompt_hash = one.said.key
+    scope = one.row.scope if isinstance(one.row, ScopedRow) else ""
+    return model or "", prompt_hash or key or one.row.path, scope
 
 
 def _one_more(question: Question, then: set[str]) -> list[Difference]:
@@ -283,10 +283,11 @@ def _roads(review: Review) -> Iterator[Item]:
         yield Item("road", [difference], scopes=(name,))
 
 
-def _title(one: Recording) -> str:
-    lines = (one.asked or one.exchange or ("" if one.request is None else one.request.system)).splitlines()
-    first = next((line.strip() for line in lines if line.strip()), "")
-    return first or one.row.path
+def _title(item: Item, clean: Clean) -> str:
+    one = item.recording
+    if one is None:
+        return clean(", ".join(item.scopes))
+    return describe_question(one.request, clean) or first_line(clean(one.exchange)) or one.row.path
 
 
 def _documents(question: Question | None, clean: Clean) -> list[dict[str, Any]]:

@@ -45,6 +45,8 @@ def change_lines(report: ChangeReport, *, everything: bool = False) -> Iterator[
 
 def summary(report: ChangeReport) -> str:
     """How much changed, in one line."""
+    if not report.items:
+        return f"no recording changed since {output.escape(report.base)}"
     counts = [
         f"{report.counts[tier.word]} {tier.word}" for tier in (Tier.CONTRACT, Tier.BEHAVIOUR, Tier.WORDS)
     ]
@@ -74,7 +76,7 @@ def _describe(item: Item) -> str:
     if item.how == "road":
         return f"road of {_names(item.scopes)}"
     who = f"{output.escape(output.redact(item.who))}  " if item.who else ""
-    title = output.escape(shorten(output.redact(item.title), _LONGEST))
+    title = output.escape(shorten(item.title, _LONGEST))
     short = click.style(f"  ({item.key[:_HASH_SHOWN]})", dim=True) if item.key else ""
     of = f"  of {_names(item.scopes)}" if item.scopes else ""
     return f'{item.how}  {who}"{title}"{short}{of}'

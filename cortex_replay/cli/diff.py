@@ -170,4 +170,4 @@ def _talk(report: ChangeReport, findings: list[Finding], is_new: bool) -> None:
         output.talk(f"{output.count(findings, 'finding')}; what it concerns is not compared")
     if is_new:
         output.talk(f"there is no store at {output.escape(report.base)}, so everything is new")
-    output.talk(summary(report) if report.items else f"nothing changed since {output.escape(report.base)}")
+    output.talk(summary(report))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NotRequired, get_origin, get_type_hints
@@ -11,6 +12,7 @@ import pytest
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.behaviour.differences import Tier
 from cortex_replay.behaviour.report import ChangeReport, Item, report_changes
+from cortex_replay.behaviour.values import Clean, as_it_is
 from cortex_replay.mcp.questions import question_of
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
@@ -45,10 +47,10 @@ class Sides:
         return compare(self.before.root, self.after.root)
 
 
-def compare(*roots: Path) -> ChangeReport:
+def compare(*roots: Path, clean: Clean = as_it_is) -> ChangeReport:
     sources = map(DirectorySource, roots)
     before, after = (SourceSide(check_store(source).index, source) for source in sources)
-    return report_changes(review_sides(before, after, with_kept=True), "main", "HEAD")
+    return report_changes(review_sides(before, after, with_kept=True), "main", "HEAD", clean)
 
 
 @pytest.fixture
@@ -234,6 +236,40 @@ def test_a_scope_that_gets_an_answer_of_its_own_is_compared_with_the_shared_one(
     (item,) = sides.report().items
 
     assert (item.how, item.tier, item.scopes) == ("changed", Tier.WORDS, (OTHER,))
+
+
+def test_an_owner_that_keeps_its_answer_makes_no_call_fewer(sides: Sides) -> None:
+    """Who records without a scope replaces what is shared; the owner gets a row for what it had."""
+    for at in (1, 2):
+        sides.before.add(Fixture.of(ask(f"q{at}"), "Fine.", meta={"scope": TEST, "call": at}), scope=TEST)
+    sides.before.commit()
+    shutil.copytree(sides.before.root, sides.after.root, dirs_exist_ok=True)
+    sides.after = Store.open(sides.after.root)
+    sides.record(sides.after, ask("q2"), "Good.")
+
+    (item,) = sides.report().items
+
+    assert (item.how, item.tier, item.title) == ("changed", Tier.WORDS, "q2")
+
+
+def test_a_loop_of_tools_says_how_far_it_is(sides: Sides) -> None:
+    turns = [
+        {"role": "user", "content": "Rain?"},
+        {"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]},
+    ]
+    sides.record(sides.after, ask(turns), "Yes.")
+
+    assert sides.report().items[0].title == "Rain? (+1 message)"
+
+
+def test_secrets_are_cut_out_before_lines_are(sides: Sides) -> None:
+    secret = "first line\nsecond line"
+    sides.record(sides.after, ask(secret), secret)
+    sides.after.commit()
+
+    report = compare(sides.before.root, sides.after.root, clean=lambda text: text.replace(secret, "[cut]"))
+
+    assert "line" not in str(report.to_document())
 
 
 def test_nothing_changed(sides: Sides) -> None:

@@ -69,7 +69,7 @@ def test_nothing_changed(project: Project) -> None:
     result = project.diff()
 
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "nothing changed since HEAD\n"
+    assert result.stderr == "no recording changed since HEAD\n"
 
 
 def test_behaviour_first_and_rewordings_in_one_line(project: Project) -> None:
