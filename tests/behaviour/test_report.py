@@ -145,6 +145,25 @@ def test_a_road(sides: Sides) -> None:
     assert road.differences[0].after == ["search", "fetch", "answers"]
 
 
+def test_a_turn_that_was_recorded_anew_keeps_its_place(sides: Sides) -> None:
+    """Although it is later than those that come after it."""
+    then, later = {"run": "one", "scope": TEST}, {"run": "two", "scope": TEST}
+    sides.record(
+        sides.before, ask("first"), calls(call("search")), call=1, asked_at="2026-11-01T10:00:00Z", **then
+    )
+    sides.record(
+        sides.after,
+        ask("first"),
+        calls(call("search", q=1)),
+        call=1,
+        asked_at="2026-11-02T10:00:00Z",
+        **later,
+    )
+    sides.both(ask("second"), says("Done."), call=2, asked_at="2026-11-01T10:00:01Z", **then)
+
+    assert [item.how for item in sides.report().items] == ["changed"]
+
+
 def test_the_road_of_a_run_that_was_recorded_anew(sides: Sides) -> None:
     """Without a scope; what the later run found as it was belongs to it."""
     sides.both(ask("first"), calls(call("search", q="a")), call=1, run="one")
