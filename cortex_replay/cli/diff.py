@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 import click
 
@@ -12,20 +11,15 @@ from cortex_replay.behaviour.differences import Tier
 from cortex_replay.behaviour.report import ChangeReport, report_changes
 from cortex_replay.cli import output
 from cortex_replay.cli.change_formats import FORMATS
+from cortex_replay.cli.change_sides import Sides, review_between
 from cortex_replay.cli.change_text import summary
 from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.disk import write_file
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
-from cortex_replay.store.check import check_store
-from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git.repository import find_merge_base
-from cortex_replay.store.review import Review
-from cortex_replay.store.sides import CommitSide, Side, SourceSide, review_sides
 
 __all__ = ["diff_command"]
 
-_WORKING_TREE: Final = "the working tree"
 _TIERS: Final = {tier.word: tier for tier in (Tier.CONTRACT, Tier.BEHAVIOUR, Tier.WORDS)}
 
 
@@ -98,9 +92,10 @@ def diff_command(
         raise click.UsageError(f"--json and --format {form} exclude each other")
     root = store_root(ctx, store)
     chosen = FORMATS["json" if as_json else form or "text"]
-    sides = _Sides.of(root, base, head)
-    review, findings, is_new = _review(root, sides)
-    report = report_changes(review, sides.name, sides.head or _WORKING_TREE, output.redact)
+    sides = Sides.of(root, base, head)
+    with progress_bar("checking") as progress:
+        review, findings, is_new = review_between(root, sides, progress)
+    report = report_changes(review, sides.name, sides.head_name, output.redact)
     status = _status(report, findings, fail_on)
     settle(ctx, status)
     document = chosen.render(report, findings, everything)
@@ -111,51 +106,6 @@ def diff_command(
     if chosen.is_talkative or file is not None:
         _talk(report, findings, is_new)
     ctx.exit(status)
-
-
-class _Sides(NamedTuple):
-    """What is compared."""
-
-    base: str
-    """A commit."""
-    name: str
-    """What a person calls it."""
-    head: str | None
-    """Another one; ``None`` stands for the working tree."""
-
-    @classmethod
-    def of(cls, root: Path, base: str, head: str | None) -> Self:
-        """From the arguments: two commits, or git's spelling of both in one."""
-        if ".." not in base:
-            return cls(base, base, head)
-        if head is not None:
-            raise click.UsageError(f"{base} names both sides already")
-        is_fork = "..." in base
-        old, _, new = (part or "HEAD" for part in base.partition("..." if is_fork else ".."))
-        if is_fork:
-            return cls(find_merge_base(root, old, new), f"{new} left {old}", new)
-        return cls(old, old, new)
-
-
-def _review(root: Path, sides: _Sides) -> tuple[Review, list[Finding], bool]:
-    """What changed, why a side cannot be trusted, and whether there was no store before."""
-    findings: list[Finding] = []
-    with ExitStack() as open_sides:
-        before = open_sides.enter_context(CommitSide(root, sides.base))
-        after: Side
-        if sides.head is None:
-            source = DirectorySource(root)
-            with progress_bar("checking") as progress:
-                checked = check_store(source, progress=progress)
-            findings += checked.findings
-            after = SourceSide(checked.index, source)
-        else:
-            after = open_sides.enter_context(CommitSide(root, sides.head))
-        review = review_sides(before, after, with_kept=True)
-        is_new = not before.index.rows and bool(after.index.rows)
-    known = {(finding.code, finding.path) for finding in findings}
-    findings += [one for one in review.findings if (one.code, one.path) not in known]
-    return review, findings, is_new
 
 
 def _status(report: ChangeReport, findings: list[Finding], fail_on: str | None) -> int:

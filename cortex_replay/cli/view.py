@@ -6,12 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cortex_replay.cli import output
+from cortex_replay.cli.change_sides import Sides, review_between
 from cortex_replay.cli.fixtures import end_without_fixture
 from cortex_replay.cli.options import command, json_option, store_option, store_root, version_of
 from cortex_replay.cli.progress import progress_bar
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from cortex_replay.redact.redactor import Redactor
     from cortex_replay.view.library import Library
     from cortex_replay.view.recordings import LookedAt
+    from cortex_replay.view.shapes import ChangeDocument
 
 __all__ = ["view_command"]
 
@@ -40,6 +43,7 @@ _WORTH_A_BAR: Final = 200
   cortex-replay view --open                        and open it
   cortex-replay view --run latest                  only what the latest run recorded
   cortex-replay view --run 'tests/test_agent.py::*' --export agent.html
+  cortex-replay view --base main                   and what changed since main, behaviour first
   cortex-replay view --report report.json          and what a run reported; what it did not use is marked
   cortex-replay view --export - > page.html        the same page as one file
 
@@ -48,7 +52,7 @@ INDEX.toml vouches for, and follows the store: load the page again to see what w
 
 Exit status:
   0  you stopped it, or the file is written
-  1  the store could not be opened, the port is taken, or the file could not be written
+  1  the store, the commit or the port could not be had, or the file could not be written
   2  wrong usage, or the file would be too large
   3  no run and no test has this name
   5  the index of the store cannot be trusted
@@ -56,6 +60,8 @@ Exit status:
 )
 @store_option
 @click.option("--run", "runs", multiple=True, metavar="RUN", help="Only this run, or this test. Repeatable.")
+@click.option("--base", metavar="REF", help="Also show what changed since this commit, as diff does.")
+@click.option("--head", metavar="REF", help="With --base: up to this commit.  [default: the working tree]")
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -81,6 +87,8 @@ def view_command(
     /,
     store: Path | None,
     runs: tuple[str, ...],
+    base: str | None,
+    head: str | None,
     report: Path | None,
     target: Path | None,
     is_unlimited: bool,
@@ -93,17 +101,17 @@ def view_command(
     The first line on standard output is the address of the page. Nothing leaves this machine, and nothing is
     written. With --export you get the same page as one file, which needs no server and no network.
     """
-    if target is None and is_unlimited:
-        raise click.UsageError("--all goes with --export")
-    if target is not None and (opens or port):
-        raise click.UsageError("--export writes a file; --open and --port are for a page that is served")
-    if target == _STDOUT and as_json:
-        raise click.UsageError("with --export - standard output is the page; --json has no place there")
+    _check_options(target, is_served=opens or bool(port), is_unlimited=is_unlimited, as_json=as_json)
+    if head is not None and base is None:
+        raise click.UsageError("--head goes with --base")
     root = store_root(ctx, store)
-    library = _library(root, runs, report, version_of(ctx))
+    sides = None if base is None else Sides.of(root, base, head)
+    library = _library(root, runs, sides, report, version_of(ctx))
     try:
         with progress_bar("reading") as progress:
             found = library.read(progress)
+        if sides is not None:
+            library.document("change")  # what git does not know is said now
     except UnknownRun as error:
         end_without_fixture(ctx, output.escape(str(error)))
     if found.findings:
@@ -117,7 +125,19 @@ def view_command(
     _serve(library, port, len(found.files), opens=opens, as_json=as_json)
 
 
-def _library(root: Path, runs: tuple[str, ...], report: Path | None, version: str) -> Library:
+def _check_options(target: Path | None, *, is_served: bool, is_unlimited: bool, as_json: bool) -> None:
+    """Refuse options that would do nothing."""
+    if target is None and is_unlimited:
+        raise click.UsageError("--all goes with --export")
+    if target is not None and is_served:
+        raise click.UsageError("--export writes a file; --open and --port are for a page that is served")
+    if target == _STDOUT and as_json:
+        raise click.UsageError("with --export - standard output is the page; --json has no place there")
+
+
+def _library(
+    root: Path, runs: tuple[str, ...], sides: Sides | None, report: Path | None, version: str
+) -> Library:
     # What no help needs.
     from cortex_replay.engine.money import PriceList  # noqa: PLC0415
     from cortex_replay.redact.process import teach  # noqa: PLC0415
@@ -129,6 +149,8 @@ def _library(root: Path, runs: tuple[str, ...], report: Path | None, version: st
     redactor = redactor_for(settings, os.environ)
     teach(redactor)
     further: dict[str, Callable[[], Any]] = {}
+    if sides is not None:
+        further["change"] = partial(_change, root, sides, redactor)
     data = None
     if report is not None:
         data = _read_report(report)
@@ -140,6 +162,16 @@ def _library(root: Path, runs: tuple[str, ...], report: Path | None, version: st
     )
     title = f"Recordings of {redactor.text(root.resolve().name)[0] or 'this machine'}"
     return Library(root, surroundings, _looked_at(runs, data), Shelf(title, version, further))
+
+
+def _change(root: Path, sides: Sides, redactor: Redactor) -> ChangeDocument:
+    """What changed between two sides, as it is now."""
+    from cortex_replay.behaviour.report import report_changes  # noqa: PLC0415
+    from cortex_replay.view.documents.change import change_document  # noqa: PLC0415
+
+    review, findings, _ = review_between(root, sides)
+    report = report_changes(review, sides.name, sides.head_name, lambda text: redactor.text(text)[0])
+    return change_document(report, redactor, findings)
 
 
 def _read_report(report: Path) -> bytes:

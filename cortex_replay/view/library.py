@@ -67,6 +67,7 @@ class Library:
         self._looked_at = looked_at or LookedAt()
         self._shelf = shelf or Shelf()
         self._state: tuple[object, _Reading] | None = None
+        self._made: dict[str, tuple[object, object | None]] = {}
 
     @property
     def title(self) -> str:
@@ -99,8 +100,8 @@ class Library:
         """
         if name == "page":
             return self.page(is_file=False)
-        if (make := self._shelf.further.get(name)) is not None:
-            return self._clean(make())
+        if name in self._shelf.further:
+            return self._further(name)
         if not self._shelf.has_store:
             return None
         reading = self._read(None)
@@ -141,6 +142,13 @@ class Library:
         """How many documents there are."""
         of_store = len(list(self._read(None).names())) if self._shelf.has_store else 0
         return 1 + len(self._shelf.further) + of_store
+
+    def _further(self, name: str) -> object | None:
+        """What is made once for each state of the store."""
+        stamp = self._stamp()
+        if name not in self._made or self._made[name][0] != stamp:
+            self._made[name] = stamp, self._clean(self._shelf.further[name]())
+        return self._made[name][1]
 
     def _read(self, progress: Progress | None) -> _Reading:
         stamp = self._stamp()

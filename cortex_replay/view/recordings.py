@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from cortex_replay.canonical import compact
 from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.calls import HistoryCall, read_calls, times_of
@@ -269,14 +270,19 @@ def _of_exchange(file: RecordedFile, exchange: Exchange) -> OtherCall | None:
     what = f"{request.get('method', '')} {request.get('path', '')}".strip()
     if file.failure is not None:
         what = f"answer {file.failure} was an error"
-    body = exchange.wire.get("body")
+    bodies = (("question", request.get("body")), ("answer", exchange.wire.get("body")))
+    texts = [
+        (where, body if isinstance(body, str) else compact(body))
+        for where, body in bodies
+        if body is not None
+    ]
     return OtherCall(
         RecordedFile(file.id, file.kind, who, file.key, file.path, file.blake3, file.scopes, file.failure),
         what,
         f"status {exchange.wire.get('status')}" if "status" in exchange.wire else "messages both ways",
         len(exchange.wires),
         _scopes_of(file, exchange.meta),
-        (("answer", body),) if isinstance(body, str) else (),
+        tuple(texts),
     )
 
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import urllib.request
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cortex_replay import Answer
 from cortex_replay.view import export
-from tests.builder import StoreBuilder
+from tests.builder import StoreBuilder, ask
 from tests.cli.commands import run, spoil
 from tests.cli.programs import Shell, running
+from tests.cli.repositories import Project
 from tests.view.stores import RUN, SECRET, TEST, make_store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return make_store(tmp_path / "llm")
+
+
+def document_in(page: Path, name: str) -> Any:
+    """A document of a page in a file."""
+    found = re.search(rf'id="data:{name}">([^<]*)<', page.read_text())
+    assert found is not None
+    return json.loads(gzip.decompress(b64decode(found[1])))
 
 
 def asked(url: str) -> Any:
@@ -89,9 +100,7 @@ def test_a_report_is_shown_and_says_what_is_unused(store: Path, tmp_path: Path) 
     ledger = {"hits": 1, "used": [], "unused": [], "misses": []}
     (tmp_path / "report.json").write_text(json.dumps(ledger))
     target = tmp_path / "page.html"
-    done = run(
-        "view", "--store", store, "--report", tmp_path / "report.json", "--export", target
-    )
+    done = run("view", "--store", store, "--report", tmp_path / "report.json", "--export", target)
 
     assert done.exit_code == 0, done.stderr
     assert 'id="data:report"' in target.read_text()
@@ -101,9 +110,7 @@ def test_a_report_is_shown_and_says_what_is_unused(store: Path, tmp_path: Path) 
 def test_a_report_that_is_none_is_refused(store: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
     target = tmp_path / "page.html"
-    done = run(
-        "view", "--store", store, "--report", tmp_path / "report.json", "--export", target
-    )
+    done = run("view", "--store", store, "--report", tmp_path / "report.json", "--export", target)
 
     assert done.exit_code == 2
     assert "report" in done.stderr
@@ -119,9 +126,38 @@ def test_what_is_broken_is_said_and_the_rest_is_shown(builder: StoreBuilder, tmp
     assert (tmp_path / "page.html").read_text().count('id="data:calls/') == len(builder.files) - 1
 
 
+def test_what_changed_is_shown_first(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.record(ask("Say hello."), Answer("Hello."))
+    project.commit()
+    project.record(ask("Say hello."), Answer("Good day."))
+    target = tmp_path / "page.html"
+    done = run("view", "--store", tmp_path / "llm", "--base", "HEAD", "--export", target)
+    page, change = (document_in(target, name) for name in ("page", "change"))
+
+    assert done.exit_code == 0, done.stderr
+    assert page["screens"] == ["change", "store", "conversation"]
+    assert (change["base"], change["head"], change["counts"]["words"]) == ("HEAD", "the working tree", 1)
+    both = run("view", "--store", tmp_path / "llm", "--base", "HEAD", "--head", "HEAD", "--export", target)
+    assert both.exit_code == 0
+    assert document_in(target, "change")["items"] == []
+
+
+def test_a_commit_that_git_does_not_know(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.record(ask("Say hello."), Answer("Hello."))
+    project.commit()
+    done = run("view", "--store", tmp_path / "llm", "--base", "nothing", "--export", tmp_path / "page.html")
+
+    assert done.exit_code == 1
+    assert "nothing" in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (["--head", "main"], "--head goes with --base"),
         (["--all"], "--all goes with --export"),
         (["--export", "p.html", "--port", "80"], "--open and --port are for a page that is served"),
         (["--export", "-", "--json"], "--json has no place there"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cortex_replay.view.bundle import asset, modules
+from cortex_replay.view.bundle import STYLES, asset, modules
 from cortex_replay.view.page import file_page
 from tests.servers.browser import chromium, needs_browser
 
@@ -25,6 +25,12 @@ def test_modules_use_no_import_and_no_export_that_a_file_would_lose() -> None:
         for statement in _STATEMENT.findall(asset(module))
         if not _KNOWN.fullmatch(statement)
     ] == []
+
+
+def test_all_that_ships_of_the_page_is_small() -> None:
+    sizes = {name: len(asset(name).encode()) for name in (*modules(), *STYLES)}
+
+    assert sum(sizes.values()) < 300_000, sizes
 
 
 @needs_browser

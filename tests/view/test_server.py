@@ -13,6 +13,7 @@ import pytest
 from cortex_replay.view.bundle import STYLES, modules
 from cortex_replay.view.library import Shelf
 from cortex_replay.view.server import ViewServer
+from tests.servers.browser import chromium, needs_browser
 from tests.view.stores import library_of, make_store
 
 EVERY_HEADER = {
@@ -199,3 +200,21 @@ def test_a_store_that_breaks_is_told_in_a_sentence(tmp_path: Path) -> None:
 
     assert reply.status == 409
     assert reply.body.startswith(b"cortex-replay: fixture integrity failed: INDEX.toml")
+
+
+@needs_browser
+def test_a_browser_shows_the_store_and_asks_nobody_else(server: ViewServer) -> None:
+    asked: list[str] = []
+    problems: list[str] = []
+    with chromium() as browser:
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{server.url}#/store")
+        page.get_by_role("searchbox").fill("fjord")
+        page.get_by_text("POST /v1/embeddings").first.wait_for()
+        page.get_by_text("get_weather").first.wait_for(state="detached")
+
+    assert problems == []
+    assert [url for url in asked if not url.startswith(server.url)] == []

@@ -251,7 +251,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("cache", "cache", "all"),
     _of("cache --json", "cache", "all", "--json"),
     _of("view", "view", "--report", "unused.json", serves=True),
-    _of("view --export", "view", "--export", "page.html", changes=("page.html",)),
+    _of("view --export", "view", "--export", "page.html", "--base", "HEAD~1", changes=("page.html",)),
     _of("scan", "scan"),
     _of("scan --json", "scan", "--json"),
     _of("config", "config"),
