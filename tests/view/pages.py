@@ -115,7 +115,7 @@ def sweep_report() -> dict[str, Any]:
         {
             "turn": at // 3 + 1,
             "tool": "",
-            "fault": ("429", "500", "malformed-json")[at % 3],
+            "fault": ("429", "malformed-tool", "malformed-json")[at % 3],
             "verdict": verdict,  # type: ignore[typeddict-item]
             "status": None if verdict == "hung" else int(verdict == "failed"),
             "calls": 2,
