@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.engine.ledger import Ledger
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store
 from cortex_replay.types import TokenUsage
@@ -131,15 +131,15 @@ def test_a_sweep_has_a_log_for_each_cell() -> None:
     ],
 )
 def test_what_is_no_report_is_refused_with_the_reason(report: Any, reason: str) -> None:
-    with pytest.raises(InvalidRequest, match=reason):
+    with pytest.raises(ConfigError, match=rf"--report report\.json: .*({reason})"):
         show(report)
 
 
 def test_a_large_file_and_one_that_is_no_json_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidRequest, match="no JSON"):
+    with pytest.raises(ConfigError, match="no JSON"):
         report_document(b"{", "r", Redactor())
     monkeypatch.setattr(report_module, "LARGEST_REPORT", 10)
-    with pytest.raises(InvalidRequest, match="larger than"):
+    with pytest.raises(ConfigError, match="larger than"):
         report_document(b"{}         ", "r", Redactor())
 
 
@@ -210,5 +210,5 @@ def test_a_drift_report_of_other_values_is_refused(change: dict[str, Any]) -> No
     report = drift_report()
     report["changed"][0] |= change
 
-    with pytest.raises(InvalidRequest, match="expected"):
+    with pytest.raises(ConfigError, match="expected"):
         show(report)

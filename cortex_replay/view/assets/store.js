@@ -5,7 +5,7 @@ import { ageText, agoText, countText, dateText, durationText, momentText, plural
 import { RowList } from "./list.js";
 import { markHit, patternFor, prepareSearch, searchFor, stopSearch } from "./search.js";
 import { load } from "./source.js";
-import { badge, breakable, figureList, tableOf } from "./tables.js";
+import { badge, breakable, figureList, shortName, tableOf } from "./tables.js";
 
 const SORTS = {
   newest: ["Newest", (a, b) => (b.at ?? 0) - (a.at ?? 0)],
@@ -101,12 +101,12 @@ class StoreScreen {
   }
 
   #modelButton(name) {
-    return el("button", { type: "button", class: "link", title: `Show only ${name}`, onclick: () => {
+    return el("button", { type: "button", class: "link", title: `Show only ${shortName(name)}`, onclick: () => {
       chosen.who = name;
       this.#who.value = name;
       this.refresh();
       this.#field.scrollIntoView({ block: "start" });
-    } }, name);
+    } }, breakable(name));
   }
 
   recordings() {
@@ -189,7 +189,7 @@ class StoreScreen {
       el("span", { class: "question" }, call.question === "" ? el("i", {}, "no text") : markHit(call.question, this.#pattern)),
       el("span", { class: "marks" }, this.#marks(call), call.at === null ? null : el("time", { title: momentText(call.at) }, ageText(call.at))),
       hits.length ? hitLine(hits) : el("span", { class: "answer" }, markHit(call.answer, this.#pattern)),
-      el("span", { class: "meta" }, el("span", { class: "who" }, markHit(call.who, this.#pattern)),
+      el("span", { class: "meta" }, el("span", { class: "who" }, markHit(shortName(call.who), this.#pattern)),
         call.answers > 1 ? el("span", {}, plural(call.answers, "answer")) : null,
         call.spent === null ? null : el("span", {}, `${shortCount(tokensOf(call.spent))} tokens`),
         el("span", { class: "wide" }, sizeText(call.bytes))),
@@ -220,7 +220,7 @@ function storeLabel(words, field) {
 }
 
 function storeChoice(label, name, options, changed) {
-  const field = el("select", { aria: { label }, onchange: () => { chosen[name] = field.value; changed(); } }, options.map(([value, words]) => el("option", { value }, words)));
+  const field = el("select", { aria: { label }, onchange: () => { chosen[name] = field.value; changed(); } }, options.map(([value, words]) => el("option", { value }, shortName(words))));
   if (options.some(([value]) => value === chosen[name])) field.value = chosen[name];
   else chosen[name] = options[0][0];
   return field;

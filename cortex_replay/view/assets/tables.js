@@ -3,11 +3,16 @@
 import { el, fill } from "./dom.js";
 import { countText } from "./figures.js";
 
-// heads are [name, kind]: "number" for figures, "wide" for what a phone leaves out, "" for words. A cell is a text or an element.
-export function tableOf(caption, heads, rows, most = 8) {
+const LONGEST_NAME = 160;
+
+// heads are [name, kind]: "number" for figures, "wide" for what a phone leaves out, "" for words. A cell is a text or an
+// element. A column in which no cell says anything is left out.
+export function tableOf(caption, allHeads, rows, most = 8) {
+  const columns = [...allHeads.keys()].filter((at) => at === 0 || rows.some((cells) => cells[at] !== ""));
+  const heads = columns.map((at) => allHeads[at]);
   const body = el("tbody");
-  const draw = (number) => fill(body, rows.slice(0, number).map((cells) => el("tr", {}, cells.map((cell, at) => (
-    at === 0 ? el("th", { scope: "row", class: "name" }, cell) : el("td", { class: heads[at][1] }, cell))))));
+  const draw = (number) => fill(body, rows.slice(0, number).map((cells) => el("tr", {}, columns.map((at) => (
+    at === 0 ? el("th", { scope: "row", class: "name" }, cells[at]) : el("td", { class: allHeads[at][1] }, cells[at]))))));
   draw(most);
   const table = el("table", {},
     el("caption", {}, caption),
@@ -33,9 +38,14 @@ export function figureList(pairs) {
     .map(([name, value, note]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? [" ", el("small", {}, note)] : null))));
 }
 
+// A name that fits into a line or two.
+export function shortName(name) {
+  return name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME / 2)}…${name.slice(-LONGEST_NAME / 2)}`;
+}
+
 // A path or the name of a test, which may break behind its separators.
 export function breakable(name) {
-  return name.split(/(?<=\/|::|_(?=\w))/).flatMap((part, at) => (at === 0 ? [part] : [el("wbr"), part]));
+  return shortName(name).split(/(?<=\/|::|_(?=\w))/).flatMap((part, at) => (at === 0 ? [part] : [el("wbr"), part]));
 }
 
 export function badge(kind, words) {

@@ -12,7 +12,7 @@ from typing import Any, Final, cast, get_args
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.ledger import shorten
-from cortex_replay.errors import InvalidRequest
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.validation import flag, items, kind_of, optional_integer, text, whole_number
@@ -64,17 +64,23 @@ def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocumen
         redactor: Cuts out what the file should not have held.
 
     Raises:
-        InvalidRequest: It is no such report; the message says what is wrong with it.
+        ConfigError: It is no such report; the message says what is wrong with it.
     """
+    try:
+        return _document(data, redactor.text(name)[0], redactor)
+    except InvalidRequest as error:
+        reason = ": ".join(filter(None, (error.field, error.reason)))
+        raise ConfigError(f"--report {name}", reason) from None
+
+
+def _document(data: bytes, name: str, redactor: Redactor) -> ReportDocument:
     if len(data) > LARGEST_REPORT:
-        raise InvalidRequest("report", f"it is larger than {LARGEST_REPORT // 1024 // 1024} MB")
+        raise InvalidRequest("", f"it is larger than {LARGEST_REPORT // 1024 // 1024} MB")
     try:
         clean, _ = redactor.json(loads(data))
     except JsonError as error:
-        raise InvalidRequest("report", f"it is no JSON: {error}") from None
-    document = ReportDocument(
-        kind="run", name=redactor.text(name)[0], runs=[], varying=[], sweep=None, drift=None
-    )
+        raise InvalidRequest("", f"it is no JSON: {error}") from None
+    document = ReportDocument(kind="run", name=name, runs=[], varying=[], sweep=None, drift=None)
     report = clean if isinstance(clean, dict) else {}
     if {"survived", "runs"} <= report.keys():
         document |= {"kind": "sweep", "sweep": _sweep(report)}
@@ -87,7 +93,7 @@ def report_document(data: bytes, name: str, redactor: Redactor) -> ReportDocumen
         document["varying"] = [_varying(one) for one in _listed(report, "varying")]
     else:
         raise InvalidRequest(
-            "report",
+            "",
             "it is none that a page shows: `record`, `replay` and `pytest` write one with --report "
             "(--llm-report), `sweep` and `refresh` print one with --json",
         )
