@@ -13,11 +13,15 @@ import pytest
 from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.history.story import tell_story
+from cortex_replay.prompt.breakpoints import Place
+from cortex_replay.prompt.cache.calls import CacheBlock, CacheOutcome
+from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage
+from cortex_replay.view.documents.cache_steps import segments_of
 from cortex_replay.view.documents.parts import Cutter
 from cortex_replay.view.documents.stories import StoryTeller, failures_before
 from cortex_replay.view.documents.threads import threads_of
@@ -131,6 +135,45 @@ def test_where_a_cache_broke_is_said_with_its_reason(tmp_path: Path) -> None:
     assert states[-1] == ("turn 1 (user)", "fresh")
     assert [block["mark"] for block in read["blocks"]][:2] == ["", "5m"]
     assert sum(block["tokens"] for block in read["blocks"]) == 6000
+
+
+def block(
+    name: str, tokens: int, marker: CachePolicy = CachePolicy.NONE, place: Place = Place.MESSAGES
+) -> CacheBlock:
+    return CacheBlock(name, place, name, tokens, marker)
+
+
+def shown(blocks: list[CacheBlock], outcome: CacheOutcome | None) -> list[tuple[str, int, str, str]]:
+    return [(one["name"], one["tokens"], one["state"], one["mark"]) for one in segments_of(blocks, outcome)]
+
+
+def test_blocks_are_cut_where_the_cache_ends_and_joined_up_to_a_marker() -> None:
+    five = CachePolicy.EPHEMERAL_5M
+    system = block("system text", 10, place=Place.SYSTEM)
+    turns = [block("t1", 5), block("t2", 5, five), block("t3", 4), block("t4", 4), block("t5", 2)]
+
+    assert shown([system, *turns], CacheOutcome(read=20, write_5m=6, fresh=4)) == [
+        ("system text", 10, "read", ""),
+        ("t1 to t2", 10, "read", "5m"),
+        ("t3 to t4", 6, "written", ""),
+        ("t4 to t5", 4, "fresh", ""),
+    ]
+    assert shown([system], CacheOutcome(read=3, fresh=7)) == [
+        ("system text", 3, "read", ""),
+        ("system text", 7, "fresh", ""),
+    ]
+    assert shown([system, *turns[:1]], None) == [("system text", 10, "", ""), ("t1", 5, "", "")]
+    assert shown([block("t1", 0)], CacheOutcome()) == [("t1", 0, "read", "")]
+    assert shown([block("t1", 9)], CacheOutcome(read=99)) == [("t1", 9, "read", "")]
+
+
+def test_very_many_blocks_become_few() -> None:
+    tools = [block(f"tool {n}", 1, place=Place.TOOLS) for n in range(50)]
+
+    assert shown(tools, CacheOutcome(read=30, fresh=20)) == [
+        ("tool 0 to tool 29", 30, "read", ""),
+        ("tool 30 to tool 49", 20, "fresh", ""),
+    ]
 
 
 def test_a_prompt_that_asks_for_no_cache_breaks_none(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ export class Step {
     this.#story = story;
     const isMcp = info.kind !== "model";
     this.element = el("article", { class: `step ${isMcp ? "mcp" : "model"} ${info.is_error ? "failed" : ""}`, id: `step-${info.number}`, tabindex: "-1", aria: { labelledby: `step-${info.number}-title` } },
-      el("header", {}, el("h3", { id: `step-${info.number}-title` }, el("span", { class: "place" }, countText(info.number)), " ", info.who, isMcp ? el("span", { class: "muted" }, info.kind === "mcp" ? " MCP" : " call") : null),
+      el("header", {}, el("h3", { id: `step-${info.number}-title` }, info.answer === null ? null : [el("span", { class: "place" }, countText(info.number)), " "], info.who, isMcp ? el("span", { class: "muted" }, info.kind === "mcp" ? " MCP" : " call") : null),
         this.#figures()),
       this.#body);
     fill(this.#body, this.#outline());
@@ -136,7 +136,7 @@ export class Step {
 
   #elsewhere(words, id, show) {
     const other = this.#story.earlier(id, this.#info.number);
-    return foldLine([el("span", { class: "part" }, words), el("span", { class: "glimpse" }, other === null ? "as in another recording" : `as in step ${other.number}`)], () => later(load(`calls/${id}`), show));
+    return foldLine([el("span", { class: "part" }, words), el("span", { class: "glimpse" }, other === null ? "as in another recording" : `as in step ${other.number}`)], () => later(load(`calls/${id}`), show), { open: this.#info.answer === null });
   }
 
   #messages(call) {

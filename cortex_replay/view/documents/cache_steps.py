@@ -3,33 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.differences import explain_difference, is_different
 from cortex_replay.history.losses import CallLoss, losses_of
 from cortex_replay.history.replay import CacheReplay, ReplayedCall, TooManyBlocks, replay_calls
+from cortex_replay.prompt.breakpoints import Place
 from cortex_replay.prompt.cache.calls import CacheBlock, CacheOutcome, Why
 from cortex_replay.prompt.cache.costs import reported_outcome
+from cortex_replay.prompt.policy import CachePolicy
 
 __all__ = ["cache_documents", "segments_of"]
 
 _MOST_SEGMENTS: Final = 40
+_TURNS: Final = Place.MESSAGES
 _UNUSED: Final[frozenset[Why]] = frozenset(["no marker", "too short", "refused"])
 """Reasons of a prompt that asks for no cache there: nothing breaks that never was."""
 
 
-class _Segment(NamedTuple):
+@dataclass(slots=True)
+class _Segment:
     """A part of a prompt that the cache treated as one."""
 
-    name: str
+    first: str
+    last: str
+    """The names of its first block and its last."""
     tokens: int
-    place: str
+    place: Place
     state: str
     """``read``, ``written`` or ``fresh``; empty where that is not known."""
     mark: str
     """The marker at its end."""
+
+    def joins(self, other: _Segment) -> bool:
+        """Whether the next one can be told as a part of this one."""
+        return not self.mark and self.state == other.state and self.place == other.place
+
+    def add(self, other: _Segment) -> _Segment:
+        self.last, self.mark = other.last, other.mark
+        self.tokens += other.tokens
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the page."""
+        return {
+            "name": self.first if self.first == self.last else f"{self.first} to {self.last}",
+            "tokens": self.tokens,
+            "place": self.place.name.lower(),
+            "state": self.state,
+            "mark": self.mark,
+        }
 
 
 def cache_documents(calls: Sequence[HistoryCall]) -> list[dict[str, Any] | None]:
@@ -77,55 +104,46 @@ def _document(
 
 
 def segments_of(blocks: Sequence[CacheBlock], outcome: CacheOutcome | None) -> list[dict[str, Any]]:
-    """The blocks of a prompt, for a bar: neighbours that the cache treated alike are one.
+    """The blocks of a prompt, for a bar: turns that the cache treated alike are one, up to each marker.
 
     Args:
         blocks: With their sizes.
         outcome: How many tokens from the start were read, and then written; ``None`` if that is not known.
     """
-    cut = list(_cut(blocks, outcome))
-    alike = groupby(cut, key=lambda one: (one.place, one.state) if one.place == "messages" else one)
-    joined: list[_Segment] = []
-    for _, group in alike:
-        joined += _join(list(group))
-    if len(joined) > _MOST_SEGMENTS:
-        joined = [_merge(list(group)) for _, group in groupby(joined, key=lambda one: (one.place, one.state))]
-    return [segment._asdict() for segment in joined]
+    found: list[_Segment] = []
+    for segment in _cut(blocks, outcome):
+        last = found[-1] if found else None
+        if last is not None and segment.place == _TURNS and last.joins(segment):
+            last.add(segment)
+        else:
+            found.append(segment)
+    if len(found) > _MOST_SEGMENTS:
+        alike = groupby(found, key=lambda segment: (segment.place, segment.state))
+        found = [reduce(_Segment.add, group) for _, group in alike]
+    return [segment.to_dict() for segment in found]
 
 
 def _cut(blocks: Sequence[CacheBlock], outcome: CacheOutcome | None) -> Iterator[_Segment]:
     """Each block, in two where the cache read only its start."""
-    ends = _ends(outcome)
+    states = _states(outcome)
+    state, end = next(states)
     at = 0
     for block in blocks:
-        left, mark = block.tokens, str(block.marker) if block.marker.is_cached else ""
-        while True:
-            state, end = next(((state, end) for state, end in ends if at < end), ends[-1])
-            size = min(left, end - at) if end > at else left
-            at, left = at + size, left - size
-            yield _Segment(block.name, size, block.place.name.lower(), state, "" if left else mark)
-            if not left:
-                break
+        left, mark = block.tokens, "" if block.marker is CachePolicy.NONE else str(block.marker)
+        while end is not None and left and at + left > end:
+            if end > at:
+                yield _Segment(block.name, block.name, end - at, block.place, state, "")
+                left, at = left - (end - at), end
+            state, end = next(states)
+        at += left
+        yield _Segment(block.name, block.name, left, block.place, state, mark)
 
 
-def _ends(outcome: CacheOutcome | None) -> list[tuple[str, int]]:
+def _states(outcome: CacheOutcome | None) -> Iterator[tuple[str, int | None]]:
+    """What the cache did with a prompt from its start on, and up to which token; the last goes to its end."""
     if outcome is None:
-        return [("", 0)]
-    written = outcome.read + outcome.write_5m + outcome.write_1h
-    return [("read", outcome.read), ("written", written), ("fresh", 0)]
-
-
-def _join(group: list[_Segment]) -> Iterator[_Segment]:
-    """Turns as one segment up to each marker, which is to be seen."""
-    start = 0
-    for i, segment in enumerate(group, start=1):
-        if segment.mark or i == len(group):
-            yield _merge(group[start:i])
-            start = i
-
-
-def _merge(group: list[_Segment]) -> _Segment:
-    first, last = group[0], group[-1]
-    name = first.name if first.name == last.name else f"{first.name} to {last.name}"
-    tokens = sum(segment.tokens for segment in group)
-    return _Segment(name, tokens, first.place, first.state, last.mark)
+        yield "", None
+        return
+    yield "read", outcome.read
+    yield "written", outcome.read + outcome.write_5m + outcome.write_1h
+    yield "fresh", None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
 
@@ -74,7 +75,9 @@ def request_document(request: LlmRequest, cut: Cutter, thread: Thread = ALONE) -
         cut: Makes texts short and harmless.
         thread: What stands in other documents, and is left out here.
     """
-    settings = {name: value for name, value in request.to_dict().items() if name not in _OWN_FIELDS}
+    # Without what may be long: a conversation would be written out for each of its turns.
+    rest = replace(request, system="", messages=(), tools=(), cache=None).to_dict()
+    settings = {name: value for name, value in rest.items() if name not in _OWN_FIELDS}
     return {
         "system": "" if thread.system_in else cut.text(request.system),
         "messages": message_documents(request.messages[thread.before :], cut),
