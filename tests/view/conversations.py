@@ -40,7 +40,7 @@ def streamed(text: str, reasoning: str = "", calls: Sequence[ToolCall] = (), end
 def write_store(
     root: Path,
     turns: Iterable[tuple[Sequence[LlmMessage], Answer]],
-    system: str = "",
+    *systems: str,
     failed: Sequence[int] = (),
 ) -> Path:
     """A store with a conversation.
@@ -48,13 +48,14 @@ def write_store(
     Args:
         root: Where it is made.
         turns: What is new in each, and the answer.
-        system: The system text.
+        systems: The system text of each turn; the last is that of all that follow.
         failed: Turns whose first attempt failed, from 1.
     """
     store = Store.create(root)
     messages: list[LlmMessage] = []
     for number, (new, answer) in enumerate(turns, start=1):
         messages += new
+        system = systems[min(number, len(systems)) - 1] if systems else ""
         request = LlmRequest(MODEL, system, list(messages), max_tokens=64)
         seconds = f"{number // 60:02}:{number % 60:02}"
         meta: dict[str, JsonValue] = {"run": RUN, "asked_at": f"2026-11-16T06:{seconds}Z", "call": number}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cortex_replay.types import LlmMessage, ToolCall
 from tests.engine.mcp import scenario
 from tests.servers.browser import chromium, needs_browser
 from tests.view.conversations import STORY, documents_of, streamed, write_page, write_store
+from tests.view.stores import make_store
 
 pytestmark = needs_browser
 
@@ -207,10 +209,42 @@ def test_the_cache_says_where_it_broke(browser: Browser, tmp_path: Path) -> None
     }
     page = browser.new_page()
     page.goto(f"{write_page(tmp_path / 'page.html', documents)}#/conversation/{STORY}/1")
-    expect(page.locator(".broke")).to_contain_text("at block 'clock': block 'clock' changed: 3,990 tokens")
+    expect(page.locator(".broke")).to_contain_text("Block 'clock' changed: 3,990 tokens")
+    expect(page.locator(".bar .broken")).to_have_attribute("title", re.compile("^block 'clock': 10 tokens"))
     bars = page.locator(".bar span")
     widths = [box["width"] for at in range(2) if (box := bars.nth(at).bounding_box()) is not None]
     assert widths[1] > 20 * widths[0]
+    page.close()
+
+
+def test_a_system_prompt_that_changed_shows_where(browser: Browser, tmp_path: Path) -> None:
+    turns = [([LlmMessage("user", f"Question {n}?")], Answer("Yes.")) for n in range(3)]
+    systems = [f"{'Be brief. ' * 50}\nIt is {time} now.\n{'Be kind. ' * 50}" for time in ("9:00", "9:05")]
+    address = write_page(tmp_path / "page.html", documents_of(write_store(tmp_path, turns, *systems)))
+    page = browser.new_page(viewport={"width": 1000, "height": 1600})
+    page.goto(f"{address}#/conversation/{STORY}")
+    expect(page.locator("#step-3 .reply")).to_be_visible()
+
+    expect(page.locator(".changed")).to_have_count(1)
+    expect(page.locator("#step-2 .changed del .text")).to_have_text("It is 9:00 now.")
+    expect(page.locator("#step-2 .changed ins .text")).to_have_text("It is 9:05 now.")
+    page.close()
+
+
+def test_one_recording_alone_has_all_its_answers(browser: Browser, tmp_path: Path) -> None:
+    documents = documents_of(make_store(tmp_path))
+    calls = {name: one for name, one in documents.items() if name.startswith("calls/")}
+    (counted,) = (name for name, one in calls.items() if len(one["answers"]) == 3)
+    (opaque,) = (name for name, one in calls.items() if one["who"] == "openai")
+    page = browser.new_page()
+    address = write_page(tmp_path / "page.html", documents)
+    page.goto(f"{address}#/conversation/call/{counted.removeprefix('calls/')}")
+    expect(page.locator(".reply, .failure")).to_have_text(
+        [re.compile("One"), re.compile("429"), re.compile("Two")]
+    )
+    expect(page.locator("details", has_text="System prompt")).to_contain_text("Be kind.")
+    page.goto(f"{address}#/conversation/call/{opaque.removeprefix('calls/')}")
+    expect(page.locator(".step")).to_contain_text("fjord")
     page.close()
 
 

@@ -23,6 +23,21 @@ export function systemBlock(text, words = "System prompt") {
     () => textBox(text), { kind: "message system" });
 }
 
+// What is another text now: where it begins and ends alike, only what lies between.
+export function changedText(before, now) {
+  const least = Math.min(before.length, now.length);
+  let start = 0;
+  while (start < least && before[start] === now[start]) start += 1;
+  let end = 0;
+  while (end < least - start && before.at(-1 - end) === now.at(-1 - end)) end += 1;
+  const excerpt = (text) => {
+    const line = text.indexOf("\n", text.length - end);
+    const [from, till] = [Math.max(text.lastIndexOf("\n", start - 1) + 1, start - 80), Math.min(line === -1 ? text.length : line, text.length - end + 40)];
+    return textBox(`${from > 0 && text[from - 1] !== "\n" ? "…" : ""}${text.slice(from, till)}${till < text.length && till !== line ? "…" : ""}`, { start: 1000 });
+  };
+  return el("div", { class: "changed" }, el("del", {}, el("span", { class: "unseen" }, "Before: "), excerpt(before)), el("ins", {}, el("span", { class: "unseen" }, "Now: "), excerpt(now)));
+}
+
 export function toolsBlock(tools) {
   return foldLine([el("span", { class: "part" }, `${plural(tools.length, "tool")} offered`), el("span", { class: "glimpse" }, tools.map((tool) => tool.name).slice(0, 12).join(", "))],
     () => el("ul", { class: "offers" }, tools.map((tool) => el("li", {},
@@ -86,18 +101,22 @@ export function cacheBlock(cache) {
   const words = `${countText(cache.read)} of ${countText(cache.tokens)} prompt tokens from the cache (${percent} %)${cache.written ? `, ${countText(cache.written)} written` : ""}`;
   const how = cache.is_reported ? "" : " by our simulation; the provider did not say";
   return el("div", { class: "cache" },
-    el("div", { class: "bar", role: "img", aria: { label: words } }, cache.blocks.map((block) => segment(block, cache.blocks))),
-    cache.broke_at === null ? null : el("p", { class: "broke" }, badge("warn", "cache broke"), ` at ${cache.broke_at}: ${cache.why[0] ?? ""}.`),
+    el("div", { class: "bar", role: "img", aria: { label: words } }, cache.blocks.map((block) => segment(block, cache))),
+    cache.broke_at === null ? null : el("p", { class: "broke" }, badge("warn", "cache broke"), ` ${sentence(cache.why[0] ?? `at ${cache.broke_at}`)}`),
     foldLine([words, how], () => [
-      cache.why.slice(cache.broke_at === null ? 0 : 1).map((why) => el("p", {}, `${why[0]?.toUpperCase() ?? ""}${why.slice(1)}.`)),
+      cache.why.slice(cache.broke_at === null ? 0 : 1).map((why) => el("p", {}, sentence(why))),
       el("table", { class: "blocks" }, el("caption", { class: "unseen" }, "The prompt in blocks"),
         el("thead", {}, el("tr", {}, ["Block", "Tokens", "Cache", "Marker"].map((name, at) => el("th", { scope: "col", class: at === 1 ? "number" : "" }, name)))),
         el("tbody", {}, cache.blocks.map((block) => el("tr", {}, el("th", { scope: "row" }, block.name),
-          el("td", { class: "number" }, countText(block.tokens)), el("td", {}, STATES[block.state] ?? ""), el("td", {}, block.mark)))))]));
+          el("td", { class: "number" }, countText(block.tokens)), el("td", {}, STATES[block.state] ?? "", block.name === cache.broke_at ? " – it broke here" : ""), el("td", {}, block.mark)))))]));
 }
 
-function segment(block, all) {
-  const made = el("span", { class: `${Object.hasOwn(STATES, block.state) ? block.state : ""} ${block.mark === "" ? "" : "marked"}`,
+function sentence(text) {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+}
+
+function segment(block, { blocks: all, broke_at: broken }) {
+  const made = el("span", { class: `${Object.hasOwn(STATES, block.state) ? block.state : ""} ${block.mark === "" ? "" : "marked"} ${block.name === broken ? "broken" : ""}`,
     title: `${block.name}: ${plural(block.tokens, "token")}, ${STATES[block.state] ?? "unknown"}${block.mark === "" ? "" : `; marker for ${block.mark} behind it`}` });
   const whole = all.reduce((sum, one) => sum + one.tokens, 0);
   made.style.width = `${whole === 0 ? 100 / all.length : (100 * block.tokens) / whole}%`;

@@ -109,9 +109,9 @@ class StoryScreen {
   }
 
   update(rest) {
-    if (rest[0] !== this.#story.id || rest[1] === undefined) return false;
-    this.goTo(rest[1]);
-    return true;
+    const isOther = this.#story.id === "call" || rest[0] !== this.#story.id || rest[1] === undefined;
+    if (!isOther) this.goTo(rest[1]);
+    return !isOther;
   }
 
   stop() {

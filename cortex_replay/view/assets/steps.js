@@ -1,7 +1,7 @@
 // One step of a conversation: its line in the list, and what it holds once it is near.
 
 import { el, fill } from "./dom.js";
-import { cacheBlock, endBadge, failureBlock, mcpMessages, mcpText, messageBlock, partTitle, reasoningBlock, resultOf, settingsBlock, systemBlock, toolCard, toolsBlock, vouchBlock } from "./blocks.js";
+import { cacheBlock, changedText, endBadge, failureBlock, mcpMessages, mcpText, messageBlock, partTitle, reasoningBlock, resultOf, settingsBlock, systemBlock, toolCard, toolsBlock, vouchBlock } from "./blocks.js";
 import { countText, plural } from "./figures.js";
 import { load } from "./source.js";
 import { StreamPlayer, secondsText, streamFigures } from "./stream.js";
@@ -126,12 +126,18 @@ export class Step {
   // The frame of a conversation: shown where it begins or changes, and named where it stays.
   #context(call) {
     return [
-      call.system === "" ? null : systemBlock(call.system, call.continues === null ? "System prompt" : "System prompt, changed"),
+      call.system === "" ? null : systemBlock(call.system),
+      call.system === "" || call.continues === null ? null : later(this.#systemOf(call.continues), (before) => [partTitle("The system prompt changed"), changedText(before, call.system)]),
       call.system_in !== null && call.continues === null ? this.#elsewhere("System prompt", call.system_in, (other) => textBox(other.system)) : null,
       call.tools.length === 0 ? null : toolsBlock(call.tools),
       call.tools_in !== null && call.continues === null ? this.#elsewhere("Tools", call.tools_in, (other) => toolsBlock(other.tools)) : null,
       call.continues === null ? settingsBlock(call.settings) : null,
     ];
+  }
+
+  async #systemOf(id) {
+    const call = await load(`calls/${id}`);
+    return call.system_in === null ? call.system : (await load(`calls/${call.system_in}`)).system;
   }
 
   #elsewhere(words, id, show) {
