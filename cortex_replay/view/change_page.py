@@ -17,7 +17,7 @@ __all__ = ["MOST_BYTES", "change_page", "fit_change"]
 
 MOST_BYTES: Final = 1_000_000
 """Of a page, unless what behaves otherwise needs more even in its shortest form."""
-_LENGTHS: Final = (256, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192, 16_384)
+_LENGTHS: Final = (256, 512, 1_024, 1_536, 2_048, 3_072, 4_096, 16_384)
 _FRAME: Final = 4096
 """What stands around scripts, styles and the change."""
 

@@ -3,6 +3,7 @@
 import { el, fill } from "./dom.js";
 import { countText, plural } from "./figures.js";
 import { prettyJson, sidesTable, stepRows, textRows, valueRows } from "./sides.js";
+import { badge } from "./tables.js";
 
 export const TIER_WORDS = { contract: "may break code", behaviour: "acts differently", words: "only reworded", same: "the same answer" };
 const TIER_COLOURS = { contract: "bad", behaviour: "warn", words: "plain", same: "plain" };
@@ -18,7 +19,7 @@ export function changeItem(item, { links = () => null, isDone = false, onDone = 
   const details = el("details", {}, el("summary", {}, sidesLabel(item)), body);
   details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body));
   const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id },
-    el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), el("span", { class: "badge plain" }, CHANGE_WORDS[item.change])),
+    el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), badge("plain", CHANGE_WORDS[item.change])),
       title, onDone && doneBox(item, isDone, onDone)),
     aboutLine(item, links),
     item.why ? el("p", { class: "why" }, `In place of another: ${item.why}.`) : null,
@@ -42,7 +43,7 @@ export function wordsItem(item, options) {
 }
 
 export function tierBadge(tier) {
-  return el("span", { class: `badge ${TIER_COLOURS[tier]}` }, TIER_WORDS[tier]);
+  return badge(TIER_COLOURS[tier], TIER_WORDS[tier]);
 }
 
 function doneBox(item, isDone, onDone) {
@@ -53,10 +54,11 @@ function doneBox(item, isDone, onDone) {
 function aboutLine(item, links) {
   const scopes = item.scopes.map((scope) => {
     const address = links(scope);
+    if (scope === item.title && address === null) return null; // a road has the name of its test
     return address === null ? el("span", { class: "scope" }, scope) : el("a", { class: "scope", href: address }, scope);
   });
   const parts = [item.who, item.key && el("code", { title: item.key }, item.key.slice(0, 12)), item.path && el("code", { class: "path" }, item.path)];
-  return el("p", { class: "about" }, parts.concat(scopes).filter(Boolean).flatMap((part, at) => (at ? [" · ", part] : [part])));
+  return el("p", { class: "about" }, [...parts, ...scopes].filter(Boolean).flatMap((part, at) => (at ? [" · ", part] : [part])));
 }
 
 function differenceList({ differences, tier }) {
@@ -106,14 +108,15 @@ function spellings(value) {
 }
 
 // The sentence, with what it was and what it is marked, if that stands in it in this order.
-function markedSentence({ before, after, text }) {
+function markedSentence(difference) {
+  const { before, after, text } = difference;
   const find = (value, from) => {
     const found = value === null || typeof value === "boolean" ? [] : spellings(value).filter((said) => said && text.includes(said, from));
     return found.length ? [text.indexOf(found[0], from), found[0]] : null;
   };
   const old = find(before, 0);
   const fresh = find(after, old ? old[0] + old[1].length : 0);
-  if ((before !== null && !old) || (!old && !fresh)) return [text];
+  if (!isToldWhole(difference) || (!old && !fresh)) return [text];
   const parts = [];
   let at = 0;
   for (const [tag, found] of [["del", old], ["ins", fresh]]) {

@@ -121,5 +121,5 @@ function driftGroup(items, words, tier) {
   if (items.length === 0) return null;
   const isFolded = tier === "words";
   return el("section", { class: "tier-section" }, el("h3", {}, `${words} (${countText(items.length)})`),
-    el("div", { class: isFolded ? "folded" : null }, el("div", { class: "items" }, items.map((item) => (isFolded ? wordsItem(item, { links: () => null }) : changeItem(item))))));
+    el("div", { class: isFolded ? "fold-section" : null }, el("div", { class: "items" }, items.map((item) => (isFolded ? wordsItem(item, { links: () => null }) : changeItem(item))))));
 }

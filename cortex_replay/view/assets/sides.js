@@ -82,25 +82,30 @@ function fieldPairs(before, after) {
   return names.map((name) => [`${JSON.stringify(name)}: `, of(before, name), of(after, name)]);
 }
 
-// Items that are equal stand beside each other; between them, what goes is paired with what comes.
-async function itemPairs(before, after) {
+// Items that are equal stand beside each other; between them, what goes is paired with what comes. An index is -1
+// where a side has nothing.
+async function pairItems(before, after) {
   const pairs = [];
   let [gone, come] = [[], []];
   const close = () => {
-    for (let at = 0; at < Math.max(gone.length, come.length); at++) pairs.push(["", gone[at], come[at]]);
+    for (let at = 0; at < Math.max(gone.length, come.length); at++) pairs.push([gone[at] ?? -1, come[at] ?? -1]);
     [gone, come] = [[], []];
   };
-  const [old, fresh] = [before, after].map((side) => side.map((item) => JSON.stringify(item)));
-  for (const [kind, i, j] of await alignLists(old, fresh)) {
-    if (kind === "removed") gone.push(before[i]);
-    else if (kind === "added") come.push(after[j]);
+  for (const [kind, i, j] of await alignLists(before, after)) {
+    if (kind === "removed") gone.push(i);
+    else if (kind === "added") come.push(j);
     else {
       close();
-      pairs.push(["", before[i], after[j]]);
+      pairs.push([i, j]);
     }
   }
   close();
   return pairs;
+}
+
+async function itemPairs(before, after) {
+  const [old, fresh] = [before, after].map((side) => side.map((item) => JSON.stringify(item)));
+  return (await pairItems(old, fresh)).map(([i, j]) => ["", before[i], after[j]]);
 }
 
 export function prettyJson(value) {
@@ -113,12 +118,12 @@ function sameRow(text) {
 
 // Steps of a road, one beside the other.
 export async function stepRows(before, after) {
-  const aligned = await alignLists(before, after);
-  return aligned.map(([kind, i, j]) => ({
-    before: i < 0 ? null : [[kind !== "same", `${i + 1}. ${before[i]}`]],
-    after: j < 0 ? null : [[kind !== "same", `${j + 1}. ${after[j]}`]],
-    isSame: kind === "same",
-  }));
+  const pairs = await pairItems(before, after);
+  return pairs.map(([i, j]) => {
+    const isSame = before[i] === after[j];
+    const side = (steps, at) => (at < 0 ? null : [[false, `${at + 1}. `], [!isSame, steps[at]]]);
+    return { before: side(before, i), after: side(after, j), isSame };
+  });
 }
 
 // The rows as a table. A side that no row has is left out.
