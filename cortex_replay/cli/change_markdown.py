@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any, Final
 
 from cortex_replay.cli import output
@@ -71,7 +71,8 @@ def markdown_of(change: ChangeDocument, most_bytes: int = MOST_BYTES, *, everyth
     room -= sum(map(_size, told))
     sides = _first_of((_lines(_both_sides(item)) for item in items[: len(told)]), room)
     parts, tier = [head], ""
-    for item, text, side in zip_longest(items[: len(told)], told, sides, fillvalue=""):
+    sides += [""] * (len(told) - len(sides))
+    for item, text, side in zip(items, told, sides, strict=False):
         if item["tier"] != tier:
             tier = item["tier"]
             parts.append(f"#### {_TITLES[tier]}\n\n")
@@ -191,7 +192,7 @@ def _pretty(value: Any) -> list[str]:
 
 def _rewordings(change: ChangeDocument, room: int, *, everything: bool) -> Iterator[str]:
     items = [item for item in change["items"] if item["tier"] == "words"]
-    total = len(items) + change["left_out"]
+    total = max(len(items), change["counts"].get("words", 0))
     if total == 0:
         return
     shown = items if everything else items[:_MOST_REWORDINGS]

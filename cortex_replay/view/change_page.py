@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count, takewhile
 from typing import Final
 
 from cortex_replay.view.bundle import bundle_modules, bundle_styles
 from cortex_replay.view.documents.change import shorten_change
 from cortex_replay.view.page import file_page, pack
-from cortex_replay.view.shapes import ChangeDocument, PageDocument
+from cortex_replay.view.shapes import ChangeDocument, ChangeItem, PageDocument
 
 __all__ = ["MOST_BYTES", "change_page", "fit_change"]
 
@@ -50,13 +49,14 @@ def fit_change(change: ChangeDocument, room: int) -> ChangeDocument:
         return short
     important = [item for item in short["items"] if item["tier"] not in ("words", "same")]
     folded = [item for item in short["items"] if item["tier"] in ("words", "same")]
-    halves = takewhile(bool, (len(folded) >> step for step in count(1)))
-    for kept in [*halves, 0]:
-        less = {**short, "items": [*important, *folded[:kept]]}
-        less["left_out"] = short["left_out"] + len(folded) - kept
-        if _fits(less, room):
-            break
-    return less
+    while folded and not _fits(_of_items(short, [*important, *folded]), room):
+        folded = folded[: len(folded) // 2]
+    return _of_items(short, [*important, *folded])
+
+
+def _of_items(change: ChangeDocument, items: list[ChangeItem]) -> ChangeDocument:
+    """The change with these items of it alone; the others are counted."""
+    return {**change, "items": items, "left_out": change["left_out"] + len(change["items"]) - len(items)}
 
 
 def _fits(change: ChangeDocument, room: int) -> bool:

@@ -329,7 +329,7 @@ class ChangeDocument(TypedDict):
     """By tier; and ``added``, ``removed``."""
     items: list[ChangeItem]
     left_out: int
-    """How many more words-only changes there are than are listed."""
+    """How many more items of the tiers ``words`` and ``same`` there are than are listed."""
     findings: NotRequired[list[str]]
     """Files of either side that the index does not vouch for, and why; they are not compared."""
 

@@ -218,6 +218,21 @@ def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
 
 
 @needs_browser
+def test_what_is_left_out_is_counted_where_it_belongs(show: Show) -> None:
+    document = change(*(item(f"item-{at}", "words" if at < 5 else "same") for at in range(9)))
+    document["items"] = document["items"][:2]
+    document["left_out"] = 7
+
+    page = show(document)
+    page.locator("details.fold-section summary").click()
+
+    section = page.locator("details.fold-section")
+    assert section.locator("h3").all_inner_texts() == ["5 recordings only reworded"]
+    assert section.locator("p").all_inner_texts() == ["and 3 more that this page leaves out"]
+    assert page.get_by_text("4 more recordings with nothing to compare").count() == 1
+
+
+@needs_browser
 def test_keys_lead_from_change_to_change(show: Show) -> None:
     page = show(sample_change())
 

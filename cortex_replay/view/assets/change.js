@@ -35,18 +35,23 @@ export async function showChange(root, rest, page) {
   const make = (item) => changeItem(item, { links, isDone: ticks.has(item), onDone });
   const line = (item) => wordsItem(item, { links });
   const sections = TIER_SECTIONS.map(([tier, title, help]) => tierSection(change, tier, title, help, waiting, make));
-  const folded = FOLDS.map(([name, words, belongs]) => foldedSection(change.items.filter(belongs), name === "words" ? change.left_out : 0, words, line));
-  fill(root, el("div", { class: "changes" }, changeHead(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded));
+  const folded = FOLDS.map(([name, words, belongs]) => {
+    const items = change.items.filter(belongs);
+    return foldedSection(items, name === "words" ? change.counts.words - items.length : 0, words, line);
+  });
+  const others = change.left_out - (change.counts.words - change.items.filter((item) => item.tier === "words").length);
+  fill(root, el("div", { class: "changes" }, changeHead(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded,
+    others > 0 ? el("p", { class: "muted" }, `${plural(others, "more recording")} with nothing to compare, or with the same answer; this page leaves them out`) : null));
   say();
   await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
-  const others = (async () => {
+  const rendering = (async () => {
     while (waiting.length && !state.isStopped) {
       await turnOfPage();
       await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
     }
   })();
   const control = controlOf(root, state);
-  if (rest.length) others.then(() => control.update(rest));
+  if (rest.length) rendering.then(() => control.update(rest));
   return control;
 }
 
