@@ -218,6 +218,26 @@ def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
 
 
 @needs_browser
+def test_a_sentence_marks_both_values_or_none(show: Show) -> None:
+    long = "weather " * 40
+    cut = f'q: "rain" became "{long[:60]}…"'
+    told = [
+        difference("behaviour", "argument", cut, "rain", long),
+        difference("behaviour", "argument", 'n: "1" became "12"', "1", "12"),
+        difference("behaviour", "argument", 'city is new: "Rome"', None, "Rome"),
+    ]
+
+    lines = show(change(item("a", "behaviour", differences=told))).locator(".differences > li")
+
+    assert [line.locator(".sentence :is(del, ins)").all_inner_texts() for line in lines.all()] == [
+        [],
+        ['"1"', '"12"'],
+        ['"Rome"'],
+    ]
+    assert lines.first.locator("table :is(del, ins)").all_inner_texts() == ["rain", long]
+
+
+@needs_browser
 def test_what_is_left_out_is_counted_where_it_belongs(show: Show) -> None:
     document = change(*(item(f"item-{at}", "words" if at < 5 else "same") for at in range(9)))
     document["items"] = document["items"][:2]
