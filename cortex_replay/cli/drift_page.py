@@ -22,7 +22,7 @@ def write_drift_page(path: Path, drift: DriftDocument) -> bool:
     """Write the page; whether that could be done."""
     now = datetime.now(UTC)
     clean, _ = process_redactor().document(cast("JsonValue", change_in(drift, f"{now:%Y-%m-%d}")))
-    page = change_page(cast("ChangeDocument", clean), version("cortex-replay"))
+    page = change_page(cast("ChangeDocument", clean), version("cortex-replay"), "cortex-replay refresh")
     try:
         write_file(path, "".join(page).encode())
     except OSError as error:

@@ -21,15 +21,16 @@ _FRAME: Final = 4096
 """What stands around scripts, styles and the change."""
 
 
-def change_page(change: ChangeDocument, version: str) -> Iterator[str]:
+def change_page(change: ChangeDocument, version: str, title: str = "cortex-replay diff") -> Iterator[str]:
     """The page with the Change screen alone, in pieces.
 
     Args:
         change: Without secrets.
         version: Of this package.
+        title: The command that made it.
     """
     page: PageDocument = {
-        "title": "cortex-replay diff",
+        "title": title,
         "version": version,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "screens": ["change"],
