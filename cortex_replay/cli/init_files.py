@@ -14,7 +14,7 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -51,6 +51,7 @@ _HOOK: Final = """\
 """
 _REPOS: Final = re.compile(r"^repos:[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*(?=([ ]*)- )", re.MULTILINE)
 """A list of repositories in the usual spelling, up to its first one."""
+_MORE_SETTINGS: Final = b'# max_age = "90d"  # verify warns of recordings that are older\n'
 _TOML_SECTION: Final = r"^\[{name}\][ \t]*\n"
 _INI_FILES: Final = (
     ("pytest.ini", "pytest"),
@@ -194,7 +195,8 @@ def wire_store_setting(folder: Path, store: str) -> Step:
     tables = _parse_toml(text or "") or {}
     if "cortex-replay" in tables.get("tool", {}):
         return _wire_toml(folder / PYPROJECT, ("tool", "cortex-replay"), "store", store)
-    return _wire_toml(folder / OWN_NAME, (), "store", store)
+    step = _wire_toml(folder / OWN_NAME, (), "store", store)
+    return replace(step, data=step.data + _MORE_SETTINGS) if step.outcome == "wrote" and step.data else step
 
 
 def _wire_toml(

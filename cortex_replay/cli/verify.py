@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from cortex_replay.cli import output
 from cortex_replay.cli.abandoned import warn_of_unmarked
-from cortex_replay.cli.options import command, json_option, settle, store_option, store_root
+from cortex_replay.cli.ages import OF_SETTINGS, age_limit, ages_as_json, print_ages
+from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.history.ages import Ages, judge_ages, recorded_time
 from cortex_replay.sharing.objects import find_lacking
 from cortex_replay.sharing.shared_store import SharedStore
 from cortex_replay.store.check import CheckReport, check_store
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.git.merge_driver import mend_driver
 from cortex_replay.store.git.staging import check_staged
 from cortex_replay.store.review import Review
@@ -36,11 +42,13 @@ __all__ = ["verify_command"]
   cortex-replay verify --staged           what git would commit (for a pre-commit hook)
   cortex-replay verify --base main        and what changed since main, for a review
   cortex-replay verify --remote           that the bucket has every file, without fetching any
+  cortex-replay verify --max-age 90d      and that no recording is older
 
 Exit status:
   0  every byte is what INDEX.toml vouches for
   1  the store could not be opened
   2  wrong usage
+  4  with --max-age: a recording is older
   5  it is not; each finding is printed
 """,
 )
@@ -62,6 +70,13 @@ Exit status:
     help="Check only that the remote has every listed file.",
 )
 @click.option("--staged", is_flag=True, help="Check what git has staged, and that it has every listed file.")
+@click.option(
+    "--max-age",
+    is_flag=False,
+    flag_value=OF_SETTINGS,
+    metavar="[AGE]",
+    help="Fail on recordings older than this (36h, 90d, 8w), or than the setting max_age.",
+)
 @json_option
 @click.pass_context
 def verify_command(
@@ -73,47 +88,77 @@ def verify_command(
     base: str | None,
     is_remote: bool,
     staged: bool,
+    max_age: str | None,
     as_json: bool,
 ) -> None:
     """Check that a store is what its index says.
 
-    PATH is short for --store PATH. Prints every finding, and nothing when all is well.
+    PATH is short for --store PATH. Prints every finding, and nothing when all is well. If the setting max_age
+    is there, it warns of recordings that are older.
     """
+    is_limited = max_age is not None
     if staged and quick:
         raise click.UsageError("--staged and --quick exclude each other")
-    if is_remote and (staged or quick or strict or base):
+    if quick and is_limited:
+        raise click.UsageError("--quick does not read when a recording was made, and --max-age needs that")
+    if is_remote and any((staged, quick, strict, base, is_limited)):
         raise click.UsageError("--remote looks at the bucket alone, and goes with no other check")
     root = store_root(ctx, path, store)
     if is_remote:
         _verify_remote(ctx, root, as_json=as_json)
         return
     source = DirectorySource(root)
-    if staged:
-        report = check_staged(root)
-    else:
-        with progress_bar("verifying") as progress:
-            report = check_store(source, content=not quick, progress=progress)
+    report, ages = _check(source, None if quick else age_limit(root, max_age), quick=quick, staged=staged)
     if strict:
         report.findings += [
             Finding("request-redacted", name, "its request cannot be checked: a secret was cut out of it")
             for name in report.redacted_requests
         ]
-    status = 0 if report.is_trusted else FixtureIntegrityFailed.exit_code
+    status = _status(report, ages if is_limited else None)
     settle(ctx, status)
     since = _review(root, base, report, source) if base else None
     left = find_abandoned(source)
     if mended := mend_driver(root):
         output.talk(output.escape(mended))
     if as_json:
-        output.print_json(_as_json(report, since, left))
+        output.print_json(_as_json(report, since, left) | {"ages": ages_as_json(ages)})
     else:
         if since:
             from cortex_replay.cli.review import print_review  # noqa: PLC0415 - most checks compare nothing
 
             print_review(since, str(base))
         _print(report)
+        if ages is not None:
+            print_ages(ages, fails=is_limited)
         _explain_state(report, source, left)
     ctx.exit(status)
+
+
+def _check(
+    source: DirectorySource, limit: timedelta | None, *, quick: bool, staged: bool
+) -> tuple[CheckReport, Ages | None]:
+    """Check a store; and where there is a limit, the age of its recordings."""
+    times: dict[str, float | None] = {}
+
+    def note(path: str, recording: Fixture | Exchange) -> None:
+        if limit is not None:
+            times[path] = recorded_time(recording)
+
+    if staged:
+        report = check_staged(source.root, note)
+    else:
+        with progress_bar("verifying") as progress:
+            report = check_store(source, content=not quick, progress=progress, note=note)
+    if limit is None:
+        return report, None
+    listed = {row.path: times[row.path] for row in report.index.rows if row.path in times}
+    return report, judge_ages(listed, limit, time.time())
+
+
+def _status(report: CheckReport, ages: Ages | None) -> int:
+    if not report.is_trusted:
+        return FixtureIntegrityFailed.exit_code
+    return DRIFT if ages is not None and ages.old else 0
 
 
 def _verify_remote(ctx: click.Context, root: Path, *, as_json: bool) -> None:

@@ -39,11 +39,13 @@ from cortex_replay.store.trust import Complete, Layout, Untrusted
 
 __all__ = [
     "CheckReport",
+    "Note",
     "check_listing",
     "check_opening",
     "check_place_of_new",
     "check_store",
     "confirm",
+    "forget",
     "read_exchange",
     "read_file",
     "read_fixture",
@@ -53,6 +55,8 @@ __all__ = [
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", bound=Row)
 
+Note = Callable[[str, Fixture | Exchange], None]
+"""Gets each trusted recording with its path."""
 _PROGRESS_STEP: Final = 256
 _MOST_REREAD: Final = 1000
 _MOST_LOOKS: Final = 200
@@ -89,6 +93,10 @@ class CheckReport:
         return None not in map(itemgetter(3), self.index.fixtures) and all(
             row.prompt_hash is not None or row.key is not None for row in self.index.exchanges
         )
+
+
+def forget(path: str, recording: Fixture | Exchange) -> None:
+    """For checks whose caller wants to know no more than that all is well."""
 
 
 _Moment = tuple[bytes | Finding, bytes]
@@ -128,7 +136,12 @@ def check_listing(source: Source) -> CheckReport:
 
 @pause_gc()
 def check_store(
-    source: Source, *, content: bool = True, keep: bool = False, progress: Progress | None = None
+    source: Source,
+    *,
+    content: bool = True,
+    keep: bool = False,
+    progress: Progress | None = None,
+    note: Note = forget,
 ) -> CheckReport:
     """Everything: the index, the listing, and every listed file.
 
@@ -137,10 +150,13 @@ def check_store(
         content: Whether to read what the files say too, or only that their bytes are the listed ones.
         keep: Whether to keep each trusted fixture's bytes in the report.
         progress: Called now and then with the number of files checked so far, and of all.
+        note: Gets each trusted recording with its path, if its content is read; perhaps more than once.
     """
     return _look_until_stable(
         source,
-        lambda moment: _look_at_everything(source, moment, content=content, keep=keep, progress=progress),
+        lambda moment: _look_at_everything(
+            source, moment, content=content, keep=keep, progress=progress, note=note
+        ),
     )
 
 
@@ -202,7 +218,13 @@ def _compare_listing(source: Source, report: CheckReport) -> None:
 
 
 def _look_at_everything(
-    source: Source, moment: _Moment, *, content: bool, keep: bool, progress: Progress | None
+    source: Source,
+    moment: _Moment,
+    *,
+    content: bool,
+    keep: bool,
+    progress: Progress | None,
+    note: Note,
 ) -> CheckReport:
     report = _look_at_listing(source, moment)
     has_keys = report.has_keys
@@ -223,7 +245,7 @@ def _look_at_everything(
             report.bytes_checked += len(data)
             continue  # the short way of saying what the examination would
         try:
-            key = _examine(source, report, row, data, complete, content=content, keep=keep)
+            key = _examine(source, report, row, data, complete, content=content, keep=keep, note=note)
             if key is not None and not has_keys:
                 keys.append((row.path, key))
         except Untrusted as error:
@@ -274,6 +296,7 @@ def _examine(
     *,
     content: bool,
     keep: bool,
+    note: Note,
 ) -> FixtureKey | None:
     """Check one listed file, and note in the report what it is; the key, if its content is a fixture."""
     if isinstance(read, Finding):
@@ -283,6 +306,7 @@ def _examine(
         confirm(source, row, read, trust.check_bytes)
     elif isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
         fixture, data = confirm(source, row, read, partial(trust.trust_fixture, complete=complete))
+        note(row.path, fixture)
         if fixture.is_request_redacted:
             report.redacted_requests.append(row.path)
         if keep:
@@ -296,7 +320,8 @@ def _examine(
         if keep:
             report.contents[row.path] = data
     else:
-        confirm(source, row, read, trust.trust_exchange)
+        exchange, _ = confirm(source, row, read, trust.trust_exchange)
+        note(row.path, exchange)
     return None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from cortex_replay.disk import Closing
 from cortex_replay.errors import Finding
 from cortex_replay.store import hints
-from cortex_replay.store.check import CheckReport, check_store
+from cortex_replay.store.check import CheckReport, Note, check_store, forget
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.elsewhere import Elsewhere, is_missing
 from cortex_replay.store.git.process import Blobs, TooLarge
@@ -33,22 +33,26 @@ _FILE_MODE = "100"
 _LACKING = ("missing", "index-unreadable")
 
 
-def check_staged(root: Path) -> CheckReport:
+def check_staged(root: Path, note: Note = forget) -> CheckReport:
     """Check what git has staged of the store, and that it has every file the index lists.
 
     The index in the working tree counts too: what it lists and git does not have is about to be
     forgotten, even if that index is not staged yet.
+
+    Args:
+        root: Of the store.
+        note: Gets each trusted recording with its path; perhaps more than once.
 
     Raises:
         StoreIo: ``root`` is not in a git repository, or git cannot be run.
     """
     working = DirectorySource(root)
     with _GitStaging(working.root) as staged:
-        return _check(staged, working)
+        return _check(staged, working, note)
 
 
-def _check(staged: _GitStaging, working: DirectorySource) -> CheckReport:
-    report = check_store(staged)
+def _check(staged: _GitStaging, working: DirectorySource, note: Note) -> CheckReport:
+    report = check_store(staged, note=note)
     known = {finding.path for finding in report.findings} | report.elsewhere | staged.tracked
     listed = [row for row in _working_rows(working) if path_problem(row.path) is None]
     unstaged = [row for row in listed if row.path not in known]
