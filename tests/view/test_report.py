@@ -16,6 +16,8 @@ from cortex_replay.types import TokenUsage
 from cortex_replay.view.documents import report as report_module
 from cortex_replay.view.documents.report import report_document
 from cortex_replay.view.shapes import ReportDocument, RunReport
+from tests.builder import ask
+from tests.cli.commands import record_answers, run
 
 SECRET = "sk-ant-api03-" + "aB3dE6gH9jK2" * 7 + "-AA"
 CELL = {"turn": 1, "fault": "500", "verdict": "failed", "status": 1, "calls": 2, "tool": "", "again": "x"}
@@ -201,6 +203,21 @@ def test_a_watch_on_drift_becomes_items_of_a_change() -> None:
     assert (item["tier"], item["differences"][0]["text"]) == ("contract", "new")
     assert item["before"][0]["tool_calls"] == [{"name": "search", "arguments": {"q": 1}}]
     assert (item["after"][0]["parsed"], item["after"][0]["status"]) == ({"a": [1]}, 500)
+
+
+def test_what_refresh_prints_is_such_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "now.toml").write_text('[[rule]]\nsay = "Quite another answer."\n')
+    record_answers((ask("one"), "An answer."))
+    printed = run("refresh", "--provider", "scripted", "--script", "now.toml", "--check", "--json").stdout
+
+    drift = show(json.loads(printed))["drift"]
+
+    assert drift is not None
+    assert (drift["asked"], drift["tiers"]["words"]) == (1, 1)
+    (item,) = drift["items"]
+    assert (item["before"][0]["text"], item["after"][0]["text"]) == ("An answer.", "Quite another answer.")
+    assert item["title"] == "one"
 
 
 @pytest.mark.parametrize(
