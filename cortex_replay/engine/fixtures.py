@@ -23,7 +23,7 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["FixtureMaker", "answers_in", "is_first_for_all", "is_same_answer", "meta_of", "times_in"]
 
-_TIMES: Final = ("asked_at", "answered_ms")
+_TIMES: Final = ("recorded_at", "asked_at", "answered_ms")
 _OF_THE_RUN: Final = ("run", *_TIMES)
 
 
@@ -212,7 +212,7 @@ def is_same_answer(one: Answer, other: Answer | Exchange | None) -> bool:
 
 
 def times_in(meta: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """When an answer was asked for and when it began, as far as its ``meta`` says."""
+    """When an answer was recorded, asked for, and began, as far as its ``meta`` says."""
     return {name: meta[name] for name in _TIMES if meta.get(name) is not None}
 
 

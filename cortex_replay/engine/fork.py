@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from cortex_replay.canonical import JsonValue
@@ -97,6 +98,8 @@ class Fork(Generic[_R]):
             meta: What the recording says of itself.
             timeout_ms: How long to wait for calls before.
         """
+        if isinstance(stored, Answer) and stored.meta is None and meta is not None:
+            stored = replace(stored, meta=dict(meta))  # among other answers, it still says when it is from
         state = self.road.state_of(look.key)
         async with state.turns.take(timeout_ms):
             given = state.turns.given

@@ -187,9 +187,8 @@ class App:
         body = await self._body_or_refusal(header("content-length"), receive, place, route.protocol)
         if isinstance(body, HttpReply):
             return body
-        asking = self._engine.run.scope(entry.scope)
         query = scope["query_string"].decode("latin-1")
-        asking = asking.for_model_call() if route.is_lifted(query) else asking.now
+        asking = self._engine.scope_of(entry.scope, route, query)
         is_quick = asking.mode is Mode.REPLAY and route.protocol is not None
         # Headers matter to whoever passes the call on, and there is no such thing in replay.
         shown = () if is_quick else [(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers]

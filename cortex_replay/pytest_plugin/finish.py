@@ -21,7 +21,7 @@ from cortex_replay.engine.tokens import cache_rows, counts_of, merge_tallies, re
 from cortex_replay.errors import LlmError
 from cortex_replay.history.mcp_calls import stored_mcp_calls
 from cortex_replay.pytest_plugin.session import LlmSession
-from cortex_replay.pytest_plugin.summary import Summary, TestMiss
+from cortex_replay.pytest_plugin.summary import MissOfTest, Summary
 from cortex_replay.pytest_plugin.summary_text import group_misses, without_test
 from cortex_replay.pytest_plugin.terminal import shown
 from cortex_replay.redact.redactor import Redactor
@@ -49,7 +49,7 @@ def finish(
     summary = Summary(
         llm.run.mode,
         {name: sum(int(one[name]) for one in reports) for name in _COUNTS},
-        [TestMiss(*miss) for one in reports for miss in one["misses"]],
+        [MissOfTest(*miss) for one in reports for miss in one["misses"]],
         [str(reason) for one in reports for reason in one["not_recorded"]],
         sum((Counter(one["bypassed"]) for one in reports), Counter()),
         is_inner=llm.outer is not None,

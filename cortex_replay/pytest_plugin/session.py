@@ -34,7 +34,7 @@ from cortex_replay.pytest_plugin.dummy_keys import WITHOUT_KEYS, DummyKeys
 from cortex_replay.pytest_plugin.outer_run import OuterRun
 from cortex_replay.pytest_plugin.recording import LlmRecording
 from cortex_replay.pytest_plugin.settings import load
-from cortex_replay.pytest_plugin.summary import TestMiss
+from cortex_replay.pytest_plugin.summary import MissOfTest
 from cortex_replay.pytest_plugin.summary_text import HOW_TO_RECORD
 from cortex_replay.pytest_plugin.terminal import fetch_line, shown
 from cortex_replay.run import Run
@@ -71,7 +71,7 @@ class LlmSession:
         """Every marked test that ran, and whether it passed."""
         self.has_left_answers = False
         """Whether a test was to record, so that its answers wait for the end of the run."""
-        self.misses: list[TestMiss] = []
+        self.misses: list[MissOfTest] = []
         self.unpublished: list[str] = []
         """Why other workers of the run do not know of all that was recorded."""
         self._attempts: dict[str, int] = {}
@@ -130,7 +130,7 @@ class LlmSession:
             misses = run.new_misses()
             for miss in misses:
                 report.sections.append(("cortex-replay", shown(miss.explanation)))
-                self.misses.append(TestMiss(self.clean(item.nodeid), miss.explanation, miss.is_probe))
+                self.misses.append(MissOfTest(self.clean(item.nodeid), miss.explanation, miss.is_probe))
             for host in sorted(run.interception.strangers) if misses else ():
                 report.sections.append(("cortex-replay", shown(_advice_on(host))))
             for host in sorted(run.interception.others) if misses else ():

@@ -12,13 +12,11 @@ from cortex_replay.engine.tokens import Tally
 from cortex_replay.store import StoredFixture
 from cortex_replay.store.tool_calls import StoredCall
 
-__all__ = ["Summary", "TestMiss"]
+__all__ = ["MissOfTest", "Summary"]
 
 
-class TestMiss(NamedTuple):
+class MissOfTest(NamedTuple):
     """A test that missed something, and what."""
-
-    __test__ = False
 
     test: str
     explanation: str
@@ -31,7 +29,7 @@ class Summary:
 
     mode: str
     counts: dict[str, int]
-    misses: list[TestMiss]
+    misses: list[MissOfTest]
     not_recorded: list[str]
     bypassed: Counter[str]
     """Hosts that somebody wanted to ask around us, and how often."""

@@ -10,7 +10,7 @@ from cortex_replay.engine.tokens import token_facts
 from cortex_replay.pytest_plugin.terminal import print_line
 
 if TYPE_CHECKING:
-    from cortex_replay.pytest_plugin.summary import Summary, TestMiss
+    from cortex_replay.pytest_plugin.summary import MissOfTest, Summary
 
 __all__ = ["HOW_TO_RECORD", "group_misses", "print_summary", "without_test"]
 
@@ -72,7 +72,7 @@ def _first(items: Sequence[_T], line_of: Callable[[_T], str]) -> Iterator[str]:
         yield f"… and {len(items) - _MOST_SHOWN} more"
 
 
-def group_misses(misses: Iterable[TestMiss]) -> list[tuple[str, str]]:
+def group_misses(misses: Iterable[MissOfTest]) -> list[tuple[str, str]]:
     """Each miss once, with the tests that have it: equal ones differ only in how to record that one test."""
     groups: dict[str, dict[str, str]] = {}
     for test, explanation, _ in misses:

@@ -10,7 +10,7 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.engine.mcp.counts import ServerCounts
-from cortex_replay.pytest_plugin.summary import Summary, TestMiss
+from cortex_replay.pytest_plugin.summary import MissOfTest, Summary
 from cortex_replay.pytest_plugin.summary_text import group_misses, print_summary
 from cortex_replay.store.tool_calls import StoredCall
 from tests.pytest_plugin.conftest import record, run_in_process
@@ -89,10 +89,10 @@ def test_equal_misses_are_told_once(project: pytest.Pytester) -> None:
 
 def test_misses_are_grouped_by_what_they_say() -> None:
     told = [
-        TestMiss("a", "nothing for x. pytest --llm-mode once 'a'"),
-        TestMiss("b", "nothing for x. pytest --llm-mode once 'b'"),
-        TestMiss("c", "nothing for y. pytest --llm-mode once 'c'"),
-        TestMiss("b", "nothing for x. pytest --llm-mode once 'b'"),
+        MissOfTest("a", "nothing for x. pytest --llm-mode once 'a'"),
+        MissOfTest("b", "nothing for x. pytest --llm-mode once 'b'"),
+        MissOfTest("c", "nothing for y. pytest --llm-mode once 'c'"),
+        MissOfTest("b", "nothing for x. pytest --llm-mode once 'b'"),
     ]
     assert group_misses(told) == [
         ("a and 1 more test", "nothing for x. pytest --llm-mode once"),

@@ -26,6 +26,7 @@ from cortex_replay.engine.http.render import (
     reply_of_exchange,
     reply_of_wire,
 )
+from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.upstreams import Upstreams, service_of
 from cortex_replay.engine.kept_prompts import KeptPrompt
 from cortex_replay.engine.outcomes import Outcome, failure_of
@@ -93,6 +94,11 @@ class Engine:
         """The highest label that may leave."""
         self._environment = environment
         self.relay = Relay(upstreams, timeout_ms, lambda: run.redactor, run.rate_of)
+
+    def scope_of(self, name: str, route: Route, query: str) -> Scope:
+        """Who answers a call that has just come in the name of a scope."""
+        scope = self.run.scope(name)
+        return scope.for_model_call() if route.is_lifted(query) else scope.now
 
     def read(self, scope: Scope, call: Call) -> Question | None:
         """What a call asks, if it is a call that is lifted."""

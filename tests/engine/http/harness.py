@@ -122,9 +122,10 @@ async def open_call(
     given = list(headers)
     path, body = _sent(path, body)
     path, _, query = path.partition("?")
-    engine, asking = run.engine(), run.scope(scope)
+    engine = run.engine()
     route = engine.upstreams.route(method, path, lambda name: dict(given).get(name, ""))
     assert route is not None, path
+    asking = engine.scope_of(scope, route, query)
     call = Call(method, route, query, given, body if isinstance(body, bytes) else orjson.dumps(body))
     question, quick = engine.begin(asking, call) if is_quick else (engine.read(asking, call), None)
     if quick is not None:
