@@ -21,6 +21,7 @@ ELSEWHERE = {
 }
 """Areas whose tests are attacks."""
 WHOLE_PROJECT = {
+    "action",
     "agents_page",
     "benchmarks",
     "clients_page",
@@ -32,6 +33,7 @@ WHOLE_PROJECT = {
     "suites",
     "sample_store",
     "waiting",
+    "workflows",
 }
 """What the tests at the top are about, if it is no area."""
 

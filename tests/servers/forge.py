@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote
 
 from tests.adapters.fake_provider import Exchange, Received, serving_in_thread
 
@@ -110,7 +111,7 @@ def _pulls(forge: Forge, received: Received, path: str, query: str, *, may_write
     if received.method == "GET":
         head = re.search(r"head=([^&]+)", query)
         assert head is not None
-        return 200, [pull for pull in forge.pulls if f"owner:{pull['head']}" == head[1].replace("%2F", "/")]
+        return 200, [pull for pull in forge.pulls if f"owner:{pull['head']}" == unquote(head[1])]
     if not may_write:
         return 403, {"message": "Resource not accessible by integration"}
     if received.method == "POST":

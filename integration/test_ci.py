@@ -1,0 +1,172 @@
+"""What CI runs, before the linters that others publish, and installed as the action installs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from integration import install
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+ACTION: Final = ROOT / "action.yml"
+REUSABLE: Final = ROOT / ".github/workflows/refresh.yml"
+_ACTIONLINT: Final = "1.7.12"
+_WHEELS: Final = ("zizmor==1.32.0", "check-jsonschema==0.39.0")
+
+
+@cache
+def tools() -> Path:
+    """A folder with zizmor and check-jsonschema."""
+
+    def fill(folder: Path) -> None:
+        install.completed([sys.executable, "-m", "venv", folder / "venv"])
+        install.completed([folder / "venv/bin/pip", "install", "--quiet", *_WHEELS])
+
+    return install.once(install.BENCH / "ci-linters", fill) / "venv/bin"
+
+
+@cache
+def actionlint() -> Path:
+    def fill(folder: Path) -> None:
+        package = "github.com/rhysd/actionlint/cmd/actionlint"
+        install.go_install(package, _ACTIONLINT, folder, version_variable="main.version")
+
+    return install.once(install.BENCH / f"actionlint-{_ACTIONLINT}", fill) / "actionlint"
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A project with all that ``init --ci`` writes."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for forge in ("github", "gitlab"):
+        command = [sys.executable, "-m", "cortex_replay", "init", "--ci", forge, "--store", "tests/llm"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=environment)
+    return tmp_path
+
+
+def workflows(written: Path) -> list[Path]:
+    return [REUSABLE, *sorted((written / ".github/workflows").iterdir())]
+
+
+def complaint(*command: str | Path, cwd: Path = ROOT) -> str:
+    """What a linter says; nothing if it has no complaint."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr or f"status {done.returncode}"
+
+
+def zizmor(*paths: Path) -> str:
+    return complaint(tools() / "zizmor", "--offline", "--no-progress", "--pedantic", *paths)
+
+
+def schema(name: str, *paths: Path, more: Sequence[str] = ()) -> str:
+    return complaint(tools() / "check-jsonschema", "--builtin-schema", f"vendor.{name}", *more, *paths)
+
+
+GITLAB: Final = ("--data-transform", "gitlab-ci")
+
+
+def test_workflows_pass_the_linters(written: Path) -> None:
+    paths = workflows(written)
+
+    assert complaint(actionlint(), *paths) == ""
+    assert zizmor(*paths) == ""
+    assert schema("github-workflows", *paths) == ""
+
+
+def test_the_action_passes_the_linters() -> None:
+    assert zizmor(ACTION) == ""
+    assert schema("github-actions", ACTION) == ""
+
+
+def test_gitlab_s_files_fit_its_schema(written: Path) -> None:
+    paths = (written / ".gitlab/cortex-replay.yml", written / ".gitlab-ci.yml")
+
+    assert schema("gitlab-ci", *paths, more=GITLAB) == ""
+
+
+def test_scripts_pass_shellcheck(tmp_path: Path) -> None:
+    """Those in files; actionlint hands it those in workflows, if it is there."""
+    shellcheck = install.needed("shellcheck", "check scripts")
+
+    assert complaint(shellcheck, *sorted((ROOT / "action").glob("*.sh"))) == ""
+    bad = tmp_path / "bad.sh"
+    bad.write_text("#!/usr/bin/env bash\nrm -r $1/bin\n")
+    assert "SC2086" in complaint(shellcheck, bad)
+
+
+def planted(path: Path, folder: Path, old: str, new: str) -> Path:
+    """A copy with a mistake in it."""
+    text = path.read_text()
+    assert old in text
+    copy = folder / path.name
+    copy.write_text(text.replace(old, new, 1))
+    return copy
+
+
+def test_each_linter_complains_of_what_is_planted(written: Path, tmp_path: Path) -> None:
+    """An injection, a wrong key, a version that can be moved; else their silence would say nothing."""
+    review = written / ".github/workflows/cortex-replay.yml"
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    injection = ("run: cortex-replay verify", 'run: echo "${{ github.event.pull_request.title }}"')
+    wrong_key = ("timeout-minutes:", "timeout-seconds:")
+
+    assert "potentially untrusted" in complaint(actionlint(), planted(review, folder, *injection))
+    assert "template-injection" in zizmor(planted(review, folder, *injection))
+    assert "timeout-seconds" in complaint(actionlint(), planted(review, folder, *wrong_key))
+    assert "timeout-seconds" in schema("github-workflows", planted(review, folder, *wrong_key))
+    assert "dangerous-triggers" in zizmor(
+        planted(review, folder, "  pull_request:\n", "  pull_request_target:\n")
+    )
+    assert "unpinned-uses" in zizmor(
+        planted(review, folder, "@3d3c42e5aac5ba805825da76410c181273ba90b1", "@v7")
+    )
+
+    action = planted(ACTION, folder, "run: cortex-replay verify", 'run: echo "${{ inputs.command }}"')
+    assert "template-injection" in zizmor(action)
+    assert "composte" in schema(
+        "github-actions", planted(ACTION, folder, "using: composite", "using: composte")
+    )
+    gitlab = planted(written / ".gitlab/cortex-replay.yml", folder, "when: always", "when: sometimes")
+    assert "sometimes" in schema("gitlab-ci", gitlab, more=GITLAB)
+
+
+@pytest.mark.parametrize("extras", ["", "remote"])
+def test_the_action_installs_itself(tmp_path: Path, extras: str) -> None:
+    """From its own checkout, beside what the project has; its program is found, and its Python is not."""
+    steps: list[dict[str, Any]] = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
+    script = next(step["run"] for step in steps if step["name"] == "Install cortex-replay")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_PATH": str(tmp_path / "path"),
+        "RUNNER_TEMP": str(tmp_path),
+        "EVENT": "pull_request",
+        "VERSION": "",
+        "EXTRAS": extras,
+        **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))},
+    }
+    # A work tree that would be imported from.
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("pip.py", "venv.py", "json.py"):
+        (tree / name).write_text("raise SystemExit('imported from the work tree')\n")
+    install.completed(["bash", "-c", f"cd '{tree}' && {script}"], **environment)
+    (place,) = (tmp_path / "path").read_text().split()
+
+    assert os.listdir(place) == ["cortex-replay"]  # noqa: PTH208 - names
+    done = subprocess.run([f"{place}/cortex-replay", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("cortex-replay, version")
+    python = tmp_path / "cortex-replay/venv/bin/python"
+    has_remote = subprocess.run([python, "-c", "import obstore"], capture_output=True, check=False)
+    assert (has_remote.returncode == 0) == (extras == "remote")
