@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from integration import install
+from tests.reviews import COMMAND, Review, calls, commit, git, make_origin, outputs, record
+from tests.servers.forge import Forge, forge_server
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 ACTION: Final = ROOT / "action.yml"
@@ -170,3 +172,84 @@ def test_the_action_installs_itself(tmp_path: Path, extras: str) -> None:
     python = tmp_path / "cortex-replay/venv/bin/python"
     has_remote = subprocess.run([python, "-c", "import obstore"], capture_output=True, check=False)
     assert (has_remote.returncode == 0) == (extras == "remote")
+
+
+@pytest.fixture
+def forge() -> Iterator[Forge]:
+    with forge_server() as serving:
+        yield serving
+
+
+@pytest.fixture
+def review(forge: Forge, tmp_path: Path) -> Review:
+    return Review(make_origin(tmp_path / "origin"), forge, tmp_path)
+
+
+def test_without_a_pull_request_there_is_only_the_page(review: Review, forge: Forge) -> None:
+    job = review.run(event="push", command=COMMAND)
+
+    assert not job.has_failed, job.ran["Compare"].output
+    assert outputs(job)["tier"] == ""
+    assert Path(job.ran["Keep the page"].given["path"]).is_file()
+    assert "Comment on the pull request" not in job.ran
+    assert forge.asked == []
+
+
+@pytest.mark.parametrize(("base", "tier"), [("main", "contract"), ("feature", "same")])
+def test_a_branch_can_be_named_that_the_checkout_lacks(review: Review, base: str, tier: str) -> None:
+    job = review.run(event="push", base=base)
+
+    assert not job.has_failed
+    assert outputs(job)["tier"] == tier
+
+
+def test_a_base_that_is_nowhere_is_said(review: Review) -> None:
+    job = review.run(base="no-such-branch")
+
+    assert job.ran["Compare"].status == 1
+    assert "::error::The commit to compare with (no-such-branch)" in job.ran["Compare"].output
+
+
+def test_what_the_base_has_recorded_since_is_no_change_of_the_request(review: Review) -> None:
+    """The event names where the base was when the request was opened, or last pushed to."""
+    origin = review.origin
+    git(origin, "switch", "-q", "main")
+    record(origin, three=calls("of_main"))
+    commit(origin, "Record on main")
+    git(origin, "branch", "-qD", "merge")
+    git(origin, "switch", "-qc", "merge")
+    merge = ("merge", "-q", "--no-commit", "-X", "theirs", "feature")
+    subprocess.run(["git", *merge], cwd=origin, check=False, capture_output=True)
+    program = [sys.executable, "-m", "cortex_replay", "resolve", "--store", "llm", "--theirs"]
+    subprocess.run(program, cwd=origin, check=False, capture_output=True)
+    commit(origin, "Merge")
+    job = review.run()
+
+    assert not job.has_failed, job.ran
+    assert outputs(job)["tier"] == "contract"
+    assert "of_main" not in (job.temporary / "summary.md").read_text()
+
+
+def test_a_forge_that_refuses_the_token_fails_nothing(review: Review) -> None:
+    job = review.run(token="wrong")
+
+    assert not job.has_failed
+    assert job.ran["Comment on the pull request"].status == 1
+
+
+def test_a_base_whose_store_is_broken_does_not_fail_the_request_that_mends_it(review: Review) -> None:
+    origin = review.origin
+    git(origin, "switch", "-q", "main")
+    broken = next((origin / "llm/fixtures").rglob("*.json"))
+    whole = broken.read_bytes()
+    broken.write_bytes(whole.replace(b'"m"', b'"n"'))
+    commit(origin, "Break")
+    git(origin, "switch", "-qc", "mend")
+    broken.write_bytes(whole)
+    commit(origin, "Mend")
+    git(origin, "switch", "-q", "-C", "merge", "main")
+    git(origin, "merge", "-q", "--no-ff", "--no-edit", "mend")
+    job = review.run(command=COMMAND)
+
+    assert not job.has_failed, job.ran
+    assert job.ran["Verify the store"].status == 0

@@ -53,7 +53,7 @@ class Client:
             ):
                 data = _read(answer)
         except httpx.HTTPError as error:
-            raise Transport(f"{self._url}: {error or type(error).__name__}") from None
+            raise Transport(f"{self._url}: {str(error) or type(error).__name__}") from None
         try:
             document = loads(data)
         except JsonError as error:
