@@ -49,5 +49,5 @@ export function breakable(name) {
 }
 
 export function badge(kind, words) {
-  return el("span", { class: `tag ${kind}` }, words);
+  return el("span", { class: `badge ${kind}` }, words);
 }
