@@ -16,6 +16,8 @@ from cortex_replay.types import LlmRequest
 
 __all__ = ["by_importance", "compare_answers", "difference_of", "is_moot", "tier_of", "unexplained"]
 
+_MOST: Final = 200
+"""Of differences that are listed."""
 _SUBJECTS: Final = {Kind.SCHEMA: Kind.OUTPUT, Kind.INVALID_ARGUMENT: Kind.ARGUMENT}
 """What sort of value a problem is about."""
 
@@ -86,5 +88,12 @@ def _unmasked(message: Value, shown: Value) -> Value:
 
 
 def by_importance(differences: Iterable[Difference]) -> list[Difference]:
-    """Those that matter most first; else as they came."""
-    return sorted(differences, key=lambda one: -one.tier)
+    """Those that matter most first; else as they came. Of very many, the rest is counted."""
+    found = sorted(differences, key=lambda one: -one.tier)
+    if len(found) <= _MOST:
+        return found
+    rest = found[_MOST:]
+    return [
+        *found[:_MOST],
+        Difference(rest[0].tier, Kind.MORE.value, "", None, None, f"and {len(rest):,} more"),
+    ]

@@ -181,7 +181,7 @@ def _output_facts(replies: Sequence[Reply | None], contracts: Sequence[Contract]
     for held in hold(outputs, [contract.schema for contract in contracts], no_json=""):
         yield from _column(Kind.SCHEMA, held.place, held.messages, ("", held.place), held.shown)
     found = [
-        Fact(Kind.OUTPUT, place_of(path), values, ("", place_of(path, numbered=False)))
+        Fact(Kind.OUTPUT, place_of(path) or "output", values, ("", place_of(path, numbered=False)))
         for path, values in varying(outputs)
     ]
     yield from found

@@ -45,6 +45,8 @@ class Kind(StrEnum):
     """How JSON is written that says the same."""
     QUESTION = "question"
     """The program asks otherwise."""
+    MORE = "more"
+    """Further differences, which are not listed; of the highest of their tiers."""
 
 
 TIERS: Final[Mapping[Kind, Tier]] = {

@@ -9,6 +9,7 @@ from typing import Final
 from cortex_replay.behaviour.values import Nothing, Value
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import ResponseParse
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.scripts import is_script
 from cortex_replay.store.fixture import Answer
 from cortex_replay.strict_json import JsonError, loads
@@ -105,12 +106,15 @@ def _of_wire(wire: Mapping[str, JsonValue]) -> Reply:
 def _body(wire: Mapping[str, JsonValue]) -> JsonValue:
     try:
         body = body_of(wire)
+        return _without(loads(body), _NO_FACTS)
     except ResponseParse:
         return None
-    try:
-        return _without(loads(body), _NO_FACTS)
     except JsonError:
-        return body.decode(errors="replace")
+        return (
+            f"{len(body)} bytes {blake3_hex(body)}"
+            if "body_base64" in wire
+            else body.decode(errors="replace")
+        )
 
 
 def _of_script(wire: Mapping[str, JsonValue]) -> Reply:

@@ -62,7 +62,9 @@ def _drift(fact: Fact, recorded: int, clean: Clean) -> Iterator[Difference]:
         return
     chosen, count = Counter(identity(fact.values[at]) for at in new).most_common(1)[0]
     at = next(at for at in new if identity(fact.values[at]) == chosen)
-    if tier_of(fact.kind, fact.values[old[0]]) is not Tier.BEHAVIOUR or count * 2 > len(new):
+    if tier_of(fact.kind, fact.values[old[0]]) is not Tier.BEHAVIOUR:
+        yield difference_of(fact, old[0], at, clean, _in_samples(len(new), len(new)))
+    elif count * 2 > len(new):
         yield difference_of(fact, old[0], at, clean, _in_samples(count, len(new)))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 import orjson
 
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.mcp.schema_breadth import is_too_broad
 from cortex_replay.mcp.wording import describe_rewording, quote_short
 
 if TYPE_CHECKING:
@@ -102,8 +103,11 @@ def _errors(value: JsonValue, schema: JsonValue) -> Iterator[jsonschema_rs.Valid
 def _validator(schema: str) -> jsonschema_rs.Validator:
     import jsonschema_rs  # noqa: PLC0415 - recording needs none
 
+    document = orjson.loads(schema)
+    if is_too_broad(document):
+        raise ValueError("it holds one value against too many schemas")
     # What a model said does not belong into a message, which may end up in a log.
-    return jsonschema_rs.validator_for(orjson.loads(schema), retriever=_stay_here, mask=MASK)
+    return jsonschema_rs.validator_for(document, retriever=_stay_here, mask=MASK)
 
 
 def _stay_here(uri: str) -> NoReturn:

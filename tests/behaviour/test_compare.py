@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -279,6 +280,22 @@ def test_a_difference_shows_where_a_long_text_changed() -> None:
     assert isinstance(one.after, str)
     assert "it is" in one.after
     assert len(one.after) < 1100
+
+
+def test_of_very_many_differences_the_rest_is_counted() -> None:
+    found = compare_answers(*many_calls(1000), ASKED)
+
+    assert len(found) == 201
+    assert (found[-1].kind, found[-1].tier, found[-1].text) == ("more", Tier.BEHAVIOUR, "and 800 more")
+
+
+def test_a_small_schema_takes_no_hours() -> None:
+    names = [f"a{at}" for at in range(40)]
+    twice = {new: {"allOf": [{"$ref": f"#/$defs/{old}"}] * 2} for old, new in pairwise(names)}
+    for start in ("#/$defs/a39", "#far"):
+        schema = {"$defs": {"a0": {"type": "string"}, **twice}, "$ref": start, "$anchor": "far"}
+        request = LlmRequest("m", messages="x", json_schema=schema)
+        assert told(says("1"), says("2"), request) == [("behaviour", "output", "output")]
 
 
 def long_texts(size: int) -> tuple[Answer, Answer]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortex_replay.mcp.schemas import compare_schemas, problem_of_arguments
+from cortex_replay.mcp.schemas import compare_schemas, problem_of_arguments, problems_of
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -118,3 +118,20 @@ def test_no_value_stands_in_a_message() -> None:
     schema = of(path={"type": "integer"})
 
     assert "hunter2" not in str(problem_of_arguments({"path": "hunter2"}, schema))
+
+
+def test_a_schema_that_holds_one_value_against_thousands_is_not_used() -> None:
+    """Down into a value it may go as deep as it likes, also in circles."""
+    wide: dict[str, Any] = {"anyOf": [{"const": at} for at in range(3000)]}
+    doubling: dict[str, Any] = {
+        f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at - 1}"}] * 2} for at in range(1, 30)
+    }
+    bomb = {"$defs": {"a0": {}, **doubling}, "items": {"$ref": "#/$defs/a29"}}
+    tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "size": {"type": "integer"}}}
+    deep = {"left": {"right": {"left": {"size": "many"}}}}
+
+    assert problems_of([1], bomb) == []
+    assert problems_of(-1, wide) == []
+    assert [problem.path for problem in problems_of(deep, tree)] == [("left", "right", "left", "size")]
+    assert [problem.path for problem in problems_of({}, {"required": ["a", "b"]})] == [("a",), ("b",)]
+    assert problems_of({"x": 1}, {"properties": {"a": {}}, "additionalProperties": False})[0].path == ("x",)
