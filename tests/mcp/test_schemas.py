@@ -126,9 +126,9 @@ def test_a_schema_that_holds_one_value_against_thousands_is_not_used() -> None:
     doubling: dict[str, Any] = {
         f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at - 1}"}] * 2} for at in range(1, 30)
     }
-    bomb = {"$defs": {"a0": {}, **doubling}, "items": {"$ref": "#/$defs/a29"}}
-    tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "size": {"type": "integer"}}}
-    deep = {"left": {"right": {"left": {"size": "many"}}}}
+    bomb: Any = {"$defs": {"a0": {}, **doubling}, "items": {"$ref": "#/$defs/a29"}}
+    tree: Any = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "size": {"type": "integer"}}}
+    deep: Any = {"left": {"right": {"left": {"size": "many"}}}}
 
     assert problems_of([1], bomb) == []
     assert problems_of(-1, wide) == []
