@@ -76,7 +76,8 @@ def difference_of(fact: Fact, before: int, after: int, clean: Clean, note: str =
     was, now = (clean_value(fact.values[at], clean) for at in (before, after))
     shown = [clean_value((fact.shown or fact.values)[at], clean) for at in (before, after)]
     told = [_unmasked(value, there) for value, there in zip((was, now), shown, strict=True)]
-    text = tell(fact.kind, fact.place, *told) + note
+    made = f", with {quote_short(shown[1])}" if fact.kind is Kind.CALL and isinstance(shown[1], dict) else ""
+    text = tell(fact.kind, fact.place, *told) + made + note
     return Difference(tier_of(fact.kind, was), fact.kind.value, fact.place, *excerpts(*shown), text)
 
 

@@ -157,8 +157,15 @@ def report_changes(review: Review, base: str, head: str, clean: Clean = as_it_is
     """
     found = [*_merge(_items(review, clean)), *_roads(review)]
     items = [replace(item, title=_title(item, clean)) for item in found]
-    items.sort(key=lambda item: (-item.tier, _ORDER[item.how], item.scopes, item.title, item.path))
+    items.sort(key=_rank)
     return ChangeReport(base, head, items, clean)
+
+
+def _rank(item: Item) -> tuple[object, ...]:
+    """The most important first; of one test in the order of its calls."""
+    call = None if item.recording is None else item.recording.meta.get("call")
+    number = call if isinstance(call, int) else 0
+    return -item.tier, _ORDER[item.how], item.scopes, number, item.title, item.path
 
 
 def _items(review: Review, clean: Clean) -> Iterator[Item]:

@@ -74,20 +74,20 @@ def problems_of(value: JsonValue, schema: JsonValue, most: int = 20) -> list[Sch
     if not isinstance(schema, dict | bool):
         return []
     try:
-        return [
-            SchemaProblem((*error.instance_path, *_subject(error.kind)), error.message)
-            for error in islice(_errors(value, schema), most)
-        ]
+        return [_problem(error) for error in islice(_errors(value, schema), most)]
     except ValueError:
         return []
 
 
-def _subject(kind: object) -> list[str]:
-    """The property that a problem is about, where it is none of the value's own."""
+def _problem(error: jsonschema_rs.ValidationError) -> SchemaProblem:
+    """A problem where the reader looks for it: at the property that is missing, or should be."""
+    path, kind = (*error.instance_path,), error.kind
     if (missing := getattr(kind, "property", None)) is not None:
-        return [str(missing)]
+        return SchemaProblem((*path, str(missing)), "it is required, and missing")
     unexpected = getattr(kind, "unexpected", None)
-    return [str(unexpected[0])] if isinstance(unexpected, list) and unexpected else []
+    if isinstance(unexpected, list) and unexpected:
+        return SchemaProblem((*path, str(unexpected[0])), "it is not allowed")
+    return SchemaProblem(path, error.message)
 
 
 def _errors(value: JsonValue, schema: JsonValue) -> Iterator[jsonschema_rs.ValidationError]:

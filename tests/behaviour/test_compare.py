@@ -91,6 +91,7 @@ def test_a_new_call_shows_its_arguments() -> None:
     (one,) = compare_answers(before, after, ASKED)
 
     assert (one.before, one.after) == (None, {"query": "b"})
+    assert one.text == 'search #2 is one more call, with {"query":"b"}'
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,9 @@ def test_what_a_schema_refuses_is_shown_with_the_value() -> None:
 
     assert one.text == 'the output breaks its schema: total: "one" is not of type "integer"'
     assert (one.before, one.after) == (1, "one")
+    (one,) = compare_answers(says('{"total": 1}'), says("{}"), STRUCTURED)
+    assert one.text == "the output breaks its schema: total: it is required, and missing"
+    assert (one.before, one.after) == (1, None)
 
 
 def test_true_is_not_one() -> None:
