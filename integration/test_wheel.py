@@ -26,7 +26,7 @@ def test_a_page_is_made_by_what_is_in_the_wheel(tmp_path: Path) -> None:
 
     store = make_store(tmp_path / "llm")
     page = tmp_path / "page.html"
-    command = [sys.executable, "-m", "cortex_replay", "view", "--store", store, "--export", page]
+    command = [sys.executable, "-m", "cortex_replay", "view", "--store", str(store), "--export", str(page)]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -234,6 +235,13 @@ def _serve(library: Library, port: int, count: int, *, opens: bool, as_json: boo
         output.print_address(json.dumps(facts) if as_json else server.url)
         sys.stdout.flush()
         output.talk(f"{output.count(count, 'recording')}; Ctrl-C ends it")
-        if opens and click.launch(server.url) != 0:
-            output.talk("no browser could be opened; open the address yourself")
+        if opens:  # beside: some browsers keep their caller waiting, and the page is not served yet
+            threading.Thread(target=_open, args=(server.url,), daemon=True).start()
         server.serve_here()
+
+
+def _open(url: str) -> None:
+    import webbrowser  # noqa: PLC0415
+
+    if not webbrowser.open(url):
+        output.talk("no browser could be opened; open the address yourself")

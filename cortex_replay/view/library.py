@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs
 
 from cortex_replay.history.calls import HistoryCall
@@ -28,6 +28,7 @@ from cortex_replay.view.shapes import PageDocument, StoryDocument
 
 __all__ = ["Library", "Shelf"]
 
+_MOST_FIELDS: Final = 10
 Screen = Literal["store", "conversation", "change", "run"]
 
 
@@ -106,8 +107,7 @@ class Library:
             return None
         reading = self._read(None)
         if name == "search":
-            words = parse_qs(query, max_num_fields=10).get("q", [""])[0]
-            return reading.haystack.find(words)
+            return reading.haystack.find(_words_in(query))
         return reading.document(name)
 
     def prepare_search(self) -> None:
@@ -253,3 +253,10 @@ def _stories_of(call: HistoryCall | McpCall) -> Iterator[tuple[str, str]]:
     yield story_id("run", call.run), call.run
     for scope in call.scopes:
         yield story_id("test", scope), scope
+
+
+def _words_in(query: str) -> str:
+    """What is searched for; nothing where an address says more than the page ever asks."""
+    with suppress(ValueError):
+        return parse_qs(query, max_num_fields=_MOST_FIELDS).get("q", [""])[0]
+    return ""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
-from cortex_replay.canonical import compact
+from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.calls import HistoryCall, read_calls, times_of
@@ -127,16 +127,14 @@ class Recordings:
 
     def redact_all(self, texts: Sequence[str]) -> list[str]:
         """Many texts without secrets, at a fraction of what each takes by itself."""
-        clean: list[str] = []
-        for batch in _batches(texts):
-            found = self.surroundings.redactor.json(batch)[0]
-            clean += found if isinstance(found, list) else batch  # type: ignore[arg-type]
-        return clean
+        redactor = self.surroundings.redactor
+        clean = (redactor.json(batch)[0] for batch in _batches(texts))
+        return [text for batch in clean for text in cast("list[str]", batch)]
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+def _batches(texts: Iterable[str]) -> Iterator[list[JsonValue]]:
     """Texts in lists that are small enough for one of them to matter little to the others."""
-    batch: list[str] = []
+    batch: list[JsonValue] = []
     size = 0
     for text in texts:
         batch.append(text)
@@ -174,12 +172,14 @@ def read_recordings(
     files = _Files(store, calls, mcp_calls)
     others = [*files.others(findings)]
     if looked_at.runs:
-        chosen = choose_calls([*calls, *mcp_calls], looked_at.runs)
+        every: list[HistoryCall | McpCall] = [*calls, *mcp_calls]
+        chosen = choose_calls(every, looked_at.runs)
         calls = [call for call in chosen if isinstance(call, HistoryCall)]
         mcp_calls = [call for call in chosen if isinstance(call, McpCall)]
         scopes = {scope for call in chosen for scope in call.scopes}
         others = [other for other in others if scopes.intersection(other.scopes)]
-    shown = {call.path for call in (*calls, *mcp_calls)} | {other.file.path for other in others}
+    shown = {call.path for call in calls} | {call.path for call in mcp_calls}
+    shown |= {other.file.path for other in others}
     return Recordings(
         store,
         surroundings,

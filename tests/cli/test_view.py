@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import urllib.request
 from base64 import b64decode
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.cli.commands import run, spoil
 from tests.cli.programs import Shell, running
 from tests.cli.repositories import Project
 from tests.view.stores import RUN, SECRET, TEST, make_store
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def asked(url: str) -> Any:
 
 def test_a_page_is_served_until_it_is_stopped(shell: Shell, store: Path, tmp_path: Path) -> None:
     (tmp_path / "cortex-replay.toml").write_text('max_age = "1h"\n')
-    with running(shell, "view", "--store", str(store)) as (facts, process):
+    with running(shell, "view", "--store", str(store), "--no-open", BROWSER="false") as (facts, process):
         assert re.fullmatch(rf"http://127\.0\.0\.1:{facts['port']}/t-[0-9a-f]{{64}}/", facts["url"])
         assert facts["pid"] == process.pid
         page, found = asked(f"{facts['url']}data/page"), asked(f"{facts['url']}data/store")
@@ -51,6 +53,24 @@ def test_a_page_is_served_until_it_is_stopped(shell: Shell, store: Path, tmp_pat
     assert len(found["calls"]) == 6
     assert found["max_age_days"] == pytest.approx(1 / 24)
     assert facts["talk"] == "6 recordings; Ctrl-C ends it\n"
+
+
+READER = """
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+print(opener.open(sys.argv[1], timeout=10).read().decode(), file=open("opened.html", "w"))
+"""
+
+
+def test_a_browser_is_opened_once_the_page_is_served(shell: Shell, store: Path, tmp_path: Path) -> None:
+    """Also one that keeps its caller waiting until it has the page."""
+    (tmp_path / "reader.py").write_text(READER)
+    browser = f"{sys.executable} {tmp_path / 'reader.py'} %s"
+    opened = tmp_path / "opened.html"
+    with running(shell, "view", "--store", str(store), "--open", BROWSER=browser):
+        wait_until(lambda: opened.exists() and opened.read_text() != "")
+
+    assert "<title>Recordings of llm</title>" in opened.read_text()
 
 
 def test_the_same_page_is_one_file(store: Path, tmp_path: Path) -> None:
