@@ -13,14 +13,17 @@ const PAGE_KEYS = [
   ["?", "this help"],
 ];
 
+const TYPING = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select";
+
 // control() gives what the current screen returned; go(name) shows a screen; back() goes back.
 export function listenToKeys({ control, names, go, back }) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (document.querySelector("dialog[open]") !== null) return;
-    const field = event.target.closest?.("input, textarea, select");
-    if (field !== null && field !== undefined) {
-      if (event.key === "Escape" && field.value === "") field.blur();
+    const field = event.target.closest?.(TYPING);
+    if (field) {
+      // The first Escape empties a search; that is the browser's.
+      if (event.key === "Escape" && (field.type !== "search" || field.value === "")) field.blur();
       return;
     }
     if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;

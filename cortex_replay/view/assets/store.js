@@ -14,6 +14,8 @@ const SORTS = {
   size: ["Largest", (a, b) => b.bytes - a.bytes],
   answers: ["Most answers", (a, b) => b.answers - a.answers],
 };
+const MOST_FINDINGS = 200;
+const LONGEST_LINE = 400; // more is not seen, and takes a browser long to lay out
 // What the reader has chosen; it is still so when they come back from a conversation.
 const chosen = { words: "", who: "", story: "", unused: false, old: false, sort: "newest", opened: "" };
 
@@ -45,7 +47,8 @@ function storeFindings(store) {
   if (store.findings.length === 0) return null;
   const what = store.findings.length === 1 ? "1 file is not shown: the index does not vouch for it." : `${countText(store.findings.length)} files are not shown: the index does not vouch for them.`;
   return el("div", { class: "alert", role: "alert" }, el("p", {}, el("strong", {}, what), prose(" Run `cortex-replay verify` to see why.")),
-    el("details", {}, el("summary", {}, "Show them"), el("ul", {}, store.findings.slice(0, 200).map((text) => el("li", {}, text)))));
+    el("details", {}, el("summary", {}, "Show them"), el("ul", {}, store.findings.slice(0, MOST_FINDINGS).map((text) => el("li", {}, text)),
+      store.findings.length > MOST_FINDINGS ? el("li", {}, `and ${countText(store.findings.length - MOST_FINDINGS)} more`) : null)));
 }
 
 class StoreScreen {
@@ -186,9 +189,9 @@ class StoreScreen {
   #draw(call) {
     const hits = this.#hits?.get(call.id) ?? [];
     return [
-      el("span", { class: "question" }, call.question === "" ? el("i", {}, "no text") : markHit(call.question, this.#pattern)),
+      el("span", { class: "question" }, call.question === "" ? el("i", {}, "no text") : markHit(call.question.slice(0, LONGEST_LINE), this.#pattern)),
       el("span", { class: "marks" }, this.#marks(call), call.at === null ? null : el("time", { title: momentText(call.at) }, ageText(call.at))),
-      hits.length ? hitLine(hits) : el("span", { class: "answer" }, markHit(call.answer, this.#pattern)),
+      hits.length ? hitLine(hits) : el("span", { class: "answer" }, markHit(call.answer.slice(0, LONGEST_LINE), this.#pattern)),
       el("span", { class: "meta" }, el("span", { class: "who" }, markHit(shortName(call.who), this.#pattern)),
         call.answers > 1 ? el("span", {}, plural(call.answers, "answer")) : null,
         call.spent === null ? null : el("span", {}, `${shortCount(tokensOf(call.spent))} tokens`),

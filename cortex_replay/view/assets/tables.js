@@ -3,7 +3,7 @@
 import { el, fill } from "./dom.js";
 import { countText } from "./figures.js";
 
-const LONGEST_NAME = 160;
+const LONGEST_NAME = 120;
 
 // heads are [name, kind]: "number" for figures, "wide" for what a phone leaves out, "" for words. A cell is a text or an
 // element. A column in which no cell says anything is left out.
