@@ -19,6 +19,8 @@ const LONGEST_LINE = 400; // more is not seen, and takes a browser long to lay o
 // What the reader has chosen; it is still so when they come back from a conversation.
 const chosen = { words: "", who: "", story: "", unused: false, old: false, sort: "newest", opened: "" };
 
+let lastSearch = {}; // what it found is still right for another order, another filter, and who comes back
+
 export async function showStore(root, _rest, page) {
   const store = await load("store");
   const screen = new StoreScreen(store, page.screens.includes("conversation"));
@@ -144,10 +146,17 @@ class StoreScreen {
       this.#show(true);
       return;
     }
-    this.#pattern = patternFor(chosen.words);
+    const { words } = chosen;
+    this.#pattern = patternFor(words);
+    if (lastSearch.store === this.#store && lastSearch.words === words) {
+      this.#hits = lastSearch.hits;
+      this.#show(true, lastSearch.note);
+      return;
+    }
     try {
-      await searchFor(chosen.words, this.#store.calls, (hits, isDone, note) => {
+      await searchFor(words, this.#store.calls, (hits, isDone, note) => {
         this.#hits = hits;
+        if (isDone) lastSearch = { store: this.#store, words, hits, note };
         this.#show(isDone, note);
       });
     } catch (error) {
