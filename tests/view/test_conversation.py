@@ -92,7 +92,7 @@ def test_a_tool_call_stands_beside_its_result(shop: Page) -> None:
     expect(card.locator(".side").first).to_contain_text("find_order")
     expect(card.locator(".side").first.locator("dd").nth(1)).to_have_text("It broke.\nSoon.")
     expect(card.locator(".result")).to_contain_text('{"state": "lost"}')
-    expect(card.locator(".result .badge.bad")).to_have_text("error")
+    expect(card.locator(".result .bad")).to_have_text("error")
     left, right = (card.locator(".side").nth(at).bounding_box() for at in (0, 1))
     assert left is not None
     assert right is not None
@@ -102,7 +102,7 @@ def test_a_tool_call_stands_beside_its_result(shop: Page) -> None:
 
 
 def test_refusals_and_failures_are_plain_to_see(shop: Page) -> None:
-    expect(shop.locator("#step-3 header .badge.bad").first).to_have_text("refused: refusal")
+    expect(shop.locator("#step-3 header .bad").first).to_have_text("refused: refusal")
     expect(shop.locator("#step-1 .failure")).to_contain_text("Failed with 529")
     expect(shop.locator("#step-1 .failure")).to_contain_text("Overloaded")
 

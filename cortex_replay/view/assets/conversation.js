@@ -5,7 +5,7 @@ import { countText, durationText, shortCount, tokensOf } from "./figures.js";
 import { announce } from "./keys.js";
 import { load } from "./source.js";
 import { Step } from "./steps.js";
-import { figureList, tableOf } from "./tables.js";
+import { breakable, figureList, tableOf } from "./tables.js";
 
 const NEAR = "900px"; // steps this far from what is seen are loaded
 const AT_ONCE = 4;
@@ -39,7 +39,7 @@ async function chooseStory(root) {
 function storyTable(caption, stories) {
   if (stories.length === 0) return null;
   return tableOf(caption, [["Name", ""], ["Calls", "number"], ["Tokens", "number wide"], ["Took", "number wide"]], stories.map((story) => [
-    el("a", { href: `#/conversation/${encodeURIComponent(story.id)}` }, story.name),
+    el("a", { href: `#/conversation/${encodeURIComponent(story.id)}` }, breakable(story.name)),
     story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls),
     shortCount(tokensOf(story.spent)), durationText(story.seconds)]), 20);
 }
@@ -90,7 +90,7 @@ class StoryScreen {
     const end = steps.reduce((last, step) => Math.max(last, (step.at ?? 0) + (step.took_ms ?? 0) / 1000), 0);
     const read = spent === null || spent.prompt === 0 || spent.cached === 0 ? "" : `${Math.floor((100 * spent.cached) / spent.prompt)} % cached`;
     const list = el("div", { class: "steps" }, this.#steps.map((step) => step.element));
-    fill(root, el("h2", {}, name),
+    fill(root, el("h2", {}, breakable(name)),
       id === "call" ? null : figureList([
         ["Model calls", countText(models)],
         ["MCP calls", steps.length === models ? "" : countText(steps.length - models)],
