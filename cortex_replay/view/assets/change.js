@@ -21,8 +21,8 @@ const ITEMS_AT_A_TIME = 40; // items that are made before the page gets its turn
 export async function showChange(root, rest, page) {
   const change = await load("change");
   const ticks = new Ticks(change);
-  const links = await conversationLinks(page);
-  const state = { isStopped: false, at: -1 };
+  const state = { isStopped: false, stories: new Map() };
+  const links = (scope) => (state.stories.has(scope) ? `#/conversation/${encodeURIComponent(state.stories.get(scope))}` : null);
   const progress = el("p", { class: "progress", role: "status" });
   const important = change.items.filter((item) => TIER_SECTIONS.some(([tier]) => tier === item.tier));
   const say = () => fill(progress, important.length ? `${ticks.count(important)} of ${important.length} reviewed` : null);
@@ -31,28 +31,37 @@ export async function showChange(root, rest, page) {
     root.querySelector(`[data-item="${CSS.escape(item.id)}"]`)?.classList.toggle("done", isDone);
     say();
   };
-  const waiting = []; // what is made when the first items can be seen: [place, item, make]
   const make = (item) => changeItem(item, { links, isDone: ticks.has(item), onDone });
-  const line = (item) => wordsItem(item, { links });
-  const sections = TIER_SECTIONS.map(([tier, title, help]) => tierSection(change, tier, title, help, waiting, make));
+  const makers = []; // what makes the items of each section
+  const sections = TIER_SECTIONS.map(([tier, title, help]) => {
+    const items = important.filter((item) => item.tier === tier);
+    const place = el("div", { class: "items" });
+    if (items.length) makers.push(() => appendInTurns(place, items, make, state));
+    return items.length ? tierSection(title, help, items.length, place) : null;
+  });
   const folded = FOLDS.map(([name, words, belongs]) => {
     const items = change.items.filter(belongs);
-    return foldedSection(items, name === "words" ? change.counts.words - items.length : 0, words, line);
+    return foldedSection(items, name === "words" ? change.counts.words - items.length : 0, words, (item) => wordsItem(item, { links }), state);
   });
   const others = change.left_out - (change.counts.words - change.items.filter((item) => item.tier === "words").length);
   fill(root, el("div", { class: "changes" }, changeHead(change, progress, () => openAll(root, true), () => openAll(root, false)), sections, folded,
     others > 0 ? el("p", { class: "muted" }, `${plural(others, "more recording")} with nothing to compare, or with the same answer; this page leaves them out`) : null));
   say();
-  await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
-  const rendering = (async () => {
-    while (waiting.length && !state.isStopped) {
-      await turnOfPage();
-      await makeWaiting(waiting.splice(0, ITEMS_AT_A_TIME));
-    }
+  const whole = (async () => {
+    for (const makeSection of makers) await makeSection();
+    await linkScopes(root, page, state, links);
   })();
   const control = controlOf(root, state);
-  if (rest.length) rendering.then(() => control.update(rest));
+  if (rest.length) whole.then(() => control.update(rest));
   return control;
+}
+
+// The first items can be seen at once; the page gets its turn before the next.
+async function appendInTurns(place, items, make, state) {
+  for (let at = 0; at < items.length && !state.isStopped; at += ITEMS_AT_A_TIME) {
+    if (at) await turnOfPage();
+    place.append(...items.slice(at, at + ITEMS_AT_A_TIME).map(make));
+  }
 }
 
 function changeHead(change, progress, open, close) {
@@ -77,29 +86,19 @@ function findingsNote(findings) {
     findings.length > MOST_FINDINGS ? el("p", {}, `and ${countText(findings.length - MOST_FINDINGS)} more`) : null);
 }
 
-function tierSection(change, tier, title, help, waiting, make) {
-  const items = change.items.filter((item) => item.tier === tier);
-  if (items.length === 0) return null;
-  const place = el("div", { class: "items" });
-  for (const item of items) waiting.push([place, item, make]);
-  return el("section", { class: `tier-section ${tier}`, aria: { label: title } },
-    el("h3", {}, `${title} `, el("span", { class: "count" }, countText(items.length))), el("p", { class: "muted" }, help), place);
+function tierSection(title, help, number, place) {
+  return el("section", { class: "tier-section", aria: { label: title } },
+    el("h3", {}, `${title} `, el("span", { class: "count" }, countText(number))), el("p", { class: "muted" }, help), place);
 }
 
-function foldedSection(items, more, words, make) {
+function foldedSection(items, more, words, make, state) {
   const total = items.length + more;
   if (total === 0) return null;
   const place = el("div", { class: "items" });
-  const details = el("details", { class: "fold-section" }, el("summary", {}, el("h3", {}, `${plural(total, "recording")} ${words}`)), place);
-  details.addEventListener("toggle", () => {
-    if (!details.open || place.hasChildNodes()) return;
-    fill(place, items.map(make), more ? el("p", { class: "muted" }, `and ${countText(more)} more that this page leaves out`) : null);
-  });
+  const note = more ? el("p", { class: "muted" }, `and ${countText(more)} more that this page leaves out`) : null;
+  const details = el("details", { class: "fold-section" }, el("summary", {}, el("h3", {}, `${plural(total, "recording")} ${words}`)), place, note);
+  details.addEventListener("toggle", () => details.open && !place.hasChildNodes() && appendInTurns(place, items, make, state));
   return el("section", { class: "tier-section" }, details);
-}
-
-async function makeWaiting(batch) {
-  for (const [place, item, make] of batch) place.append(make(item));
 }
 
 // A section makes its lines when it is opened, so those come in a second round.
@@ -117,10 +116,21 @@ function turnOfPage() {
   return new Promise((resume) => setTimeout(resume));
 }
 
+// An item by its id; what is folded is opened for it.
+async function findItem(root, id) {
+  const find = () => root.querySelector(`[data-item="${CSS.escape(id)}"]`);
+  for (const section of root.querySelectorAll("details.fold-section")) {
+    if (find()) break;
+    section.open = true;
+    while (section.querySelector(".items").childElementCount === 0) await turnOfPage();
+  }
+  return find();
+}
+
 function controlOf(root, state) {
   const stops = () => [...root.querySelectorAll("article.change, details.fold-section > summary, details.fold-section[open] details.reworded > summary")];
   const arriveAt = (found) => {
-    const target = found.matches("article") ? found.querySelector("h4") : found;
+    const target = found.matches("article") ? found.querySelector("h4") : found.querySelector("summary") ?? found;
     target.focus({ preventScroll: true });
     found.scrollIntoView({ block: "start" });
   };
@@ -144,10 +154,8 @@ function controlOf(root, state) {
     },
     help: [["n  p", "next, previous change"], ["Enter", "both sides of it"], ["x", "reviewed, or not"], ["e  c", "expand, collapse all"]],
     update([id]) {
-      if (id === undefined) return true;
-      const found = root.querySelector(`[data-item="${CSS.escape(id)}"]`);
-      if (found) arriveAt(found);
-      return found !== null;
+      if (id !== undefined) findItem(root, id).then((found) => found && arriveAt(found));
+      return true;
     },
     stop() {
       state.isStopped = true;
@@ -155,12 +163,16 @@ function controlOf(root, state) {
   };
 }
 
-// Tests and runs that this page can show as conversations, by name.
-async function conversationLinks(page) {
-  if (!["store", "conversation"].every((name) => page.screens.includes(name))) return () => null;
+// Scopes become links to the conversations of tests and runs that this page can show. A change is shown without
+// waiting for that: the store may be large.
+async function linkScopes(root, page, state, links) {
+  if (!["store", "conversation"].every((name) => page.screens.includes(name))) return;
   const store = await load("store").catch(() => ({ tests: [], runs: [] }));
-  const ids = new Map([...store.runs, ...store.tests].map((row) => [row.name, row.id]));
-  return (scope) => (ids.has(scope) ? `#/conversation/${encodeURIComponent(ids.get(scope))}` : null);
+  state.stories = new Map([...store.runs, ...store.tests].map((row) => [row.name, row.id]));
+  for (const scope of state.isStopped ? [] : root.querySelectorAll("span.scope")) {
+    const address = links(scope.dataset.scope);
+    if (address !== null) scope.replaceWith(el("a", { class: "scope", href: address }, scope.dataset.scope));
+  }
 }
 
 // Which changes a reader has looked at, for as long as the tab is open; a change of the change takes the tick away.

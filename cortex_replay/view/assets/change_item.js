@@ -54,8 +54,7 @@ function doneBox(item, isDone, onDone) {
 function aboutLine(item, links) {
   const scopes = item.scopes.map((scope) => {
     const address = links(scope);
-    if (scope === item.title && address === null) return null; // a road has the name of its test
-    return address === null ? el("span", { class: "scope" }, scope) : el("a", { class: "scope", href: address }, scope);
+    return address === null ? el("span", { class: "scope", "data-scope": scope }, scope) : el("a", { class: "scope", href: address }, scope);
   });
   const parts = [item.who, item.key && el("code", { title: item.key }, item.key.slice(0, 12)), item.path && el("code", { class: "path" }, item.path)];
   return el("p", { class: "about" }, [...parts, ...scopes].filter(Boolean).flatMap((part, at) => (at ? [" · ", part] : [part])));

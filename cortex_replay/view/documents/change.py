@@ -13,10 +13,13 @@ from cortex_replay.misses.differences import common_length
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
 
-__all__ = ["LONGEST", "Report", "change_document", "shorten_change"]
+__all__ = ["Report", "change_document", "shorten_change"]
 
-LONGEST: Final = 64 * 1024
+_LONGEST: Final = 64 * 1024
 """Of a text that is only worded otherwise; a change of behaviour may be four times as long."""
+_SHORTEST: Final = 2 * 1024
+_MOST_TOGETHER: Final = 8 * 1024 * 1024
+"""Of one side, whatever it is: a browser takes the document whole."""
 _FACTOR: Final = 4
 _AHEAD: Final = 200
 """So much of what is the same stands before the first difference."""
@@ -36,7 +39,7 @@ class Report(Protocol):
 
 
 def change_document(
-    report: Report, redactor: Redactor, findings: Iterable[Finding] = (), longest: int = LONGEST
+    report: Report, redactor: Redactor, findings: Iterable[Finding] = (), longest: int | None = None
 ) -> ChangeDocument:
     """A change as the page shows it.
 
@@ -44,11 +47,17 @@ def change_document(
         report: The change.
         redactor: Takes secrets out, before a text is cut and half of one could stay.
         findings: Why files of either side are not compared.
-        longest: So many characters of a text that is only worded otherwise.
+        longest: So many characters of a text that is only worded otherwise. If it is not said, the fewer the
+            more items there are.
     """
     document = {**report.to_document(), "findings": list(map(str, findings))}
     clean, _ = redactor.json(cast("JsonValue", document))
-    return shorten_change(cast("ChangeDocument", _clean_names(clean, redactor, {})), longest)
+    change = cast("ChangeDocument", _clean_names(clean, redactor, {}))
+    return shorten_change(change, longest or _length_for(len(change["items"])))
+
+
+def _length_for(items: int) -> int:
+    return max(_SHORTEST, min(_LONGEST, _MOST_TOGETHER // max(1, items)))
 
 
 def _clean_names(value: JsonValue, redactor: Redactor, known: dict[str, str]) -> JsonValue:
