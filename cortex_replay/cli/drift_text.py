@@ -101,6 +101,12 @@ def print_end(outcome: Outcome, ledger: Ledger, *, is_check: bool) -> None:
     for item in outcome.failed:
         output.talk(f"{output.escape(item.stored.path)}: {_failure(item)}")
     _print_skipped(outcome.plan)
+    if outdated := outcome.outdated:
+        many = output.count(outdated, "recording")
+        output.talk(
+            f"warning: later turns go on from an answer that was replaced ({many}), so a replay will ask "
+            "something else there. Record the program again"
+        )
     if is_check and (counts := tier_counts(outcome.changed)):
         output.echo(f"drift: {', '.join(counts)}")
     differ = f"{len(outcome.changed)} differ" if is_check else f"{len(outcome.written)} replaced"

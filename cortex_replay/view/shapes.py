@@ -483,6 +483,8 @@ class DriftDocument(TypedDict):
     changed: list[DriftItem]
     written: list[str]
     """The files that hold an answer of today now."""
+    outdated: list[str]
+    """The files of later turns, which go on from an answer that is another one now."""
     failed: list[dict[str, str]]
     """Each a row of the index, and ``message``."""
     not_asked: list[dict[str, str]]

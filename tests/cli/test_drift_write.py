@@ -164,6 +164,27 @@ def test_a_question_with_several_answers_is_written_only_if_all_came(model: Mode
     assert paths()["same"] != before["same"]
 
 
+def test_later_turns_that_go_on_from_a_replaced_answer_are_counted(model: Model) -> None:
+    """A replay would not get there any more."""
+    asked = [{"role": "user", "content": "tool"}]
+    said = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": calls(("search", {}))["message"]["tool_calls"],
+    }
+    result = {"role": "tool", "tool_call_id": "call_0", "content": "found"}
+    others = [*asked, {"role": "user", "content": "last"}], [{"role": "user", "content": "x"}, said, result]
+    model.learn("found", says("Done."))
+    model.learn("last", says("Done."))
+    bodies = [{**body("tool"), "messages": talk} for talk in ([*asked, said, result], *others)]
+    model.record(bodies)
+
+    shown = check("--write")
+
+    assert "warning: later turns go on from an answer that was replaced (1 recording)" in shown.stderr
+    assert "warning" not in check("--write").stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["--write"], ["--words"], ["--samples", "3"], ["--fail-on", "contract"]], ids=str
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cortex_replay.behaviour.differences import Tier
 from cortex_replay.run.refresh.choosing import Choice
 from cortex_replay.run.refresh.items import Plan, Refresh
+from cortex_replay.types import LlmRole
 
 __all__ = ["Outcome"]
 
@@ -44,6 +45,13 @@ class Outcome:
         return [item for item in self.asked if item.written_to is not None]
 
     @property
+    def outdated(self) -> list[Refresh]:
+        """What goes on from an answer that is another one now, so that a replay no longer asks it."""
+        known = [*self.choice.items, *self.choice.left]
+        replaced = [item for item in self.written if item.fixture.request is not None]
+        return [item for item in known if any(_goes_on(item, earlier) for earlier in replaced)]
+
+    @property
     def changed(self) -> list[Refresh]:
         """What gets another answer today, what matters most first."""
         found = [
@@ -58,3 +66,16 @@ class Outcome:
     def tiers(self) -> Counter[Tier]:
         """How many recordings have drifted how much; without those that failed."""
         return Counter(item.tier for item in self.asked if item.error is None)
+
+
+def _goes_on(item: Refresh, earlier: Refresh) -> bool:
+    """Whether a conversation goes on from the recorded answer of an earlier turn."""
+    whole, start = item.fixture.request, earlier.fixture.request
+    if whole is None or start is None or whole.model != start.model or whole.system != start.system:
+        return False
+    turn = len(start.messages)
+    return (
+        len(whole.messages) > turn
+        and whole.messages[turn].role is LlmRole.ASSISTANT
+        and whole.messages[:turn] == start.messages
+    )

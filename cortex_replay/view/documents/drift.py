@@ -50,6 +50,7 @@ def drift_document(
             for number, item in enumerate(outcome.changed, start=1)
         ],
         "written": sorted({item.written_to for item in outcome.changed if item.written_to is not None}),
+        "outdated": sorted({item.written_to or item.stored.path for item in outcome.outdated}),
         "failed": [
             {**item.stored._asdict(), "message": str(item.error or item.refusal)} for item in outcome.failed
         ],
