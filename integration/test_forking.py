@@ -77,9 +77,9 @@ def test_every_test_forks_by_itself(shell: Shell, provider: FakeProvider, tmp_pa
 
 SERVER = """
 import os
-from mcp.server.fastmcp import FastMCP
+from mcp.server.mcpserver import MCPServer
 
-server = FastMCP("counter")
+server = MCPServer("counter")
 total = 0
 
 @server.tool()
@@ -101,7 +101,8 @@ from mcp.client.stdio import stdio_client
 async def main():
     shim = ["-m", "cortex_replay", "mcp", "counter", "--", sys.executable, "server.py"]
     client = openai.AsyncOpenAI(max_retries=0)
-    async with stdio_client(StdioServerParameters(command=sys.executable, args=shim, env=dict(os.environ))) as (r, w):
+    server = StdioServerParameters(command=sys.executable, args=shim, env=dict(os.environ))
+    async with stdio_client(server) as (r, w):
         async with ClientSession(r, w) as session:
             await session.initialize()
             messages = []
