@@ -15,12 +15,12 @@ if [[ $base == -* ]]; then
   exit 2
 fi
 
-# A job of a pull request checks out a merge: its first parent is what the request is merged into right now,
-# which may be newer than what the event says.
+# A job of a pull request checks out a merge that GitHub made: its first parent is what the request is merged into
+# right now, which may be newer than what the event says. Another commit was the user's choice.
 if [[ -z $base && -n $EVENT_BASE ]]; then
   base=$EVENT_BASE
   parents=$(git cat-file commit HEAD | sed -n '/^$/q; s/^parent //p')
-  if [[ $parents == *$'\n'* ]]; then
+  if [[ $parents == *$'\n'* && $(git rev-parse HEAD) == "$GITHUB_SHA" ]]; then
     base=${parents%%$'\n'*}
   fi
 fi

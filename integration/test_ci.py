@@ -169,6 +169,8 @@ def test_the_action_installs_itself(tmp_path: Path, extras: str) -> None:
     assert os.listdir(place) == ["cortex-replay"]  # noqa: PTH208 - names
     done = subprocess.run([f"{place}/cortex-replay", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("cortex-replay, version")
+    subprocess.run([f"{place}/cortex-replay", "init", "--ci", "github"], cwd=tree, check=True)
+    assert (tree / ".github/workflows/cortex-replay.yml").is_file(), "the wheel has what it writes"
     python = tmp_path / "cortex-replay/venv/bin/python"
     has_remote = subprocess.run([python, "-c", "import obstore"], capture_output=True, check=False)
     assert (has_remote.returncode == 0) == (extras == "remote")
@@ -228,6 +230,19 @@ def test_what_the_base_has_recorded_since_is_no_change_of_the_request(review: Re
     assert not job.has_failed, job.ran
     assert outputs(job)["tier"] == "contract"
     assert "of_main" not in (job.temporary / "summary.md").read_text()
+
+
+def test_a_merge_of_the_user_s_own_says_nothing_of_the_base(review: Review) -> None:
+    """Who checks out the branch of the request may find there that main was merged into it."""
+    origin = review.origin
+    git(origin, "switch", "-q", "main")
+    (origin / "README.md").write_text("New on main.\n")
+    commit(origin, "Go on")
+    git(origin, "switch", "-q", "feature")
+    git(origin, "merge", "-q", "--no-edit", "main")
+    job = review.run(checkout="feature")
+
+    assert outputs(job)["tier"] == "contract", "all of the branch, not only what that merge brought"
 
 
 def test_a_forge_that_refuses_the_token_fails_nothing(review: Review) -> None:

@@ -85,12 +85,14 @@ class Review:
         self.origin, self.forge, self.place = origin, forge, place
         self.runs = 0
 
-    def run(self, *, event: str = "pull_request", token: str = WRITER, **inputs: str) -> Job:
+    def run(
+        self, *, event: str = "pull_request", checkout: str = "merge", token: str = WRITER, **inputs: str
+    ) -> Job:
         self.runs += 1
         place = self.place / f"run-{self.runs}"
         temporary = place / "temp"
         temporary.mkdir(parents=True)
-        git(place, "clone", "-q", "--depth=1", "-b", "merge", f"file://{self.origin}", "tree")
+        git(place, "clone", "-q", "--depth=1", "-b", checkout, f"file://{self.origin}", "tree")
         request = {"number": 3, "base": {"sha": git(self.origin, "rev-list", "--max-parents=0", "main")}}
         known: dict[str, Any] = {"pull_request": request} if event == "pull_request" else {}
         (place / "event.json").write_text(json.dumps(known))
@@ -112,6 +114,7 @@ class Review:
                 "GITHUB_GRAPHQL_URL": self.forge.graphql,
                 "GITHUB_REPOSITORY": "owner/name",
                 "GITHUB_SERVER_URL": "https://github.example",
+                "GITHUB_SHA": git(self.origin, "rev-parse", "merge"),
             },
             {"actions/upload-artifact": lambda _: {"artifact-url": ARTIFACT}},
         )

@@ -78,7 +78,7 @@ def test_a_replay_that_fails_still_shows_the_change_and_then_fails(review: Revie
     job = review.run(command=f"{COMMAND}\nexit 7", token=READER, fail_on="behaviour")
 
     assert job.has_failed
-    assert outputs(job)["status"] == "7"
+    assert (outputs(job)["status"], job.ran["Replay"].status) == ("7", 7)
     assert outputs(job)["tier"] == "contract"
     assert job.ran["Compare"].status == 4
     assert "Keep the page" in job.ran

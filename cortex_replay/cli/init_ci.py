@@ -191,6 +191,7 @@ def render_action_refresh(version: str) -> str:
 def _render_refresh(head: str, settings: dict[str, str]) -> str:
     values = {
         "HEAD": head,
+        "GROUP": settings["BRANCH"],
         "ENV": "\n".join(
             f"      {name}: {value if value.startswith('${{') else json.dumps(value)}"
             for name, value in settings.items()
