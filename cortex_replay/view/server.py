@@ -113,8 +113,7 @@ class ViewServer(Serving):
                 "headers": [(name.encode(), value.encode()) for name, value in (*headers, *reply.headers)],
             }
         )
-        body = b"" if scope["method"] == "HEAD" else reply.body
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": reply.body})  # of which a HEAD gets none
 
     async def _reply(self, scope: Message) -> _Reply:
         raw_path = scope["raw_path"].decode("latin-1")

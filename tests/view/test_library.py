@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 
 import pytest
 
-from cortex_replay import Store
+from cortex_replay import Answer, Store
 from cortex_replay.config import Price
 from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import FixtureIntegrityFailed
@@ -109,6 +109,32 @@ def test_no_document_has_a_secret(library: Library) -> None:
     assert SECRET in "".join(path.read_text() for path in library.read().store.root.rglob("*.json"))
     assert [name for name, document in library.all() if SECRET in json.dumps(document)] == []
     assert SECRET not in json.dumps(library.document("search", "q=my+key"))
+
+
+def test_a_secret_is_cut_out_before_a_line_is(tmp_path: Path) -> None:
+    """Half of one would not be known for one."""
+    store = Store.create(tmp_path)
+    store.add(fixture_of(f"{'x' * 180} {SECRET}", Answer(f"{'y' * 180} {SECRET}")))
+    store.commit()
+
+    assert SECRET[:8] not in json.dumps(library_of(tmp_path).document("store"))
+
+
+def test_a_file_that_several_tests_have_is_one_recording(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    store.add(fixture_of("Is it?", Answer("Yes.")))
+    for scope in ("a", "b"):
+        store.add(fixture_of("Is it?", Answer("No.")), scope=scope)
+    store.commit()
+    key = fixture_of("Is it?").key.prompt_hash
+    library = library_of(tmp_path, looked_at=LookedAt(unused=frozenset([(MODEL, key, "a")])))
+    rows = {row["answer"]: row for row in store_of(library)["calls"]}
+    call: Any = library.document(f"calls/{rows['No.']['id']}")
+
+    assert {answer: row["scopes"] for answer, row in rows.items()} == {"Yes.": [], "No.": ["a", "b"]}
+    assert [fact for fact in call["facts"] if fact[0] == "given to"] == [("given to", "a"), ("given to", "b")]
+    assert call["index_line"].count("[[scoped]]") == 2
+    assert rows["No."]["is_unused"] is False, "b used it"
 
 
 def test_a_search_for_a_secret_finds_nothing(library: Library) -> None:

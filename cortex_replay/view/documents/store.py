@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
@@ -173,7 +174,7 @@ def _recorded_at(call: HistoryCall) -> float | None:
 def _size(recordings: Recordings, file: RecordedFile) -> int:
     """How large a file is, wherever it stands."""
     try:
-        return (recordings.store.root / file.path).lstat().st_size
+        return os.lstat(f"{recordings.store.root}/{file.path}").st_size
     except OSError:  # it is elsewhere, and was fetched to be read
         return len(recordings.store.listed_content(file))
 
