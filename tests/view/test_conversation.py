@@ -268,3 +268,45 @@ def test_large_things_come_in_pieces(browser: Browser, tmp_path: Path) -> None:
     answer.locator(".more").click()
     assert 60_000 < len(answer.text_content() or "") < 80_000
     page.close()
+
+
+def test_a_prompt_of_many_messages_shows_the_last_ones(browser: Browser, tmp_path: Path) -> None:
+    """A call alone may bring a whole history with it."""
+    calls = [
+        ToolCall(id=f"c{n}", name="look", arguments={f"field {n}": n for n in range(60)}) for n in range(90)
+    ]
+    messages = [LlmMessage("user", f"Message {n}.") for n in range(1, 101)]
+    turns = [(messages, Answer("", tool_calls=tuple(calls)))]
+    page = browser.new_page()
+    page.goto(
+        f"{write_page(tmp_path / 'p.html', documents_of(write_store(tmp_path, turns)))}#/conversation/{STORY}"
+    )
+    said = page.locator(".message.user")
+    expect(said).to_have_count(40)
+    expect(said.last).to_contain_text("Message 100.")
+    page.get_by_role("button", name="Show 40 of 60 messages before").click()
+    expect(said.first).to_contain_text("Message 21.")
+    page.get_by_role("button", name="Show 20 messages before").click()
+    expect(said).to_have_text([re.compile(f"Message {n}\\.") for n in range(1, 101)])
+    expect(page.locator(".toolcard")).to_have_count(40)
+    page.get_by_role("button", name="Show 40 of 50 more calls").click()
+    expect(page.locator(".toolcard")).to_have_count(80)
+    page.locator(".toolcard").first.get_by_role("button", name="Show 20 more fields").click()
+    expect(page.locator(".toolcard").first.locator("dt")).to_have_count(60)
+    page.close()
+
+
+def test_thousands_of_steps_are_drawn_when_they_are_asked_for(browser: Browser, tmp_path: Path) -> None:
+    documents = documents_of(write_store(tmp_path, [([LlmMessage("user", "a")], Answer("b"))]))
+    story = documents[f"stories/{STORY}"]
+    story["steps"] = [{**story["steps"][0], "number": number} for number in range(1, 1501)]
+    page = browser.new_page()
+    address = write_page(tmp_path / "page.html", documents)
+    page.goto(f"{address}#/conversation/{STORY}")
+    expect(page.locator(".step")).to_have_count(1000)
+    page.goto(f"{address}#/conversation/{STORY}/1200")
+    expect(page.locator("#step-1200 .reply")).to_be_in_viewport()
+    page.get_by_role("button", name="Show more of 1,500 steps").click()
+    expect(page.locator(".step")).to_have_count(1500)
+    expect(page.get_by_role("button", name="Show more of")).to_have_count(0)
+    page.close()

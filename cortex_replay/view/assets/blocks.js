@@ -4,7 +4,7 @@ import { el, fill } from "./dom.js";
 import { countText, plural, sizeText } from "./figures.js";
 import { load } from "./source.js";
 import { badge } from "./tables.js";
-import { copyButton, foldLine, plainText, saveText, textBox, valueBox } from "./texts.js";
+import { copyButton, foldLine, plainText, saveText, someOf, textBox, valueBox } from "./texts.js";
 
 const ROLES = { user: "User", assistant: "Model", tool: "Tool result", system: "System" };
 const LONG = 700; // characters of a system text that is folded
@@ -40,9 +40,9 @@ export function changedText(before, now) {
 
 export function toolsBlock(tools) {
   return foldLine([el("span", { class: "part" }, `${plural(tools.length, "tool")} offered`), el("span", { class: "glimpse" }, tools.map((tool) => tool.name).slice(0, 12).join(", "))],
-    () => el("ul", { class: "offers" }, tools.map((tool) => el("li", {},
+    () => el("ul", { class: "offers" }, someOf(tools, (tool) => el("li", {},
       el("code", {}, tool.name), el("p", { class: "muted" }, tool.description.slice(0, 300)),
-      foldLine("Definition", () => textBox(plainText(tool.definition), { kind: "code" }))))));
+      foldLine("Definition", () => textBox(plainText(tool.definition), { kind: "code" }))), "tool")));
 }
 
 export function settingsBlock(settings) {
@@ -57,9 +57,9 @@ export function messageBlock(message, toolName = "") {
   const words = isTool && toolName !== "" ? `Result of ${toolName}` : ROLES[message.role] ?? message.role;
   return el("div", { class: `message ${ROLES[message.role] === undefined ? "" : message.role} ${message.is_error ? "failed" : ""}` },
     partTitle(words, message.is_error ? badge("bad", "error") : null),
-    (message.parts ?? []).map(partBlock),
+    someOf(message.parts ?? [], partBlock, "part"),
     message.text === "" && (message.tool_calls ?? []).length > 0 ? null : textBox(message.text === "" ? "(no text)" : message.text, { kind: isTool ? "code" : "" }),
-    (message.tool_calls ?? []).map((call) => toolCard(call, null)));
+    someOf(message.tool_calls ?? [], (call) => toolCard(call, null), "call"));
 }
 
 function partBlock(part) {
@@ -81,7 +81,7 @@ export function toolCard(call, result, ...notes) {
 
 export function resultOf(message, beside) {
   return [partTitle("Result", message.is_error ? badge("bad", "error") : null, beside),
-    textBox(message.text === "" ? "(nothing)" : message.text, { start: 1500, kind: "code" }), (message.parts ?? []).map(partBlock)];
+    textBox(message.text === "" ? "(nothing)" : message.text, { start: 1500, kind: "code" }), someOf(message.parts ?? [], partBlock, "part")];
 }
 
 // How an answer ended, where that is something to notice.
@@ -155,14 +155,14 @@ function rawView(raw, call) {
 
 // What was said in a call of an MCP server, message by message.
 export function mcpMessages(messages) {
-  return el("ol", { class: "script" }, messages.slice(0, 500).map((message) => {
+  return el("ol", { class: "script" }, someOf(messages, (message) => {
     const kind = Object.keys(message).find((name) => name !== "at_ms") ?? "";
     const value = message[kind];
     const isError = kind === "error" || value?.isError === true;
     return el("li", { class: isError ? "failed" : "" },
       partTitle(`${kind === "result" && isError ? "tool error" : kind}${typeof value?.method === "string" ? ` ${value.method}` : ""}`, el("small", { class: "muted" }, ` ${countText(message.at_ms ?? 0)} ms`)),
       textBox(mcpText(value), { start: 1500, kind: "code" }));
-  }), messages.length > 500 ? el("li", { class: "muted" }, `and ${countText(messages.length - 500)} more; the raw bytes have them`) : null);
+  }, "message"));
 }
 
 // What a result says, where it is made of texts; else all of it.

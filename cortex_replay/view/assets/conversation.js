@@ -1,7 +1,7 @@
 // Conversations: a run or a test in order, as people read agents; or one recording by itself.
 
 import { el, fill } from "./dom.js";
-import { countText, durationText, shortCount, tokensOf } from "./figures.js";
+import { countText, durationText, plural, shortCount, tokensOf } from "./figures.js";
 import { announce } from "./keys.js";
 import { load } from "./source.js";
 import { Step } from "./steps.js";
@@ -9,6 +9,8 @@ import { breakable, figureList, tableOf } from "./tables.js";
 
 const NEAR = "900px"; // steps this far from what is seen are loaded
 const AT_ONCE = 4;
+const SLICE = 50; // steps that are drawn without a pause; more where many are, since the browser goes over all of them each time
+const MOST_DRAWN = 1000; // that are drawn before they are asked for
 const MOVES = ["wheel", "touchmove", "pointerdown", "keydown"];
 
 export async function showConversation(root, rest) {
@@ -55,7 +57,9 @@ async function showCall(root, id) {
 
 class StoryScreen {
   #story;
-  #steps;
+  #steps = []; // those that are drawn, from the first on
+  #list = el("div", { class: "steps" });
+  #isStopped = false;
   #byId = new Map();
   #resultsOf = new Map(); // the step that shows a result, by the id of its tool call
   #current = 0;
@@ -72,7 +76,6 @@ class StoryScreen {
       if (!this.#byId.has(info.id)) this.#byId.set(info.id, info);
       for (const tool of info.tools) if (tool.call_id !== null && tool.result_in !== null) this.#resultsOf.set(tool.call_id, tool.result_in);
     }
-    this.#steps = story.steps.map((info) => new Step(info, this));
     this.#seen = new IntersectionObserver((entries) => this.#note(entries), { rootMargin: `${NEAR} 0px` });
     this.keys = {
       j: () => this.#move(1),
@@ -89,7 +92,6 @@ class StoryScreen {
     const models = steps.filter((step) => step.kind === "model").length;
     const end = steps.reduce((last, step) => Math.max(last, (step.at ?? 0) + (step.took_ms ?? 0) / 1000), 0);
     const read = spent === null || spent.prompt === 0 || spent.cached === 0 ? "" : `${Math.floor((100 * spent.cached) / spent.prompt)} % cached`;
-    const list = el("div", { class: "steps" }, this.#steps.map((step) => step.element));
     fill(root, el("h2", {}, breakable(name)),
       id === "call" ? null : figureList([
         ["Model calls", countText(models)],
@@ -99,12 +101,33 @@ class StoryScreen {
         ["Cost", spent.money],
         ["Took", end > 0 ? durationText(end) : ""]]),
       steps.length === 0 ? el("p", { class: "empty" }, "Nothing is recorded of it.") : null,
-      list);
-    this.#grown.observe(list);
+      this.#list, steps.length > MOST_DRAWN ? this.#more() : null);
+    this.#grown.observe(this.#list);
     for (const name of MOVES) addEventListener(name, this.#release, { passive: true, capture: true });
-    for (const step of this.#steps) {
-      this.#seen.observe(step.element);
-      step.element.addEventListener("focusin", () => { this.#current = this.#steps.indexOf(step); });
+    this.#drawUpTo(Math.min(steps.length, MOST_DRAWN));
+  }
+
+  #more() {
+    const total = this.#story.steps.length;
+    const button = el("button", { type: "button", onclick: async () => {
+      await this.#drawUpTo(Math.min(this.#steps.length + MOST_DRAWN, total));
+      if (this.#steps.length >= total) button.remove();
+    } }, `Show more of ${plural(total, "step")}`);
+    return button;
+  }
+
+  // Draw the first steps, in slices: the page answers its reader meanwhile.
+  async #drawUpTo(count) {
+    while (this.#steps.length < count && !this.#isStopped) {
+      const drawn = this.#steps.length;
+      const made = this.#story.steps.slice(drawn, Math.min(drawn + Math.max(SLICE, drawn >> 2), count)).map((info) => new Step(info, this));
+      this.#steps.push(...made);
+      this.#list.append(...made.map((step) => step.element));
+      for (const step of made) {
+        this.#seen.observe(step.element);
+        step.element.addEventListener("focusin", () => { this.#current = step.info.number - 1; });
+      }
+      if (this.#steps.length < count) await new Promise((done) => { setTimeout(done); });
     }
   }
 
@@ -115,6 +138,7 @@ class StoryScreen {
   }
 
   stop() {
+    this.#isStopped = true;
     this.#seen.disconnect();
     this.#grown.disconnect();
     for (const name of MOVES) removeEventListener(name, this.#release, { capture: true });
@@ -150,19 +174,20 @@ class StoryScreen {
 
   #move(by) {
     const isFirst = !this.#steps[this.#current]?.element.contains(document.activeElement);
-    const next = Math.min(Math.max(this.#current + (isFirst ? 0 : by), 0), this.#steps.length - 1);
+    const next = Math.min(Math.max(this.#current + (isFirst ? 0 : by), 0), this.#story.steps.length - 1);
     this.#open(next);
     if (this.#story.id !== "call") history.replaceState(history.state, "", `#/conversation/${encodeURIComponent(this.#story.id)}/${next + 1}`);
   }
 
   async #open(at) {
+    await this.#drawUpTo(at + 1);
     const step = this.#steps[at];
     if (step === undefined) return;
     this.#current = at;
     this.#held = step;
     step.element.focus({ preventScroll: true });
     step.element.scrollIntoView({ block: "start" });
-    announce(`Step ${at + 1} of ${this.#steps.length}`);
+    announce(`Step ${at + 1} of ${this.#story.steps.length}`);
     await step.show();
   }
 

@@ -6,7 +6,7 @@ import { countText, plural } from "./figures.js";
 import { load } from "./source.js";
 import { StreamPlayer, secondsText, streamFigures } from "./stream.js";
 import { badge } from "./tables.js";
-import { copyButton, foldLine, plainText, textBox, valueBox } from "./texts.js";
+import { copyButton, foldLine, plainText, someOf, textBox, valueBox } from "./texts.js";
 
 const MOST_BEFORE = 40; // messages that a click shows
 
@@ -113,7 +113,7 @@ export class Step {
     const good = call.answers.filter((answer) => answer.status === null);
     const answers = this.#info.answer === null ? call.answers : [good[this.#info.answer - 1] ?? good[0]].filter((one) => one !== undefined);
     return [this.#cause(), this.#context(call), this.#messages(call), this.#info.failures.map(failureBlock),
-      answers.map((answer, at) => (answer.status === null ? this.#answer(answer, answers.length > 1 ? `Answer ${at + 1} of ${answers.length}` : "Answer") : failureBlock(answer))),
+      someOf([...answers.entries()], ([at, answer]) => (answer.status === null ? this.#answer(answer, answers.length > 1 ? `Answer ${at + 1} of ${answers.length}` : "Answer") : failureBlock(answer)), "answer"),
       this.#info.cache === null ? null : cacheBlock(this.#info.cache), vouchBlock(call)];
   }
 
@@ -153,13 +153,13 @@ export class Step {
     let results = 0;
     for (const message of isEcho ? call.messages.slice(1) : call.messages) {
       if (message.role === "tool" && this.#story.showsResult(message.tool_call_id, this.#info.number)) results += 1;
-      else shown.push(messageBlock(message));
+      else shown.push(message);
     }
     return [
       call.before === 0 ? null : this.#before(call, other, isEcho ? call.messages.slice(0, 1) : []),
       results === 0 ? null : foldLine([el("span", { class: "part" }, `${plural(results, "tool result")}`), el("span", { class: "glimpse" }, "shown above, beside what called for it")],
-        () => call.messages.filter((message) => message.role === "tool").map((message) => messageBlock(message))),
-      shown,
+        () => someOf(call.messages.filter((message) => message.role === "tool"), (message) => messageBlock(message), "result")),
+      someOf(shown, (message) => messageBlock(message), "message", { isFromEnd: true }),
     ];
   }
 
@@ -182,7 +182,7 @@ export class Step {
       while (at !== null && left > 0 && shown < MOST_BEFORE) {
         const call = await load(`calls/${at}`);
         const own = call.messages.slice(0, Math.max(left - call.before, 0));
-        place.after(...own.map((message) => messageBlock(message)));
+        place.after(...someOf(own, (message) => messageBlock(message), "message", { isFromEnd: true }));
         shown += own.length;
         [at, left] = [call.continues, Math.min(left, call.before)];
       }
@@ -204,7 +204,7 @@ export class Step {
       answer.reasoning === "" ? null : reasoningBlock(answer.reasoning),
       said ? textBox(answer.text === "" ? "(no text)" : answer.text) : null,
       answer.parsed === null || answer.parsed === undefined ? null : foldLine([el("span", { class: "part" }, "As JSON")], () => valueBox(answer.parsed), { open: plainText(answer.parsed).length < 2000 && answer.text.length > 80 }),
-      answer.tool_calls.map((call, at) => this.#tool(call, this.#info.tools[at] ?? null)),
+      someOf([...answer.tool_calls.entries()], ([at, call]) => this.#tool(call, this.#info.tools[at] ?? null), "call"),
       answer.stream === null ? null : this.#stream(answer));
   }
 
@@ -235,7 +235,7 @@ export class Step {
 
   #server(call) {
     const { mcp } = call;
-    if (mcp === null) return [call.messages.map((message) => messageBlock(message)), settingsBlock(call.settings), call.answers.map(replyBlock), vouchBlock(call)];
+    if (mcp === null) return [call.messages.map((message) => messageBlock(message)), settingsBlock(call.settings), someOf(call.answers, replyBlock, "answer"), vouchBlock(call)];
     const messages = scriptOf(mcp, this.#info.answer ?? 1);
     return [this.#cause(), this.#outline(),
       foldLine([el("span", { class: "part" }, mcp.method), el("span", { class: "glimpse" }, plural(messages.length, "message"))],

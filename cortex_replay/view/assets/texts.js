@@ -1,7 +1,7 @@
 // Texts of any length: a start that is read at once, the rest in pieces; values of JSON; a copy of either.
 
 import { el, fill } from "./dom.js";
-import { sizeText } from "./figures.js";
+import { plural, sizeText } from "./figures.js";
 import { announce } from "./keys.js";
 
 const START = 4000; // characters that are shown at once
@@ -51,14 +51,30 @@ function breakAt(text, end) {
   return code >= 0xd800 && code < 0xdc00 ? end + 1 : end;
 }
 
+// Elements for many things: some at once, and more at each click. Of what was said in order the last matter most.
+export function someOf(items, make, word, { most = 40, isFromEnd = false } = {}) {
+  let left = isFromEnd ? items.slice(0, Math.max(items.length - most, 0)) : items.slice(most);
+  const first = (isFromEnd ? items.slice(left.length) : items.slice(0, most)).map(make);
+  if (left.length === 0) return first;
+  const words = () => `Show ${left.length > most ? `${most} of ` : ""}${plural(left.length, isFromEnd ? word : `more ${word}`)}${isFromEnd ? " before" : ""}`;
+  const button = el("button", { type: "button", class: "quiet more", onclick: () => {
+    const next = (isFromEnd ? left.slice(-most) : left.slice(0, most)).map(make);
+    left = isFromEnd ? left.slice(0, -most) : left.slice(most);
+    if (isFromEnd) button.after(...next);
+    else button.before(...next);
+    if (left.length === 0) button.remove();
+    else fill(button, words());
+  } }, words());
+  return isFromEnd ? [button, ...first] : [...first, button];
+}
+
 // A value: fields of an object one by one, with texts as texts; anything deeper as JSON.
 export function valueBox(value) {
   if (value === null || typeof value !== "object") return textBox(plainText(value), { kind: "code" });
   const names = Array.isArray(value) ? [] : Object.keys(value);
   if (names.length === 0) return textBox(JSON.stringify(value, null, 2), { kind: "code" });
-  return el("dl", { class: "fields" }, names.slice(0, 100).map((name) => [
-    el("dt", {}, name), el("dd", {}, textBox(plainText(value[name]), { kind: typeof value[name] === "string" ? "" : "code", start: 1500 }))]),
-  names.length > 100 ? el("dd", { class: "muted" }, `and ${names.length - 100} more fields`) : null);
+  return el("dl", { class: "fields" }, someOf(names, (name) => el("div", {}, el("dt", {}, name),
+    el("dd", {}, textBox(plainText(value[name]), { kind: typeof value[name] === "string" ? "" : "code", start: 1500 }))), "field"));
 }
 
 export function plainText(value) {
