@@ -74,6 +74,8 @@ tier=$("$place/venv/bin/python" -I -c 'import json, sys; print(json.load(open(sy
   echo "markdown=$place/diff.md"
 } >> "$GITHUB_OUTPUT"
 cat "$place/diff.md" >> "$GITHUB_STEP_SUMMARY"
-compare --format html --output "$place/page.html"
+# With the store and the run; of a store that is too large for one file, or cannot be trusted, the change alone.
+cortex-replay view --base "$base" ${report[@]+"${report[@]}"} --export "$place/page.html" \
+  || compare --format html --output "$place/page.html"
 echo "page=$place/page.html" >> "$GITHUB_OUTPUT"
 exit "$verdict"

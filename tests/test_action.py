@@ -59,6 +59,7 @@ def test_a_pull_request_is_verified_replayed_compared_and_commented_on(review: R
     assert "delete" in summary
     assert job.ran["Keep the page"].given["path"] == str(page)
     assert page.read_text()[:15].lower() == "<!doctype html>"
+    assert [f'id="{name}"' in page.read_text() for name in ("data:change", "data:report")] == [True, True]
     (note,) = forge.notes
     assert note.body.startswith("<!-- cortex-replay diff -->\n")
     assert "delete" in note.body
