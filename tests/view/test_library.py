@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
-from cortex_replay import Answer, Store
+from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.config import Price
 from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.history.runs import UnknownRun
 from cortex_replay.view import shapes
 from cortex_replay.view.documents.ids import call_id, story_id
+from cortex_replay.view.export import export_page
 from cortex_replay.view.library import Library, Shelf
 from cortex_replay.view.recordings import LookedAt
 from tests.builder import StoreBuilder
@@ -219,6 +221,26 @@ def test_what_came_back_is_shown_whatever_was_asked(library: Library) -> None:
 )
 def test_a_name_that_is_none_leads_nowhere(library: Library, name: str) -> None:
     assert library.document(name) is None
+
+
+def test_names_say_nothing_of_what_is_recorded(tmp_path: Path) -> None:
+    """A model, a scope and a path may be called anything; what a document is called leads nowhere."""
+    evil = "../../<img src=x>\x1b[2J\u202e"
+    store = Store.create(tmp_path)
+    request = LlmRequest(evil, evil, [{"role": "user", "content": evil}])
+    store.add(Fixture.of(request, Answer(evil), meta={"scope": evil, "run": evil, "recorded_at": evil}))
+    store.commit()
+    library = library_of(tmp_path)
+    documents = dict(library.all())
+
+    assert [
+        name for name in documents if not re.fullmatch(r"[a-z]+(/((run|test)-)?[0-9a-f]{32})?", name)
+    ] == []
+    [row] = store_of(library)["calls"]
+    assert (row["who"], row["scopes"], row["runs"], row["at"]) == (evil, [evil], ["before"], None)
+    page = export_page(library).decode()
+    assert "<img" not in page
+    assert "\x1b" not in page
 
 
 def test_a_path_is_no_id(library: Library) -> None:
