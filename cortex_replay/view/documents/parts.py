@@ -109,16 +109,16 @@ def _message(message: LlmMessage, cut: Cutter) -> dict[str, Any]:
 
 def _part(part: JsonValue, cut: Cutter) -> dict[str, str]:
     """A block of a message; of a picture what names it, instead of its bytes."""
-    match stored_part(part):
-        case {"type": "text"}:
-            return {"kind": "text", "text": ""}
-        case {"type": "thinking", "thinking": str(text)}:
-            return {"kind": "thinking", "text": cut.text(text)}
-        case {"type": str(kind)} as block:
-            rest: dict[str, JsonValue] = {name: value for name, value in block.items() if name != "type"}
-            return {"kind": cut.text(kind), "text": cut.text(compact(rest))}
-        case other:
-            return {"kind": "part", "text": cut.text(compact(other))}
+    block = stored_part(part)
+    if not isinstance(block, dict):
+        return {"kind": "part", "text": cut.text(compact(block))}
+    kind, thought = str(block.get("type")), block.get("thinking")
+    if kind == "text":
+        return {"kind": kind, "text": ""}
+    if kind == "thinking" and isinstance(thought, str):
+        return {"kind": kind, "text": cut.text(thought)}
+    rest: dict[str, JsonValue] = {name: value for name, value in block.items() if name != "type"}
+    return {"kind": cut.text(kind), "text": cut.text(compact(rest))}
 
 
 def _tool(tool: JsonValue, cut: Cutter) -> dict[str, Any]:
