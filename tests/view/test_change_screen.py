@@ -112,12 +112,12 @@ def test_both_sides_mark_what_differs_and_nothing_else(show: Show) -> None:
     assert words.locator("del").all_inner_texts() == ["Hello"]
     assert words.locator("ins").all_inner_texts() == ["Hi", " you today"]
     fields = page.locator("[data-item=triage] table", has_text="priority").first
-    assert fields.locator("tr.changed").all_inner_texts() == [
+    assert fields.locator("tr.differs").all_inner_texts() == [
         '  "priority": 2,\t  "priority": "high",',
         '    "angry"\t',
     ]
     road = page.locator("[data-item=road] table")
-    assert road.locator("tr.changed").all_inner_texts() == ["\t2. issue_refund"]
+    assert road.locator("tr.differs").all_inner_texts() == ["\t2. issue_refund"]
     assert road.locator("tr").last.inner_text() == "3. answers\t4. answers"
     assert page.locator("[data-item=gone] th").all_text_contents() == ["Before"]
     page.get_by_role("button", name="Collapse all").click()
@@ -238,7 +238,7 @@ def test_a_phone_has_both_sides_below_each_other(show: Show) -> None:
     page = show(sample_change())
     page.get_by_role("button", name="Expand all").click()
     page.set_viewport_size({"width": 360, "height": 780})
-    row = page.locator("[data-item=refund] tr.changed").first
+    row = page.locator("[data-item=refund] tr.differs").first
     row.wait_for()
 
     old, new = (row.locator(side).bounding_box() for side in ("td.old", "td.new"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 from cortex_replay.view.bundle import STYLES, asset, modules
@@ -31,6 +32,27 @@ def test_all_that_ships_of_the_page_is_small() -> None:
     sizes = {name: len(asset(name).encode()) for name in (*modules(), *STYLES)}
 
     assert sum(sizes.values()) < 300_000, sizes
+
+
+def test_no_style_of_one_screen_reaches_another() -> None:
+    """A rule that begins with a class concerns every element with that class, whatever screen it is on."""
+    screens = [name for name in STYLES if name != "page.css"]
+    found = {name: _classes(asset(name)) for name in screens}
+
+    assert {
+        (one, other, shared)
+        for one, other in permutations(screens, 2)
+        for shared in found[one][0] & found[other][1]
+    } == set()
+    assert _classes("a.x > .y, @media (z) { .z b { c: d }")[0] == {"x", "z"}
+
+
+def _classes(text: str) -> tuple[set[str], set[str]]:
+    """The classes that rules begin with, and all of which there are rules."""
+    rules = re.findall(r"([^{};]+)\{", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+    selectors = [selector for rule in rules for selector in rule.split(",")]
+    first = {begin[1] for one in selectors if (begin := re.match(r"\s*[a-z0-9]*\.([\w-]+)", one))}
+    return first, {name for one in selectors for name in re.findall(r"\.([A-Za-z][\w-]*)", one)}
 
 
 @needs_browser

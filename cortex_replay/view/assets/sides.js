@@ -160,7 +160,7 @@ function foldRows(rows) {
 }
 
 function sideRow(row, sides) {
-  return el("tr", { class: row.isSame ? "same" : "changed" }, sides.map((side) =>
+  return el("tr", { class: row.isSame ? "alike" : "differs" }, sides.map((side) =>
     el("td", { class: side === "before" ? "old" : "new" }, row[side] === null ? null : row[side].map((piece) => pieceNodes(piece, side)))));
 }
 
