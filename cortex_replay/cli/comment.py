@@ -46,6 +46,8 @@ def comment_command(file: IO[bytes], name: str | None, as_json: bool) -> None:
     data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise click.UsageError(f"the text is longer than {_MAX_BYTES} bytes")
+    if not data.strip():
+        raise click.UsageError("there is no text to post")
     try:
         text = mark(data.decode(), name)
     except UnicodeDecodeError:

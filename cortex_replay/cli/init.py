@@ -129,6 +129,8 @@ def init_command(
     """
     if overwrite and ci is None:
         raise click.UsageError("--overwrite goes with --ci: init overwrites nothing else")
+    if ci is not None and (js is not None or driver_only):
+        raise click.UsageError("--ci is for itself: run init once more for the rest")
     if js is not None:
         write_setup(js, as_json=as_json)
         return

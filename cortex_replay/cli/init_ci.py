@@ -95,7 +95,7 @@ def write_ci(forge: str, project: Project, *, overwrite: bool, as_json: bool) ->
     if different and not overwrite:
         names = ", ".join(output.escape(shown_path(step.path)) for step in different)
         raise StoreIo(
-            f"{names}: says something else, as shown; nothing was written. To replace it: --overwrite"
+            f"{names}: something else is there, as shown; nothing was written. To replace it: --overwrite"
         )
     for step in steps:
         step.write(make_folder=True)

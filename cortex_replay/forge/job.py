@@ -50,7 +50,7 @@ def _of_github(environment: Mapping[str, str]) -> Request:
     if number is None:
         raise NowhereToPost("this job is for no pull request")
     repository = _variable(environment, "GITHUB_REPOSITORY")
-    if not isinstance(number, int) or not _REPOSITORY.fullmatch(repository):
+    if type(number) is not int or not _REPOSITORY.fullmatch(repository):
         raise ConfigError("GITHUB_EVENT_PATH", "it names no pull request that could be")
     token = _token(environment, "GITHUB_TOKEN", "GH_TOKEN")
     url = environment.get("GITHUB_GRAPHQL_URL") or "https://api.github.com/graphql"

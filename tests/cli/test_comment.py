@@ -132,3 +132,4 @@ def test_what_cannot_be_is_said_and_nothing_is_posted(
 def test_wrong_usage(arguments: tuple[str, ...]) -> None:
     assert run("comment", *arguments, text="One.\n").exit_code == 2
     assert run("comment", text=b"\xff").exit_code == 2
+    assert run("comment", text=" \n").exit_code == 2

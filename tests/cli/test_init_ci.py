@@ -165,5 +165,11 @@ def test_keys_go_to_the_one_step_that_asks() -> None:
     assert "_API_KEY" not in json.dumps(job), "neither the job nor another step has one"
 
 
+@pytest.mark.parametrize("more", [("--js", "jest"), ("--driver-only",)])
+def test_it_does_nothing_else(more: tuple[str, ...]) -> None:
+    assert run("init", "--ci", "github", *more).exit_code == 2
+    assert not Path(".github").exists()
+
+
 def test_overwrite_is_for_ci_alone() -> None:
     assert run("init", "--overwrite").exit_code == 2
