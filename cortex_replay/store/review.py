@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Final
 
 from cortex_replay.canonical import JsonValue, compact
@@ -16,6 +15,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.index.index import FixtureRow, Index, PartRow, Row, ScopedRow, content_key
 from cortex_replay.store.merge.merge import compare_indexes
+from cortex_replay.store.pairing import pair_questions
 from cortex_replay.store.paths import escape
 from cortex_replay.store.trust import Complete, Untrusted, trust_content, trust_exchange, trust_fixture
 from cortex_replay.types import LlmRequest, LlmRole
@@ -27,9 +27,6 @@ Contents = Iterable[tuple[str, object]]
 
 _LONGEST: Final = 16 * 1024
 """Of a text that is kept; whoever shows it makes it shorter still."""
-_COMPARED: Final = 1000
-_MOST_PAIRS: Final = 40_000
-_ALIKE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ def review_changes(
     new = _read([*came, *(row for _, row in rows.changed)], new_files, complete_new, findings)
     added, removed = [new[row] for row in came], [old[row] for row in went]
     return Review(
-        _pair(added, removed),
+        _additions(added, removed),
         [Change(old[one], new[other]) for one, other in rows.changed],
         removed,
         pinned,
@@ -162,6 +159,14 @@ def review_changes(
         [row for row in rows.removed if isinstance(row, PartRow)],
         findings=findings,
     )
+
+
+def _additions(added: Sequence[Recording], removed: Sequence[Recording]) -> list[Addition]:
+    pairs = pair_questions(added, removed)
+    return [
+        Addition(one, removed[pairs[at].old], pairs[at].why) if at in pairs else Addition(one)
+        for at, one in enumerate(added)
+    ]
 
 
 def read_kept(rows: Sequence[Row], files: Contents) -> list[Recording]:
@@ -286,47 +291,3 @@ def _last_user_text(request: LlmRequest | None) -> str:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text[:_LONGEST].splitlines() if line.strip()), "")
-
-
-def _pair(added: Sequence[Recording], removed: Sequence[Recording]) -> list[Addition]:
-    """Each addition with the removed recording that it most likely takes the place of."""
-    ranked = sorted(_likely_pairs(added, removed), key=lambda pair: (-pair[0], pair[1], pair[2]))
-    taken: set[int] = set()
-    chosen: dict[int, tuple[Recording, str]] = {}
-    for _, new, old, why in ranked:
-        if new not in chosen and old not in taken:
-            chosen[new] = removed[old], why
-            taken.add(old)
-    return [Addition(recording, *chosen.get(i, (None, ""))) for i, recording in enumerate(added)]
-
-
-def _likely_pairs(
-    added: Sequence[Recording], removed: Sequence[Recording]
-) -> Iterator[tuple[float, int, int, str]]:
-    """How likely each pair is, its numbers, and why. Among very many, only equal questions are paired."""
-    is_patient = len(added) * len(removed) <= _MOST_PAIRS
-    by_text: dict[str, list[int]] = {}
-    for j, old in enumerate(removed):
-        by_text.setdefault(old.asked, []).append(j)
-    for i, new in enumerate(added):
-        if not new.asked:
-            continue
-        for j in range(len(removed)) if is_patient else by_text.get(new.asked, [])[:_COMPARED]:
-            old = removed[j]
-            if type(old.row) is type(new.row) and (found := _likeness(new, old)) is not None:
-                yield found[0], i, j, found[1]
-
-
-def _likeness(new: Recording, old: Recording) -> tuple[float, str] | None:
-    if new.asked == old.asked and new.model == old.model:
-        return (4 if new.turns == old.turns else 3.5), "the same question, asked otherwise"
-    if new.asked == old.asked:
-        return 3, f"the same question to {old.model}"
-    shared = 1 if new.tests & old.tests else 0
-    matcher = SequenceMatcher(None, new.asked[:_COMPARED], old.asked[:_COMPARED], autojunk=False)
-    if matcher.real_quick_ratio() < _ALIKE or matcher.quick_ratio() < _ALIKE:
-        return (shared, "recorded by the same test") if shared else None
-    ratio = matcher.ratio()
-    if ratio >= _ALIKE:
-        return 1 + ratio + shared / 10, "a question much like it"
-    return (shared, "recorded by the same test") if shared else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from click.testing import CliRunner, Result
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.cli.main import main
+from cortex_replay.store.index.index import FixtureRow
+from cortex_replay.store.pairing import pair_questions
+from cortex_replay.store.review import Recording
 from tests.builder import ask
+from tests.growth import grows_linearly
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
 
@@ -175,3 +180,28 @@ def test_a_change_of_behaviour_is_told_in_short(project: Project) -> None:
     assert text.count("         contract: the model refuses to answer\n") == 1
     assert "words:" not in text
     assert sorted(one["tier"] for one in changed) == ["contract", "words"]
+
+
+def questions(count: int, system: str) -> list[Recording]:
+    """Long questions that are much like each other, as of one template."""
+    recordings = []
+    for at in range(count):
+        request = ask(
+            f"Into which category does ticket {at} fall? {'It says nothing new. ' * 12}{at}", system=system
+        )
+        row = FixtureRow(f"fixtures/{system}{at}.json", "0" * 64, request.model, request.prompt_hash())
+        recordings.append(Recording(row, request.model, request, asked=request.messages[0].content))
+    return recordings
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_many_like_questions_are_paired_in_linear_time(is_same: bool) -> None:
+    """A system prompt was edited, or every question as well."""
+
+    def pair(count: int) -> int:
+        old, new = questions(count, "a"), questions(count, "b")
+        new = new if is_same else [replace(one, asked=f"Please: {one.asked}") for one in new]
+        return len(pair_questions(new, old))
+
+    assert pair(12) == 12
+    assert grows_linearly(lambda: pair(12), lambda: pair(24))
