@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall
 from cortex_replay.history.story import tell_story
+from cortex_replay.mcp.tool_names import arguments_text
 from cortex_replay.progress import Progress
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.paths import INDEX_NAME
@@ -179,6 +181,8 @@ class _Reading:
         self._store: object | None = None
         self._haystack: Haystack | None = None
         self._stories: dict[str, tuple[str, list[HistoryCall], list[McpCall]]] | None = None
+        self._by_arguments: dict[str, list[int]] | None = None
+        """Where calls to servers stand, by what they are called with."""
 
     @property
     def haystack(self) -> Haystack:
@@ -241,7 +245,20 @@ class _Reading:
             recordings.threads,
             self._failures_of,
         )
-        return teller.tell(wanted, name, tell_story(calls, asked, recordings.mcp_calls))
+        return teller.tell(wanted, name, tell_story(calls, asked, self._may_be_made_by(calls)))
+
+    def _may_be_made_by(self, calls: Sequence[HistoryCall]) -> list[McpCall]:
+        """The calls to servers with arguments that these answers want something called with: a story looks
+        through all it is given, and there may be thousands of both."""
+        every = self.recordings.mcp_calls
+        if self._by_arguments is None:
+            self._by_arguments = {}
+            for place, made in enumerate(every):
+                self._by_arguments.setdefault(arguments_text(made.arguments), []).append(place)
+        tools = (tool for call in calls if call.said is not None for tool in call.said.tool_calls)
+        texts = {arguments_text(tool.arguments) for tool in tools}
+        places = chain.from_iterable(self._by_arguments.get(text, ()) for text in texts)
+        return [every[place] for place in sorted(places)]
 
     def _failures_of(self, call: HistoryCall) -> Mapping[int, Exchange]:
         store = self.recordings.store

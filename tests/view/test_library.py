@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -14,13 +15,17 @@ from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.config import Price
 from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import FixtureIntegrityFailed
+from cortex_replay.history.calls import read_calls
+from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.history.runs import UnknownRun
+from cortex_replay.history.story import tell_story
 from cortex_replay.view import shapes
 from cortex_replay.view.documents.ids import call_id, story_id
 from cortex_replay.view.export import export_page
 from cortex_replay.view.library import Library, Shelf
 from cortex_replay.view.recordings import LookedAt
 from tests.builder import StoreBuilder
+from tests.engine.mcp import scenario
 from tests.view.stores import MODEL, RUN, SECRET, TEST, fixture_of, library_of, make_store
 
 CLEAN = "My key is [REDACTED:known-value], keep it."
@@ -284,6 +289,24 @@ def test_the_next_document_is_of_the_store_as_it_is_then(tmp_path: Path) -> None
 
     assert len(store_of(library)["calls"]) == len(before.files) + 1
     assert len(library.document("search", "q=brand+new")["found"]) == 2  # type: ignore[index]
+
+
+def test_a_story_finds_the_calls_of_servers_that_its_answers_made(tmp_path: Path) -> None:
+    """The same ones as a look through all of them."""
+    asyncio.run(scenario.record(tmp_path))
+    library = library_of(tmp_path)
+    [run] = store_of(library)["runs"]
+    story: Any = library.document(f"stories/{run['id']}")
+    store = Store.open(tmp_path)
+    told = tell_story(read_calls(store).calls, read_mcp_calls(store))
+
+    assert [
+        [tool["made"] for tool in step["tools"]] for step in story["steps"] if step["kind"] == "model"
+    ] == [
+        [None if use.made is None else call_id(use.made.path) for use in step.uses]
+        for step in told.model_steps
+    ]
+    assert any(tool["made"] for step in story["steps"] for tool in step["tools"])
 
 
 def test_a_run_chooses_what_is_shown(root: Path) -> None:
