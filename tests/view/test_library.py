@@ -19,6 +19,7 @@ from cortex_replay.history.calls import read_calls
 from cortex_replay.history.mcp_calls import read_mcp_calls
 from cortex_replay.history.runs import UnknownRun
 from cortex_replay.history.story import tell_story
+from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.view import shapes
 from cortex_replay.view.documents.ids import call_id, story_id
 from cortex_replay.view.export import export_page
@@ -275,6 +276,36 @@ def test_a_broken_file_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert sorted(row["question"] for row in store_of(again)["calls"]) == ["one", "three"]
     assert [spoiled["path"] in text for text in store_of(again)["findings"]] == [True]
     assert again.document(f"raw/{spoiled['id']}") is None
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [{"is_sharded": True}, {"is_flat": True}, {"has_keys": False}],
+    ids=lambda layout: next(iter(layout)),
+)
+def test_every_layout_of_a_store_can_be_looked_at(tmp_path: Path, layout: dict[str, bool]) -> None:
+    """Also one by crtx-llm, which does not say what was asked."""
+    builder = StoreBuilder(tmp_path, **layout)
+    builder.add("one", "Yes.")
+    builder.add_fixture(Fixture(FixtureKey(MODEL, "a" * 64), (Answer("Only\nan answer."),)))
+    builder.write()
+    library = library_of(tmp_path)
+
+    assert sorted((row["question"], row["answer"]) for row in store_of(library)["calls"]) == [
+        ("", "Only"),
+        ("one", "Yes."),
+    ]
+    assert [
+        wrong
+        for name, document in library.all()
+        for wrong in misfits(document, SHAPES[name.partition("/")[0]])
+    ] == []
+
+
+def test_an_empty_store_has_an_empty_page(tmp_path: Path) -> None:
+    Store.create(tmp_path)
+
+    assert [name for name, _ in library_of(tmp_path).all()] == ["page", "store", "texts"]
 
 
 def test_the_next_document_is_of_the_store_as_it_is_then(tmp_path: Path) -> None:
