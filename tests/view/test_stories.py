@@ -20,7 +20,7 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey
-from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage
+from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage, ToolCall
 from cortex_replay.view.documents.cache_steps import segments_of
 from cortex_replay.view.documents.parts import Cutter
 from cortex_replay.view.documents.stories import StoryTeller, failures_before
@@ -30,7 +30,8 @@ from tests import linked
 from tests.engine.mcp import scenario
 from tests.history.recordings import Recording, record
 
-SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+SECRET = "violet-otter-93-sings-in-the-harbour"
+"""It is known by its value only: the half of it looks like nothing."""
 
 
 def spent_of(calls: Sequence[tuple[str, TokenUsage | None]]) -> Spent:
@@ -98,13 +99,17 @@ def test_a_step_has_exactly_its_shape(agent: StoryDocument) -> None:
 
 
 def test_a_secret_is_gone_before_a_line_is_cut(tmp_path: Path) -> None:
-    long = f"{'x ' * 147}{SECRET} and more"
-    record(tmp_path, Recording(0, turns=[long], answer=Answer(f"Your key: {SECRET}")))
+    long = f"{'x ' * 140}{SECRET} and {'more ' * 20}"
+    body = "".join(f"{'MIIEvQIBADANBgkqhkiG9w0BAQ' * 2}\n" for _ in range(9))
+    key = f"Your key:\n-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----\n"
+    calls = (ToolCall(name="keep", arguments={"text": long}),)
+    record(tmp_path, Recording(0, turns=[long], answer=Answer(key, tool_calls=calls)))
     (step,) = tell(tmp_path)["steps"]
 
-    assert "sk-ant" not in step["what"]
+    assert "violet" not in step["what"]
     assert (step["what"][-1], len(step["what"])) == ("…", 300)
-    assert SECRET not in step["said"]
+    assert "violet" not in step["tools"][0]["arguments"]
+    assert "MIIE" not in step["said"]
 
 
 def test_where_a_cache_broke_is_said_with_its_reason(tmp_path: Path) -> None:

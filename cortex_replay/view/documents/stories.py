@@ -22,6 +22,8 @@ __all__ = ["StoryTeller", "failures_before"]
 
 _WIDTH: Final = 300
 """Of what stands on one line."""
+_MOST_READ: Final = 64 * 1024
+"""Of a text whose start is shown: far more than fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class StoryTeller:
             "number": place.of_model[step.number],
             "answer": call.answer,
             "who": self._line(call.model),
-            "what": self._line(self._question(call)),
-            "said": self._line("" if said is None else first_line(said.text)),
+            "what": self._question(call),
+            "said": "" if said is None else self._first_line(said.text),
             "tools": [self._use(use, place) for use in step.uses],
             "caused_by": None if by is None else place.of_call.get(id(by.made)),
             "at": place.seconds(call.at),
@@ -124,16 +126,20 @@ class StoryTeller:
         messages = call.request.messages[self.threads.get(call.path, ALONE).before :]
         for message in reversed(messages):
             if message.role is LlmRole.USER and message.content.strip():
-                return first_line(message.content)
+                return self._first_line(message.content)
         results = sum(message.role is LlmRole.TOOL for message in messages)
         if results:
             return f"{results} tool result{'s' * (results > 1)}"
-        return first_line(messages[-1].content) if messages else first_line(call.request.system)
+        return self._first_line(messages[-1].content if messages else call.request.system)
 
     def _failures(self, call: HistoryCall) -> Iterator[dict[str, Any]]:
         for exchange in failures_before(call.answer, self.failures_of(call)):
             shown = failure_document(exchange, self.cut)
             yield {"status": shown["status"], "text": self._line(shown["text"])}
+
+    def _first_line(self, text: str) -> str:
+        """The start of a text. A key of several lines is only known as a whole."""
+        return self._line(first_line(self.cut.redactor.text(text[:_MOST_READ])[0]))
 
     def _line(self, text: str) -> str:
         """One line. Secrets go before the rest of it does: half of one would not be known for one."""
