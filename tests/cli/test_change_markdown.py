@@ -70,7 +70,7 @@ def _without_spans(line: str) -> str:
     return made + line[at:]
 
 
-def _of(text: str) -> ChangeDocument:
+def change_of(text: str) -> ChangeDocument:
     """A change in which every recorded text is this one."""
     both = {
         "before": [
@@ -91,8 +91,8 @@ def _of(text: str) -> ChangeDocument:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_recording_cannot_write_in_a_comment(text: str) -> None:
-    plain = skeleton(markdown_of(_of("text"), everything=True))
-    made = markdown_of(_of(text), everything=True)
+    plain = skeleton(markdown_of(change_of("text"), everything=True))
+    made = markdown_of(change_of(text), everything=True)
 
     # A text of blanks has a word of ours, and nothing is said of one that is empty.
     hostile = skeleton(made).replace("(empty)", "SPAN")
