@@ -175,6 +175,7 @@ def test_keys_lead_from_change_to_change(show: Show) -> None:
     page.keyboard.press("Enter")
     page.locator("[data-item=refund] table").first.wait_for()
     page.keyboard.press("x")
+    assert page.get_by_role("checkbox", name="reviewed: Refund order 1042, please").is_checked()
     assert page.locator(".progress").inner_text() == "1 of 6 reviewed"
     page.reload()
     page.wait_for_selector("article.change")

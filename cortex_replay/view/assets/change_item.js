@@ -14,11 +14,11 @@ const NO_ANSWER = { text: "", reasoning: "", tool_calls: [], parsed: null, finis
 
 // links(scope) gives the address of a conversation, or null; isDone and onDone keep the tick "reviewed".
 export function changeItem(item, { links = () => null, isDone = false, onDone = null } = {}) {
-  const title = el("h4", { tabindex: "-1" }, el("span", { class: "title" }, item.title || item.path || item.id));
+  const title = el("h4", { tabindex: "-1" }, el("span", { class: "title" }, nameOf(item)));
   const body = el("div", { class: "both" });
   const details = el("details", {}, el("summary", {}, sidesLabel(item)), body);
   details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body));
-  const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id },
+  const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id, aria: { label: nameOf(item) } },
     el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), badge("plain", CHANGE_WORDS[item.change])),
       title, onDone && doneBox(item, isDone, onDone)),
     aboutLine(item, links),
@@ -32,7 +32,7 @@ export function changeItem(item, { links = () => null, isDone = false, onDone = 
 export function wordsItem(item, options) {
   const body = el("div");
   const details = el("details", { class: "reworded", "data-item": item.id },
-    el("summary", {}, el("span", { class: "title" }, item.title || item.path || item.id), " ", el("span", { class: "muted" }, item.who)), body);
+    el("summary", {}, el("span", { class: "title" }, nameOf(item)), " ", el("span", { class: "muted" }, item.who)), body);
   details.addEventListener("toggle", () => {
     if (!details.open || body.hasChildNodes()) return;
     const both = el("div", { class: "both" });
@@ -42,12 +42,16 @@ export function wordsItem(item, options) {
   return details;
 }
 
+function nameOf(item) {
+  return item.title || item.path || item.id;
+}
+
 export function tierBadge(tier) {
   return badge(TIER_COLOURS[tier], TIER_WORDS[tier]);
 }
 
 function doneBox(item, isDone, onDone) {
-  const box = el("input", { type: "checkbox", checked: isDone, onchange: () => onDone(item, box.checked) });
+  const box = el("input", { type: "checkbox", checked: isDone, onchange: () => onDone(item, box.checked), aria: { label: `reviewed: ${nameOf(item)}` } });
   return el("label", { class: "done-box" }, box, " reviewed");
 }
 
