@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from cortex_replay.behaviour.differences import Tier
+from cortex_replay.canonical import compact
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.run.refresh.choosing import Choice
 from cortex_replay.run.refresh.items import Plan, Refresh
-from cortex_replay.types import LlmRole
+from cortex_replay.types import LlmMessage, LlmRole
 
 __all__ = ["Outcome"]
 
@@ -47,9 +51,9 @@ class Outcome:
     @property
     def outdated(self) -> list[Refresh]:
         """What goes on from an answer that is another one now, so that a replay no longer asks it."""
-        known = [*self.choice.items, *self.choice.left]
-        replaced = [item for item in self.written if item.fixture.request is not None]
-        return [item for item in known if any(_goes_on(item, earlier) for earlier in replaced)]
+        replaced = {_starts(item)[-1] for item in self.written}
+        known = [*self.choice.items, *self.choice.left] if replaced else []
+        return [item for item in known if not replaced.isdisjoint(_ends_of_turns(item))]
 
     @property
     def changed(self) -> list[Refresh]:
@@ -68,14 +72,20 @@ class Outcome:
         return Counter(item.tier for item in self.asked if item.error is None)
 
 
-def _goes_on(item: Refresh, earlier: Refresh) -> bool:
-    """Whether a conversation goes on from the recorded answer of an earlier turn."""
-    whole, start = item.fixture.request, earlier.fixture.request
-    if whole is None or start is None or whole.model != start.model or whole.system != start.system:
-        return False
-    turn = len(start.messages)
-    return (
-        len(whole.messages) > turn
-        and whole.messages[turn].role is LlmRole.ASSISTANT
-        and whole.messages[:turn] == start.messages
-    )
+def _messages(item: Refresh) -> tuple[LlmMessage, ...]:
+    return () if item.fixture.request is None else item.fixture.request.messages
+
+
+def _starts(item: Refresh) -> list[str]:
+    """What stands for each start of a conversation: with no message, with one, and so on."""
+    request = item.fixture.request
+    first = compact([item.stored.model, "" if request is None else request.system])
+    texts = (compact(message.to_dict()) for message in _messages(item))
+    return list(accumulate(texts, lambda start, text: blake3_hex(f"{start}{text}".encode()), initial=first))
+
+
+def _ends_of_turns(item: Refresh) -> Iterator[str]:
+    """The starts of a conversation that a model has answered, as later turns have it."""
+    for message, start in zip(_messages(item), _starts(item), strict=False):
+        if message.role is LlmRole.ASSISTANT:
+            yield start
