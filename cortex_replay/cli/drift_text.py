@@ -22,6 +22,8 @@ __all__ = ["print_drift", "print_end", "summarise_drift", "tier_counts"]
 
 _MOST_NAMED: Final = 3
 """Of the recordings that cannot be asked for one reason; ``--json`` names all."""
+_MOST_TOLD: Final = 20
+"""Of the differences of one recording."""
 _LONGEST: Final = 100
 _LONGEST_SENTENCE: Final = 300
 _HASH_SHOWN: Final = 8
@@ -57,9 +59,8 @@ def _lines(item: Refresh, *, words: bool, raw: bool) -> Iterator[str]:
     parts = [name, output.escape(stored.model), _question(item), short, output.escape(stored.path)]
     of = f"  of {output.escape(output.redact(stored.scope))}" if stored.scope else ""
     yield "  ".join(filter(None, parts)) + of
-    for difference in item.differences:
-        if difference.tier > Tier.WORDS:
-            yield f"{' ' * _WIDTH}  {_sentence(difference.text)}"
+    told = [one.text for one in item.differences if one.tier > Tier.WORDS]
+    yield from (f"{' ' * _WIDTH}  {_sentence(text)}" for text in _first(told))
     if not item.is_confirmed:
         yield f"{' ' * _WIDTH}  not confirmed, since the budget is spent; it may be noise"
     if words:
@@ -83,6 +84,12 @@ def _texts(item: Refresh, *, raw: bool) -> Iterator[str]:
 def _question(item: Refresh) -> str:
     question = question_of(item.fixture.request)
     return f'"{output.escape(shorten(question, _LONGEST))}"' if question else ""
+
+
+def _first(texts: list[str]) -> list[str]:
+    """Some of many texts, and how many more there are."""
+    more = len(texts) - _MOST_TOLD
+    return texts if more <= 0 else [*texts[:_MOST_TOLD], f"and {more} more; --json lists them"]
 
 
 def _sentence(text: str) -> str:
@@ -167,4 +174,5 @@ def summarise_drift(outcome: Outcome, ledger: Ledger, *, least: Tier) -> None:
 def _summary(item: Refresh) -> Iterator[str]:
     yield "  ".join(filter(None, [item.tier.word, item.stored.model, question_of(item.fixture.request)]))
     yield item.stored.path
-    yield from (f"  {shorten(output.redact(one.text), _LONGEST_SENTENCE)}" for one in item.differences)
+    told = [one.text for one in item.differences]
+    yield from (f"  {shorten(output.redact(text), _LONGEST_SENTENCE)}" for text in _first(told))

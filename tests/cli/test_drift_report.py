@@ -148,3 +148,14 @@ def test_the_summary_of_a_job_has_a_table_and_what_drifted(monkeypatch: pytest.M
     assert "search is called, and was not offered" in text
     assert SECRET not in text
     assert text.count("```") == 2, "one block, whatever the model says"
+
+
+def test_of_many_differences_the_first_are_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(Path("summary.md").absolute()))
+    model.learn("tool", calls(*((f"tool-{number}", {}) for number in range(100))))
+
+    shown = check()
+
+    assert shown.stdout.count("is called, and was not offered") == 20
+    assert "           and 80 more; --json lists them\n" in shown.stdout
+    assert Path("summary.md").read_text().count("is called") == 20

@@ -77,6 +77,7 @@ async def ask_all(
             async with places:
                 try:
                     await _ask(run, askers, item, samples)
+                    item.arrange()
                 except LlmError as error:
                     item.error = error
                     failed += 1

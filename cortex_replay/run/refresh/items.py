@@ -71,15 +71,8 @@ class Refresh:
 
     @property
     def successors(self) -> list[tuple[Answer, list[Hit]]]:
-        """The answers that would take the place of the recorded ones.
-
-        Where more came than are recorded, those that differ most come first: a reviewer is to find in the
-        store what the report speaks of.
-        """
-        wanted = len(self.fixture.answers)
-        if len(self.after) <= wanted:
-            return self.after
-        return sorted(self.after, key=lambda one: -highest(self._compare([one[0]])))[:wanted]
+        """The answers that would take the place of the recorded ones."""
+        return self.after[: len(self.fixture.answers)]
 
     @property
     def has_changed(self) -> bool:
@@ -107,6 +100,12 @@ class Refresh:
         """Judge what has come so far; gives the highest tier."""
         self.differences = self._compare(self.samples)
         return highest(self.differences)
+
+    def arrange(self) -> None:
+        """Where more answers came than are recorded, put those first that differ most: a reviewer is to find
+        in the store what the report speaks of."""
+        if len(self.after) > len(self.fixture.answers):
+            self.after.sort(key=lambda one: -highest(self._compare([one[0]])))
 
     def _compare(self, samples: list[Answer]) -> list[Difference]:
         return judge(self.recorded or self.fixture.answers, samples, self.fixture.request)
