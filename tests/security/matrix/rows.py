@@ -300,4 +300,12 @@ ROWS: Final[tuple[Row, ...]] = (
     _pytest("pytest --llm-report", "--llm-report", REPORT, changes=(REPORT,), takes_mode=True),
     _pytest("pytest once", "--llm-mode", "once", changes=STORES, calls=True),
     _pytest("pytest once -n 1", "--llm-mode", "once", "-p", "xdist", "-n", "1", changes=STORES, calls=True),
+    _of("verify --max-age", "verify", "--max-age", "1h", changes=_GIT_CONFIG),
+    _of(
+        "replay --from --live -- CMD",
+        *("replay", *_OWN_UPSTREAM, "--from", "0", "--live", "--as", "x", *asking(ASK_NEW)),
+        changes=STORES,
+        calls=True,
+    ),
+    _of("replay --scope -- CMD", "replay", "--scope", "x", *asking(ASK_RECORDED)),
 )
