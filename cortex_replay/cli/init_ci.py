@@ -98,7 +98,7 @@ def write_ci(forge: str, project: Project, *, overwrite: bool, as_json: bool) ->
             f"{names}: something else is there, as shown; nothing was written. To replace it: --overwrite"
         )
     for step in steps:
-        step.write(make_folder=True)
+        step.write()
     if as_json:
         written = [str(step.path) for step in steps if step.writes]
         outcomes = [{"path": str(step.path), "outcome": step.outcome} for step in steps]

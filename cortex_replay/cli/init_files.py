@@ -77,10 +77,10 @@ class Step:
     def writes(self) -> bool:
         return self.outcome in ("wrote", "added to")
 
-    def write(self, *, make_folder: bool = False) -> None:
-        """Put it in its place; in a folder that is there by now, or is to be made."""
+    def write(self) -> None:
+        """Put it in its place, with the folder that it stands in."""
         if self.writes and self.data is not None:
-            disk.write_file(self.path, self.data, mode=self.mode, make_folder=make_folder)
+            disk.write_file(self.path, self.data, mode=self.mode, make_folder=True)
 
 
 def found(path: Path) -> Step:
