@@ -283,7 +283,7 @@ def test_a_broken_file_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     [{"is_sharded": True}, {"is_flat": True}, {"has_keys": False}],
     ids=lambda layout: next(iter(layout)),
 )
-def test_every_layout_of_a_store_can_be_looked_at(tmp_path: Path, layout: dict[str, bool]) -> None:
+def test_every_layout_of_a_store_can_be_looked_at(tmp_path: Path, layout: dict[str, Any]) -> None:
     """Also one by crtx-llm, which does not say what was asked."""
     builder = StoreBuilder(tmp_path, **layout)
     builder.add("one", "Yes.")
