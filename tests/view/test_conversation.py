@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from cortex_replay.store import Answer
-from cortex_replay.types import LlmMessage, ToolCall
+from cortex_replay.canonical import JsonValue
+from cortex_replay.store import Answer, Fixture, Store
+from cortex_replay.types import LlmMessage, LlmRequest, ToolCall
 from tests.engine.mcp import scenario
 from tests.servers.browser import chromium, needs_browser
 from tests.view.conversations import STORY, documents_of, streamed, write_page, write_store
-from tests.view.stores import make_store
+from tests.view.stores import MODEL, RUN, make_store
 
 pytestmark = needs_browser
 
@@ -231,6 +232,25 @@ def test_a_system_prompt_that_changed_shows_where(browser: Browser, tmp_path: Pa
     page.close()
 
 
+def test_a_conversation_that_goes_back_says_from_where(browser: Browser, tmp_path: Path) -> None:
+    ways = [["One?", "Yes.", "Two?"], ["One?", "Yes.", "Three?"]]
+    store = Store.create(tmp_path)
+    for number, texts in enumerate(ways, start=1):
+        messages = [
+            LlmMessage(role, text) for role, text in zip(("user", "assistant", "user"), texts, strict=True)
+        ]
+        meta: dict[str, JsonValue] = {"run": RUN, "asked_at": f"2026-11-16T06:00:0{number}Z"}
+        store.add(Fixture.of(LlmRequest(MODEL, "", messages), "So it is.", meta=meta))
+    store.commit()
+    page = browser.new_page()
+    page.goto(f"{write_page(tmp_path / 'page.html', documents_of(tmp_path))}#/conversation/{STORY}/2")
+    before = page.locator("#step-2 details", has_text="2 messages before")
+    expect(before).to_contain_text("the start of step 1, which went on otherwise")
+    before.locator("summary").click()
+    expect(before.locator(".before .message")).to_have_text([re.compile("One"), re.compile("Yes")])
+    page.close()
+
+
 def test_one_recording_alone_has_all_its_answers(browser: Browser, tmp_path: Path) -> None:
     documents = documents_of(make_store(tmp_path))
     calls = {name: one for name, one in documents.items() if name.startswith("calls/")}
@@ -260,6 +280,11 @@ def test_large_things_come_in_pieces(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1000, "height": 600})
     page.goto(f"{address}#/conversation/{STORY}/25")
     expect(page.locator("#step-25 .reply")).to_be_in_viewport()
+    page.wait_for_function("document.querySelector('#step-20 .reply') !== null")
+    # It stays where it is while what stands above it grows.
+    page.wait_for_function(
+        "Math.abs(document.querySelector('#step-25').getBoundingClientRect().top - 70) < 40"
+    )
     assert 3 <= page.locator(".step .reply").count() < last - 10
     page.goto(f"{address}#/conversation/{STORY}/{last}")
     answer = page.locator(f"#step-{last} .reply > .text")
