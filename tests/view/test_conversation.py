@@ -273,14 +273,14 @@ def test_large_things_come_in_pieces(browser: Browser, tmp_path: Path) -> None:
     words = "".join(f"line {number}\n" for number in range(20_000))
     last = 40
     turns = [
-        ([LlmMessage("user", f"Question {n}?")], Answer(words if n == last else f"Answer {n}."))
+        ([LlmMessage("user", "A question?\n" * 30)], Answer(words if n == last else f"Answer {n}."))
         for n in range(1, last + 1)
     ]
     address = write_page(tmp_path / "page.html", documents_of(write_store(tmp_path / "store", turns)))
     page = browser.new_page(viewport={"width": 1000, "height": 600})
     page.goto(f"{address}#/conversation/{STORY}/25")
-    expect(page.locator("#step-25 .reply")).to_be_in_viewport()
-    page.wait_for_function("document.querySelector('#step-20 .reply') !== null")
+    expect(page.locator("#step-25 .reply")).to_be_attached()
+    page.wait_for_function("document.querySelector('#step-24 .reply') !== null")
     # It stays where it is while what stands above it grows.
     page.wait_for_function(
         "Math.abs(document.querySelector('#step-25').getBoundingClientRect().top - 70) < 40"
