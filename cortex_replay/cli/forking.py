@@ -66,8 +66,7 @@ def prepare_fork(ctx: click.Context, flags: Mapping[str, Any]) -> Callable[[Run]
         name = flags["road"] or f"fork-{flags['past_calls']}-{new_run_name()}"
         if flags["road"] is not None and _has_fork(run.store, name):
             raise click.UsageError(
-                f"{output.escape(name)} is recorded already, and stays as it is; take another name, or "
-                f"remove that one first: cortex-replay prune --scope {shlex.quote(name)}"
+                f"{output.escape(name)} is recorded already, and stays as it is: take another name"
             )
         if run.is_fleet:
             raise click.UsageError("a fork is of one machine; unset CORTEX_REPLAY_RUN")

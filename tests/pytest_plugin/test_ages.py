@@ -18,8 +18,8 @@ def test_an_old_recording_asks_nobody(
     request = WIRES["openai-chat"].lift({"model": "m", "messages": [{"role": "user", "content": "one"}]})
     store = Store.open(project.path / "llm")
     key = FixtureKey("m", request.prompt_hash())
-    meta = {"recorded_at": "2021-05-01T00:00:00Z"}
-    store.add(Fixture(key, (Answer("It is old.", finish_reason="stop"),), request, meta))
+    answers = (Answer("It is old.", finish_reason="stop"),)
+    store.add(Fixture(key, answers, request, {"recorded_at": "2021-05-01T00:00:00Z"}))
     store.commit()
     project.makefile(".toml", **{"cortex-replay": 'max_age = "1h"\n'})
     project.makepyfile(
