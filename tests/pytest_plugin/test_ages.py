@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortex_replay import Answer, Fixture, FixtureKey, Store
+from cortex_replay.types import JsonValue
 from cortex_replay.wire import WIRES
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.pytest_plugin.conftest import run_in_process
@@ -19,7 +20,8 @@ def test_an_old_recording_asks_nobody(
     store = Store.open(project.path / "llm")
     key = FixtureKey("m", request.prompt_hash())
     answers = (Answer("It is old.", finish_reason="stop"),)
-    store.add(Fixture(key, answers, request, {"recorded_at": "2021-05-01T00:00:00Z"}))
+    meta: dict[str, JsonValue] = {"recorded_at": "2021-05-01T00:00:00Z"}
+    store.add(Fixture(key, answers, request, meta))
     store.commit()
     project.makefile(".toml", **{"cortex-replay": 'max_age = "1h"\n'})
     project.makepyfile(
