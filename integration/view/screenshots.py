@@ -82,7 +82,7 @@ SHOTS: Final = (
     Shot("view-store", "store", _search),
     Shot("view-store-dark", "store", lambda page: page.locator("a.line").first.wait_for(), theme="dark"),
     Shot("view-conversation", "store", _open_stream, viewport=(1120, 900)),
-    Shot("view-conversation-dark", "store", _open_break, theme="dark"),
+    Shot("view-conversation-dark", "store", _open_refund, theme="dark"),
     Shot("view-conversation-phone", "store", _open_refund, viewport=(360, 720)),
     Shot("view-change", "change", _open_first_change, viewport=(1120, 900)),
     Shot("view-change-dark", "change", _open_sides, theme="dark"),

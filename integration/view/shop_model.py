@@ -83,10 +83,11 @@ class ShopModel:
 
     def _spent(self, request: LlmRequest, text: str, *calls: ToolCall, thought: str | None = None) -> LlmResponse:
         """An answer whose system prompt and tools were cached, if they were asked with before."""
-        prefix = len(json.dumps([request.system, [*map(str, request.tools)]])) // 4 + 1900
+        start = json.dumps([request.system, [*map(str, request.tools)]])
+        prefix = len(start) // 4 + 1900
         rest = sum(len(str(message.content)) for message in request.messages) // 4
-        is_known = str(request.system) in self._seen
-        self._seen.add(str(request.system))
+        is_known = start in self._seen
+        self._seen.add(start)
         usage = TokenUsage(
             prefix + rest, len(text) // 4 + 12, prefix if is_known else 0, 0 if is_known else prefix
         )

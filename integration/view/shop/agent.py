@@ -58,15 +58,14 @@ async def serve(*questions: str) -> str:
         messages: list[Any] = []
         for number, question in enumerate(questions, start=1):
             messages.append({"role": "user", "content": question})
-            # What changes with every message stands before what could be cached.
-            system = f"The customer's message number {number}.\n\n{PROMPT}" if number > 1 else PROMPT
-            said = await _answer(session, tools, system, messages)
+            # A mistake that costs money: tools in another order are another prompt to a cache.
+            said = await _answer(session, tools if number == 1 else tools[::-1], messages)
     return said
 
 
-async def _answer(session: ClientSession, tools: Any, system: str, messages: list[Any]) -> str:
+async def _answer(session: ClientSession, tools: Any, messages: list[Any]) -> str:
     client = anthropic.AsyncAnthropic(max_retries=1)
-    cached: Any = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
+    cached: Any = [{"type": "text", "text": PROMPT, "cache_control": {"type": "ephemeral"}}]
     while True:
         async with client.messages.stream(
             model=CLAUDE, max_tokens=1024, system=cached, tools=tools, messages=messages
