@@ -14,7 +14,7 @@ from cortex_replay.behaviour.values import Clean, clean_value, place_of, varying
 from cortex_replay.behaviour.wording import excerpts, tell
 from cortex_replay.canonical import JsonValue
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import Fixture
+from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.review import Recording
 from cortex_replay.types import LlmRequest
 
@@ -45,6 +45,12 @@ class Question:
     @property
     def request(self) -> LlmRequest | None:
         return self.first.request
+
+    @property
+    def hash(self) -> FixtureKey | None:
+        """What the question is found by."""
+        said = self.first.said
+        return said.key if isinstance(said, Fixture) else None
 
     @property
     def is_readable(self) -> bool:
@@ -122,8 +128,8 @@ def _asked(before: Question, after: Question, clean: Clean) -> Iterator[Differen
         place, values = place_of(path), [clean_value(value, clean) for value in found]
         text = tell(Kind.ARGUMENT, place, *values)
         yield Difference(TIERS[Kind.ARGUMENT], Kind.ARGUMENT.value, place, *excerpts(*values), text)
-    if before.request is None or after.request is None:
-        return
+    if before.request is None or after.request is None or before.hash == after.hash:
+        return  # what one key stands for, such as the ids of calls, is one question
     old, new = ({"model": one.model, **one.to_dict()} for one in (before.request, after.request))
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     if changed:

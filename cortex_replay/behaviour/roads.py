@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from cortex_replay.behaviour.differences import Difference
@@ -25,6 +27,8 @@ class _Turn:
     """One call to a model, and what it wants called."""
 
     run: str
+    scope: str
+    """Who made it, and counts its calls."""
     call: int | None
     at: float | None
     path: str
@@ -74,7 +78,8 @@ def _by_owner(recordings: Iterable[Recording]) -> dict[str, list[_Turn]]:
 
 
 def _difference(before: Sequence[_Turn], after: Sequence[_Turn]) -> Difference | None:
-    was, now = ([turn.does for turn in _sort(turns)] for turns in (before, after))
+    shared = _shared_numbers(before) | _shared_numbers(after)
+    was, now = ([turn.does for turn in _sort(_without_leftovers(turns, shared))] for turns in (before, after))
     if was == now or max(len(was), len(now)) == 1:
         return None
     count = len(was)
@@ -94,11 +99,39 @@ def _turns(one: Recording, fixture: Fixture) -> Iterable[_Turn]:
         call = meta.get("call")
         counted = call if isinstance(call, int) and not isinstance(call, bool) else None
         at, _ = times_of(answer, meta)
-        yield _Turn(run_in(meta), counted, at, one.row.path, number, _does(answer))
+        scope = meta.get("scope")
+        owner = scope if isinstance(scope, str) else ""
+        yield _Turn(run_in(meta), owner, counted, at, one.row.path, number, _does(answer))
 
 
 def _does(answer: Answer) -> str:
     return " + ".join(call.name for call in answer.tool_calls) or _ANSWERS
+
+
+_Number = tuple[str, int | None]
+"""A scope, and which of its calls."""
+
+
+def _shared_numbers(turns: Sequence[_Turn]) -> set[_Number]:
+    """Numbers that say nothing: a run gave them to several calls, as adapters without a name do."""
+    times = Counter((turn.run, turn.scope, turn.call) for turn in turns)
+    return {(scope, call) for (_, scope, call), count in times.items() if count > 1 or call is None}
+
+
+def _without_leftovers(turns: Sequence[_Turn], shared: set[_Number]) -> list[_Turn]:
+    """What is asked today. Call 2 of an earlier run stays in the store until it is pruned, even if a later
+    run asks something else in its place."""
+    latest: dict[_Number, float] = {}
+    for turn in turns:
+        number = turn.scope, turn.call
+        latest[number] = max(latest.get(number, -inf), inf if turn.at is None else turn.at)
+    return [
+        turn
+        for turn in turns
+        if (turn.scope, turn.call) in shared
+        or turn.at is None
+        or latest[turn.scope, turn.call] in (turn.at, inf)
+    ]
 
 
 def _sort(turns: Sequence[_Turn]) -> list[_Turn]:

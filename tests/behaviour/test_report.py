@@ -177,6 +177,54 @@ def test_the_road_of_a_run_that_was_recorded_anew(sides: Sides) -> None:
     assert road.differences[0].text == "search, answers became search, fetch"
 
 
+def test_what_a_later_run_no_longer_asks_is_no_turn(sides: Sides) -> None:
+    """It stays in the store until it is pruned."""
+    then = {"run": "one", "scope": TEST}
+    later = {"run": "two", "scope": TEST}
+    first, second, other = ask("first"), ask("second"), ask("second, as the other argument has it")
+    sides.record(
+        sides.before, first, calls(call("read", n=1)), call=1, asked_at="2026-11-01T10:00:00Z", **then
+    )
+    sides.record(
+        sides.after, first, calls(call("read", n=2)), call=1, asked_at="2026-11-02T10:00:00Z", **later
+    )
+    sides.both(second, says("Done."), call=2, asked_at="2026-11-01T10:00:01Z", **then)
+    sides.record(sides.after, other, says("Done."), call=2, asked_at="2026-11-02T10:00:01Z", **later)
+
+    assert [item.how for item in sides.report().items] == ["changed", "added"]
+
+
+def test_calls_that_share_a_number_are_all_turns(sides: Sides) -> None:
+    """Two adapters of one program count for themselves."""
+    at = {"before": "2026-11-01T10:00:00Z", "after": "2026-11-02T10:00:00Z"}
+    sides.both(ask("of one"), calls(call("read")), call=1, run="one", asked_at=at["before"])
+    sides.record(sides.before, ask("of two"), says("a"), call=1, run="one", asked_at=at["before"])
+    sides.record(sides.after, ask("of two"), says("b"), call=1, run="two", asked_at=at["after"])
+
+    assert [item.how for item in sides.report().items] == ["changed"]
+
+
+def test_another_id_of_a_call_is_the_same_question(sides: Sides) -> None:
+    """The key leaves it out, and so does what the program is said to ask otherwise."""
+
+    def request(call_id: str) -> LlmRequest:
+        wanted = {"id": call_id, "name": "read", "arguments": {}}
+        return ask(
+            [
+                {"role": "user", "content": "q"},
+                {"role": "assistant", "content": "", "tool_calls": [wanted]},
+                {"role": "tool", "content": "text", "tool_call_id": call_id},
+            ]
+        )
+
+    sides.record(sides.before, request("call_1"), says("It says a."))
+    sides.record(sides.after, request("call_2"), says("It says b."))
+
+    (item,) = sides.report().items
+
+    assert [one.kind for one in item.differences] == ["text"]
+
+
 def test_no_road_where_only_words_changed(sides: Sides) -> None:
     sides.record(sides.before, ask("first"), says("Fine."), scope=TEST, call=1)
     sides.record(sides.after, ask("first"), says("Good."), scope=TEST, call=1)
