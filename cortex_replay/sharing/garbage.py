@@ -23,7 +23,7 @@ from cortex_replay.remote.bucket import Bucket, BucketError, Entry
 from cortex_replay.sharing.run_rows import fetch_all
 from cortex_replay.store.git.process import TooLarge
 from cortex_replay.store.git.repository import Repository
-from cortex_replay.store.paths import INDEX_NAME, UNPRINTABLE, escape
+from cortex_replay.store.paths import INDEX_NAME, escape
 from cortex_replay.store.trust import MAX_INDEX_BYTES
 
 __all__ = ["GarbagePlan", "bucket_time", "known_digests", "plan_garbage"]
@@ -157,16 +157,7 @@ def known_digests(root: Path, references: Sequence[str]) -> tuple[set[str], int]
 
 
 def _named_commits(repository: Repository, references: Sequence[str]) -> set[str]:
-    return {_commit_of(repository, reference) for reference in references}
-
-
-def _commit_of(repository: Repository, reference: str) -> str:
-    if reference.startswith("-") or UNPRINTABLE.search(reference):
-        raise StoreIo(f"{escape(reference)} names no commit")
-    found = repository.run("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}", accept=(0, 1))
-    if not found.strip():
-        raise StoreIo(f"git knows no commit {reference}")
-    return found.decode().strip()
+    return {repository.find_commit(reference) for reference in references}
 
 
 def _all_commits(repository: Repository) -> set[str]:

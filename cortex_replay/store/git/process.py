@@ -121,11 +121,7 @@ class GitProcess:
         if arguments[0] not in _SUBCOMMANDS:
             raise ValueError(f"git {arguments[0]} may run programs that a repository names")
         flags = [word for setting in _SETTINGS for word in ("-c", setting)]
-        if arguments[0] in (
-            "ls-files",
-            "ls-tree",
-            "rev-list",
-        ):  # the others take no patterns, and `check-ignore` not this flag
+        if arguments[0] in _WITH_PATTERNS:
             flags.append("--literal-pathspecs")
         try:
             process = subprocess.Popen(
