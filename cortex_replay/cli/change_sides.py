@@ -12,12 +12,13 @@ from cortex_replay.errors import Finding
 from cortex_replay.progress import Progress
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.git.repository import find_merge_base
+from cortex_replay.store.git.repository import Repository, find_merge_base
 from cortex_replay.store.review import Review
-from cortex_replay.store.sides import CommitSide, Side, SourceSide, review_sides
+from cortex_replay.store.sides import CommitSide, NoSide, Side, SourceSide, review_sides
 
 __all__ = ["Sides", "review_between"]
 
+_HEAD: Final = "HEAD"
 _WORKING_TREE: Final = "the working tree"
 
 
@@ -39,7 +40,7 @@ class Sides(NamedTuple):
         if head is not None:
             raise click.UsageError(f"{base} names both sides already")
         is_fork = "..." in base
-        old, _, new = (part or "HEAD" for part in base.partition("..." if is_fork else ".."))
+        old, _, new = (part or _HEAD for part in base.partition("..." if is_fork else ".."))
         if is_fork:
             return cls(find_merge_base(root, old, new), f"{new} left {old}", new)
         return cls(old, old, new)
@@ -56,8 +57,12 @@ def review_between(
     """What changed, why a side cannot be trusted, and whether there was no store before."""
     findings: list[Finding] = []
     with ExitStack() as open_sides:
-        before = open_sides.enter_context(CommitSide(root, sides.base))
+        before: Side
         after: Side
+        if sides.base == _HEAD and not Repository(root).has_head:  # the first commit is yet to come
+            before = NoSide()
+        else:
+            before = open_sides.enter_context(CommitSide(root, sides.base))
         if sides.head is None:
             source = DirectorySource(root)
             checked = check_store(source, progress=progress)

@@ -20,7 +20,7 @@ from cortex_replay.store.review import Contents, Review, read_kept, review_chang
 from cortex_replay.store.source import Source
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Complete
 
-__all__ = ["CommitSide", "Side", "SourceSide", "review_sides"]
+__all__ = ["CommitSide", "NoSide", "Side", "SourceSide", "review_sides"]
 
 
 class Side(Protocol):
@@ -33,8 +33,8 @@ class Side(Protocol):
         """The files of some rows; what cannot be read is left out, or there is a finding in its place."""
 
     @property
-    def complete(self) -> Complete:
-        """How a request is put together that does not stand in its file whole."""
+    def complete(self) -> Complete | None:
+        """How a request is put together that does not stand in its file whole; ``None`` if there is none."""
 
 
 class CommitSide(Closing):
@@ -58,6 +58,20 @@ class CommitSide(Closing):
 
     def close(self) -> None:
         self._then.close()
+
+
+class NoSide:
+    """A store that is not there."""
+
+    def __init__(self) -> None:
+        self.index = Index()
+
+    def contents(self, rows: Collection[Row]) -> Contents:  # noqa: ARG002 - as every side has it
+        return ()
+
+    @property
+    def complete(self) -> None:
+        return None
 
 
 class SourceSide:

@@ -124,6 +124,31 @@ def test_no_store_before(project: Project) -> None:
     assert project.diff("empty", "main", "--fail-on", "behaviour").exit_code == 0
 
 
+def test_no_commit_yet(tmp_path: Path) -> None:
+    """So that a hook lets the first commit of a repository through."""
+    project = Project(tmp_path)
+    project.record(ask("Say hello."), Answer("Hello.", finish_reason="stop"))
+
+    result = project.diff("--fail-on", "words")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "1 recording new, with nothing to compare\n"
+    assert "there is no store at HEAD, so everything is new" in result.stderr
+    assert project.document()["counts"]["added"] == 1
+    assert project.diff("main").exit_code == project.diff("HEAD", "HEAD").exit_code == 1
+
+
+def test_a_head_that_git_has_lost(project: Project) -> None:
+    """It had a store, so that not everything is new."""
+    (head,) = project.root.glob(".git/refs/heads/main")
+    head.write_text(f"{'1' * 40}\n")
+
+    result = project.diff()
+
+    assert result.exit_code == 1
+    assert "git knows no commit HEAD" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [

@@ -80,6 +80,11 @@ class Repository(GitProcess):
             raise StoreIo(f"git knows no commit {reference}")
         return commit.decode().strip()
 
+    @property
+    def has_head(self) -> bool:
+        """Whether ``HEAD`` names anything: before the first commit of a branch it does not."""
+        return bool(self.run("rev-parse", "--verify", "--quiet", "HEAD", accept=(0, 1)).strip())
+
     def files(self) -> list[str]:
         """The files that git has or would take, by their paths below the top; not those that it ignores."""
         listed = self.run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
