@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from cortex_replay.behaviour.answer_documents import answer_document
 from cortex_replay.behaviour.compare import by_importance
 from cortex_replay.behaviour.differences import Difference, Tier, highest
 from cortex_replay.behaviour.kinds import TIERS, Kind
@@ -82,27 +81,6 @@ class Item:
         named = "\0".join((self.how, before, self.path, *self.scopes))
         return blake3_hex(named.encode())[:_ID_LENGTH]
 
-    def to_document(self, clean: Clean) -> dict[str, Any]:
-        """A ``ChangeItem`` of the page.
-
-        Args:
-            clean: What cuts secrets out of texts.
-        """
-        return {
-            "id": self.id,
-            "change": self.how,
-            "tier": self.tier.word,
-            "title": self.title,
-            "who": clean(self.who),
-            "key": self.key,
-            "path": self.path,
-            "scopes": [clean(scope) for scope in self.scopes],
-            "why": clean(self.why),
-            "differences": [one.to_dict() for one in self.differences],
-            "before": _documents(self.before, clean),
-            "after": _documents(self.after, clean),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
@@ -112,8 +90,6 @@ class ChangeReport:
     head: str
     items: list[Item] = field(default_factory=list)
     """The most important first. Differences are clean; questions and answers are as they were recorded."""
-    clean: Clean = field(default=as_it_is, repr=False)
-    """What cuts secrets out of texts."""
 
     @property
     def tier(self) -> Tier:
@@ -128,23 +104,6 @@ class ChangeReport:
         counts = {tier.word: tiers[tier.word] for tier in reversed(Tier)}
         return counts | {"added": ways["added"], "removed": ways["removed"]}
 
-    def to_document(self, most_words: int | None = None) -> dict[str, Any]:
-        """The ``ChangeDocument`` of the page, without secrets.
-
-        Args:
-            most_words: How many items are listed of those that change no behaviour; all, if it is not said.
-        """
-        matter = [item for item in self.items if item.tier > Tier.WORDS]
-        others = self.items[len(matter) :]
-        shown = others if most_words is None else others[:most_words]
-        return {
-            "base": self.base,
-            "head": self.head,
-            "counts": self.counts,
-            "items": [item.to_document(self.clean) for item in (*matter, *shown)],
-            "left_out": len(others) - len(shown),
-        }
-
 
 def report_changes(review: Review, base: str, head: str, clean: Clean = as_it_is) -> ChangeReport:
     """Judge what changed.
@@ -158,7 +117,7 @@ def report_changes(review: Review, base: str, head: str, clean: Clean = as_it_is
     found = [*_merge(_items(review, clean)), *_roads(review)]
     items = [replace(item, title=_title(item, clean)) for item in found]
     items.sort(key=_rank)
-    return ChangeReport(base, head, items, clean)
+    return ChangeReport(base, head, items)
 
 
 def _rank(item: Item) -> tuple[object, ...]:
@@ -295,7 +254,3 @@ def _title(item: Item, clean: Clean) -> str:
     if one is None:
         return clean(", ".join(item.scopes))
     return describe_question(one.request, clean) or first_line(clean(one.exchange)) or one.row.path
-
-
-def _documents(question: Question | None, clean: Clean) -> list[dict[str, Any]]:
-    return [] if question is None else [answer_document(said, clean) for _, said in question.answers]

@@ -39,9 +39,12 @@ def _text(report: ChangeReport, findings: list[Finding], everything: bool) -> st
 
 
 def _json(report: ChangeReport, findings: list[Finding], everything: bool) -> str:  # noqa: ARG001 - a program reads all
+    from cortex_replay.redact.process import process_redactor  # noqa: PLC0415
+    from cortex_replay.view.documents.change import whole_change  # noqa: PLC0415
+
     document = {
         "tier": report.tier.word,
-        **report.to_document(),
+        **whole_change(report, process_redactor()),
         "findings": [asdict(finding) for finding in findings],
     }
     return json.dumps(document, indent=2)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import cast
 
-from cortex_replay.canonical import JsonValue
+import click
+
 from cortex_replay.cli import output
+from cortex_replay.cli.options import version_of
 from cortex_replay.disk import write_file
 from cortex_replay.redact.process import process_redactor
 from cortex_replay.view.change_page import change_page
+from cortex_replay.view.documents.change import clean_change
 from cortex_replay.view.documents.drift import change_in
-from cortex_replay.view.shapes import ChangeDocument, DriftDocument
+from cortex_replay.view.shapes import DriftDocument
 
 __all__ = ["write_drift_page"]
 
@@ -21,8 +22,8 @@ __all__ = ["write_drift_page"]
 def write_drift_page(path: Path, drift: DriftDocument) -> bool:
     """Write the page; whether that could be done."""
     now = datetime.now(UTC)
-    clean, _ = process_redactor().document(cast("JsonValue", change_in(drift, f"{now:%Y-%m-%d}")))
-    page = change_page(cast("ChangeDocument", clean), version("cortex-replay"), "cortex-replay refresh")
+    change = clean_change(change_in(drift, f"{now:%Y-%m-%d}"), process_redactor())
+    page = change_page(change, version_of(click.get_current_context()), "cortex-replay refresh")
     try:
         write_file(path, "".join(page).encode())
     except OSError as error:

@@ -17,6 +17,7 @@ from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.questions import question_of
 from cortex_replay.cli.runs import open_recording, overrides_in
 from cortex_replay.cli.sampling import Sampling, sample_options
+from cortex_replay.redact.process import process_redactor
 from cortex_replay.run import Run
 from cortex_replay.run.refresh.asking import Samples, ask_all
 from cortex_replay.run.refresh.items import Refresh
@@ -25,6 +26,7 @@ from cortex_replay.run.refresh.planning import plan_refresh
 from cortex_replay.run.refresh.writing import write
 from cortex_replay.store import Store
 from cortex_replay.store.paths import INDEX_NAME, SHARDS_FOLDER
+from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.drift import drift_document
 
 __all__ = ["refresh_command"]
@@ -142,9 +144,8 @@ def refresh_command(
     status = _status(outcome, least if check else None, strict=strict)
     options.settle(ctx, status)
     summarise_drift(outcome, run.ledger, least=least)
-    document = drift_document(
-        outcome, sampling.to_dict(outcome.choice), run.ledger, question_of, output.redact
-    )
+    cut = Cutter(process_redactor())
+    document = drift_document(outcome, sampling.to_dict(outcome.choice), run.ledger, question_of, cut)
     if page is not None and not write_drift_page(page, document):
         status = status or 1
     if as_json:

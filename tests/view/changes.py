@@ -7,7 +7,7 @@ from typing import Any
 
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
 
-__all__ = ["Comparison", "answer", "call", "change", "difference", "item", "large_change", "sample_change"]
+__all__ = ["answer", "call", "change", "difference", "item", "large_change", "sample_change"]
 
 _SYLLABLES = [
     f"{start}{vowel}{end}" for start in "bdfgklmnprst" for vowel in "aeiou" for end in ("", "n", "r", "st")
@@ -15,16 +15,6 @@ _SYLLABLES = [
 _RANDOM = random.Random(0)
 _WORDS = ["".join(_RANDOM.choices(_SYLLABLES, k=_RANDOM.randint(1, 4))) for _ in range(4000)]
 """As many as a long text has: of fewer, a page would be smaller than one of real answers."""
-
-
-class Comparison:
-    """Something that was compared already."""
-
-    def __init__(self, document: ChangeDocument) -> None:
-        self._document = document
-
-    def to_document(self) -> dict[str, Any]:
-        return dict(self._document)
 
 
 def answer(text: str = "", **fields: Any) -> AnswerDocument:

@@ -6,8 +6,8 @@ import json
 
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.change_page import fit_change
-from cortex_replay.view.documents.change import change_document, shorten_change
-from tests.view.changes import Comparison, answer, call, change, difference, item
+from cortex_replay.view.documents.change import clean_change, shorten_change
+from tests.view.changes import answer, call, change, difference, item
 
 SECRET = "correct-horse-battery-staple"
 
@@ -25,7 +25,7 @@ def test_no_secret_reaches_a_document_not_even_half_of_one() -> None:
         after=[answer(text, tool_calls=[call(SECRET, password=SECRET)])],
     )
 
-    made = change_document(Comparison(change(one)), Redactor([SECRET]), longest=28)
+    made = clean_change(change(one), Redactor([SECRET]), longest=28)
 
     assert "correct-" not in json.dumps(made)
     assert "staple" not in json.dumps(made)
@@ -97,8 +97,7 @@ def test_the_more_items_the_shorter_their_texts() -> None:
     large, small = item("a", **sides), item("b")
 
     for number, length in ((1, 65_536), (1024, 8_192), (8_192, 2_048)):
-        comparison = Comparison(change(large, *[small] * (number - 1)))
-        (first, *_) = change_document(comparison, Redactor())["items"]
+        (first, *_) = clean_change(change(large, *[small] * (number - 1)), Redactor())["items"]
         assert len(first["before"][0]["text"]) == length
 
 

@@ -12,13 +12,9 @@ from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey, TimedChunk
 from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, ToolCall, ToolCallDelta
-from cortex_replay.view.documents.parts import (
-    Cutter,
-    answer_document,
-    failure_document,
-    put_in_order,
-    request_document,
-)
+from cortex_replay.view.documents.answers import answer_document, failure_document, put_in_order
+from cortex_replay.view.documents.cutter import Cutter
+from cortex_replay.view.documents.requests import request_document
 from cortex_replay.view.documents.threads import Thread
 from cortex_replay.view.shapes import AnswerDocument, StreamDocument
 
@@ -184,3 +180,10 @@ def test_a_failure_is_an_answer_with_a_status(cut: Cutter) -> None:
     assert made["status"] == 529
     assert "Overloaded" in made["text"]
     assert SECRET not in made["text"]
+
+
+def test_names_of_arguments_hold_no_secret(cut: Cutter) -> None:
+    """A model chooses them, as it does values."""
+    call = ToolCall(name="look_up", arguments={"a": [{SECRET: 1}]})
+
+    assert SECRET not in json.dumps(answer_document(Answer("", tool_calls=(call,)), cut))

@@ -22,7 +22,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage, ToolCall
 from cortex_replay.view.documents.cache_steps import segments_of
-from cortex_replay.view.documents.parts import Cutter
+from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.stories import StoryTeller, failures_before
 from cortex_replay.view.documents.threads import threads_of
 from cortex_replay.view.shapes import Spent, StoryDocument, StoryStep

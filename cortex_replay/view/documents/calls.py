@@ -13,14 +13,15 @@ from cortex_replay.store import Fixture
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.index.grid import render_row
 from cortex_replay.store.index.index import Row
-from cortex_replay.view.documents.ids import call_id
-from cortex_replay.view.documents.parts import (
-    Cutter,
+from cortex_replay.view.documents.answers import (
     answer_document,
     failure_document,
     put_in_order,
-    request_document,
+    reply_document,
 )
+from cortex_replay.view.documents.cutter import Cutter
+from cortex_replay.view.documents.ids import call_id
+from cortex_replay.view.documents.requests import request_document
 from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.recordings import RecordedFile, Recordings
 from cortex_replay.view.shapes import AnswerDocument, CallDocument
@@ -122,18 +123,8 @@ class _Maker:
         return self._frame(asked, [self._reply(wire) for wire in exchange.wires])
 
     def _reply(self, wire: Mapping[str, JsonValue]) -> AnswerDocument:
-        status = wire.get("status")
         rest = {name: value for name, value in wire.items() if name not in ("status", "headers")}
-        return {
-            "text": self._cut.text(_text(wire.get("body", rest))),
-            "reasoning": "",
-            "tool_calls": [],
-            "parsed": None,
-            "finish_reason": None,
-            "spent": None,
-            "stream": None,
-            "status": status if isinstance(status, int) else None,
-        }
+        return reply_document(_text(wire.get("body", rest)), wire.get("status"), self._cut)
 
     def _frame(
         self,

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import zip_longest
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
+from cortex_replay.behaviour.differences import Difference, Tier
+from cortex_replay.behaviour.questions import Question
+from cortex_replay.behaviour.report import ChangeReport, Item
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding
 from cortex_replay.misses.differences import common_length
 from cortex_replay.redact.redactor import Redactor
-from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument
+from cortex_replay.view.documents.answers import compared_answer
+from cortex_replay.view.documents.cutter import Cutter, clean_json
+from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument, TierWord
 
-__all__ = ["Report", "change_document", "shorten_change"]
+__all__ = [
+    "change_document",
+    "clean_change",
+    "difference_documents",
+    "shorten_change",
+    "tier_word",
+    "whole_change",
+]
 
 _LONGEST: Final = 64 * 1024
 """Of a text that is only worded otherwise; a change of behaviour may be four times as long."""
@@ -31,15 +43,8 @@ _MOST_DIFFERENCES: Final = 200
 _CUT: Final = "…"
 
 
-class Report(Protocol):
-    """What compares two sides of a store."""
-
-    def to_document(self) -> Mapping[str, Any]:
-        """The comparison as plain JSON with the shape of :class:`.ChangeDocument`."""
-
-
 def change_document(
-    report: Report, redactor: Redactor, findings: Iterable[Finding] = (), longest: int | None = None
+    report: ChangeReport, redactor: Redactor, findings: Iterable[Finding] = (), longest: int | None = None
 ) -> ChangeDocument:
     """A change as the page shows it.
 
@@ -47,34 +52,75 @@ def change_document(
         report: The change.
         redactor: Takes secrets out, before a text is cut and half of one could stay.
         findings: Why files of either side are not compared.
+        longest: As :func:`clean_change` takes it.
+    """
+    change: ChangeDocument = {**whole_change(report, redactor), "findings": list(map(str, findings))}
+    return clean_change(change, redactor, longest)
+
+
+def whole_change(report: ChangeReport, redactor: Redactor) -> ChangeDocument:
+    """A change for programs, with all that its answers say.
+
+    Args:
+        report: The change.
+        redactor: Takes secrets out of what was recorded.
+    """
+    cut = Cutter(redactor)
+    return {
+        "base": report.base,
+        "head": report.head,
+        "counts": report.counts,
+        "items": [_item(item, cut) for item in report.items],
+        "left_out": 0,
+    }
+
+
+def clean_change(change: ChangeDocument, redactor: Redactor, longest: int | None = None) -> ChangeDocument:
+    """The same change without secrets, and with as much of each text as a reviewer needs.
+
+    Args:
+        change: All of it.
+        redactor: Takes secrets out.
         longest: So many characters of a text that is only worded otherwise. If it is not said, the fewer the
             more items there are.
     """
-    document = {**report.to_document(), "findings": list(map(str, findings))}
-    clean, _ = redactor.json(cast("JsonValue", document))
-    change = cast("ChangeDocument", _clean_names(clean, redactor, {}))
-    return shorten_change(change, longest or _length_for(len(change["items"])))
+    clean = cast("ChangeDocument", clean_json(cast("JsonValue", change), redactor))
+    return shorten_change(clean, longest or _length_for(len(clean["items"])))
+
+
+def _item(item: Item, cut: Cutter) -> ChangeItem:
+    return {
+        "id": item.id,
+        "change": item.how,
+        "tier": tier_word(item.tier),
+        "title": item.title,
+        "who": cut.text(item.who),
+        "key": item.key,
+        "path": item.path,
+        "scopes": [cut.text(scope) for scope in item.scopes],
+        "why": cut.text(item.why),
+        "differences": difference_documents(item.differences),
+        "before": _answers(item.before, cut),
+        "after": _answers(item.after, cut),
+    }
+
+
+def _answers(question: Question | None, cut: Cutter) -> list[AnswerDocument]:
+    return [] if question is None else [compared_answer(said, cut) for _, said in question.answers]
+
+
+def difference_documents(differences: Iterable[Difference]) -> list[DifferenceDocument]:
+    """Differences, each as it is."""
+    return [cast("DifferenceDocument", one.to_dict()) for one in differences]
+
+
+def tier_word(tier: Tier) -> TierWord:
+    """A tier as documents have it."""
+    return cast("TierWord", tier.word)
 
 
 def _length_for(items: int) -> int:
     return max(_SHORTEST, min(_LONGEST, _MOST_TOGETHER // max(1, items)))
-
-
-def _clean_names(value: JsonValue, redactor: Redactor, known: dict[str, str]) -> JsonValue:
-    """The value without secrets in the names of its fields, which a model chooses, too.
-
-    Args:
-        value: Without secrets otherwise.
-        redactor: Takes them out.
-        known: The names that were looked at already; most stand in each item.
-    """
-    if isinstance(value, list):
-        return [_clean_names(item, redactor, known) for item in value]
-    if not isinstance(value, dict):
-        return value
-    for name in value.keys() - known.keys():
-        known[name] = redactor.text(name)[0]
-    return {known[name]: _clean_names(item, redactor, known) for name, item in value.items()}
 
 
 def shorten_change(change: ChangeDocument, longest: int) -> ChangeDocument:

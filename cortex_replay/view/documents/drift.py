@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
-from cortex_replay.behaviour.answer_documents import answer_document
 from cortex_replay.behaviour.differences import Tier
-from cortex_replay.behaviour.values import Clean
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.run.refresh.items import Refresh
 from cortex_replay.run.refresh.outcome import Outcome
 from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest
-from cortex_replay.view.shapes import (
-    AnswerDocument,
-    ChangeDocument,
-    DifferenceDocument,
-    DriftDocument,
-    DriftItem,
-    TierWord,
-)
+from cortex_replay.view.documents.answers import compared_answer
+from cortex_replay.view.documents.change import difference_documents, tier_word
+from cortex_replay.view.documents.cutter import Cutter
+from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, DriftDocument, DriftItem
 
 __all__ = ["change_in", "drift_document"]
 
@@ -30,7 +24,7 @@ def drift_document(
     sample: dict[str, Any] | None,
     ledger: Ledger,
     question: Callable[[LlmRequest | None], str | None],
-    clean: Clean,
+    cut: Cutter,
 ) -> DriftDocument:
     """A refresh for programs and for the page. Secrets are still in it.
 
@@ -39,14 +33,14 @@ def drift_document(
         sample: What was chosen, in words for programs.
         ledger: What it cost.
         question: The question of a request, in one line.
-        clean: What cuts secrets out of an answer, which is shortened then.
+        cut: Makes what was answered short and harmless.
     """
     plan, tiers = outcome.plan, outcome.tiers()
     return {
         "asked": len(outcome.asked),
         "tiers": {tier.word: tiers[tier] for tier in sorted(Tier, reverse=True)},
         "changed": [
-            _item(item, number, question(item.fixture.request) or "", clean)
+            _item(item, number, question(item.fixture.request) or "", cut)
             for number, item in enumerate(outcome.changed, start=1)
         ],
         "written": sorted({item.written_to for item in outcome.changed if item.written_to is not None}),
@@ -80,21 +74,21 @@ def change_in(drift: DriftDocument, now: str) -> ChangeDocument:
     }
 
 
-def _item(item: Refresh, number: int, title: str, clean: Clean) -> DriftItem:
+def _item(item: Refresh, number: int, title: str, cut: Cutter) -> DriftItem:
     stored = item.stored
     return {
         "id": f"drift-{number}",
         "change": "changed",
-        "tier": _word(item.tier),
+        "tier": tier_word(item.tier),
         "title": title,
         "who": stored.model,
         "key": stored.prompt_hash,
         "path": stored.path,
         "scopes": sorted(item.users),
         "why": "",
-        "differences": [cast("DifferenceDocument", one.to_dict()) for one in item.differences],
-        "before": _answers(item.fixture.answers, clean),
-        "after": _answers((answer for answer, _ in item.successors), clean),
+        "differences": difference_documents(item.differences),
+        "before": _answers(item.fixture.answers, cut),
+        "after": _answers((answer for answer, _ in item.successors), cut),
         "model": stored.model,
         "prompt_hash": stored.prompt_hash,
         "blake3": stored.blake3,
@@ -106,9 +100,5 @@ def _item(item: Refresh, number: int, title: str, clean: Clean) -> DriftItem:
     }
 
 
-def _word(tier: Tier) -> TierWord:
-    return cast("TierWord", tier.word)
-
-
-def _answers(answers: Iterable[Answer], clean: Clean) -> list[AnswerDocument]:
-    return [cast("AnswerDocument", answer_document(answer, clean)) for answer in answers]
+def _answers(answers: Iterable[Answer], cut: Cutter) -> list[AnswerDocument]:
+    return [compared_answer(answer, cut) for answer in answers]

@@ -13,8 +13,9 @@ from cortex_replay.history.origins import seconds_in
 from cortex_replay.history.story import McpStep, ModelStep, Story, ToolUse
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRole, TokenUsage
+from cortex_replay.view.documents.answers import failure_document
 from cortex_replay.view.documents.cache_steps import cache_documents
-from cortex_replay.view.documents.parts import Cutter, failure_document
+from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.shapes import Spent, StoryDocument, StoryStep
 

@@ -1,0 +1,70 @@
+"""What a document may hold of a recorded text: no secret, and no more than can be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.redact.redactor import Redactor
+
+__all__ = ["Cutter", "clean_json"]
+
+LONGEST_TEXT: Final = 256 * 1024
+"""Of a text in a document; the file itself has all of it."""
+
+
+class Cutter:
+    """Takes secrets out of texts, and then what is too long; it remembers whether something was."""
+
+    def __init__(self, redactor: Redactor, most: int = LONGEST_TEXT) -> None:
+        self.redactor = redactor
+        self.is_cut = False
+        self._most = most
+
+    def text(self, text: str) -> str:
+        """A text. Secrets go first: half of one would not be known for one."""
+        clean = self.redactor.text(text)[0]
+        self.is_cut |= len(clean) > self._most
+        return clean[: self._most]
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """The pieces of one text; those behind the end are empty."""
+        clean = self.redactor.pieces(pieces)[0]
+        left, shown = self._most, []
+        for piece in clean:
+            shown.append(piece[:left])
+            self.is_cut |= len(piece) > left
+            left -= len(shown[-1])
+        return shown
+
+    def json(self, value: JsonValue) -> JsonValue:
+        """A value; one that is too long becomes the start of its text."""
+        clean = clean_json(value, self.redactor)
+        written = compact(clean)
+        if len(written) <= self._most:
+            return clean
+        self.is_cut = True
+        return written[: self._most]
+
+
+def clean_json(value: JsonValue, redactor: Redactor) -> JsonValue:
+    """A value without secrets, in the names of its fields neither: a model chooses these, too."""
+    return _clean_names(redactor.json(value)[0], redactor, {})
+
+
+def _clean_names(value: JsonValue, redactor: Redactor, known: dict[str, str]) -> JsonValue:
+    """The value with clean names.
+
+    Args:
+        value: Without secrets otherwise.
+        redactor: Takes them out.
+        known: The names that were looked at already; in a long list, most stand in each item.
+    """
+    if isinstance(value, list):
+        return [_clean_names(item, redactor, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    for name in value.keys() - known.keys():
+        known[name] = redactor.text(name)[0]
+    return {known[name]: _clean_names(item, redactor, known) for name, item in value.items()}
