@@ -16,6 +16,7 @@ from cortex_replay.history.mcp_calls import McpCall
 from cortex_replay.history.story import tell_story
 from cortex_replay.mcp.tool_names import arguments_text
 from cortex_replay.progress import Progress
+from cortex_replay.redact.names import without_secrets
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.view.documents.calls import call_document
@@ -169,7 +170,7 @@ class Library:
 
     def _clean(self, document: Any) -> object | None:
         """A document without secrets, whatever made it."""
-        return None if document is None else self._surroundings.redactor.json(document)[0]
+        return None if document is None else without_secrets(document, self._surroundings.redactor)
 
 
 class _Reading:

@@ -107,7 +107,17 @@ class Project:
         store = str(self.folder / "llm")
         # The settings are those of the folder in which a command starts.
         start = "import os, runpy, sys; os.chdir(sys.argv.pop(1)); runpy.run_module('cortex_replay', None, '__main__', True)"
-        command = [sys.executable, "-c", start, str(self.folder), "view", "--store", store, *options, "--json"]
+        command = [
+            sys.executable,
+            "-c",
+            start,
+            str(self.folder),
+            "view",
+            "--store",
+            store,
+            *options,
+            "--json",
+        ]
         log = self.folder.parent / f"{self.folder.name}-view.log"
         with running(command, log, environment=self._environment) as server:
             yield str(json.loads(server.announced(r"(?m)^(\{.*\})$"))["url"])

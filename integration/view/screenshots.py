@@ -101,9 +101,7 @@ def take_all(shop: Project, folder: Path, *names: str) -> list[Path]:
     with chromium() as browser:
         for report in dict.fromkeys(shot.report for shot in wanted):
             with shop.serve("--base", "main", "--report", str(shop.folder / report)) as address:
-                files += [
-                    _take(browser, address, shot, folder) for shot in wanted if shot.report == report
-                ]
+                files += [_take(browser, address, shot, folder) for shot in wanted if shot.report == report]
     return files
 
 

@@ -33,7 +33,9 @@ class ShopModel:
             case _ if "arrived broken" in text:
                 thought = "The customer wants a refund. I have to see the order first: how much it was, and when it came."
                 call = _call("find_order", number=1042)
-                return self._spent(request, "I am sorry to hear that. Let me look at your order.", call, thought=thought)
+                return self._spent(
+                    request, "I am sorry to hear that. Let me look at your order.", call, thought=thought
+                )
             case _ if '"Desk lamp' in text:
                 amount: Any = "39.00" if later else 39.0
                 call = _call("refund", number=1042, amount=amount, reason="broken on arrival")
@@ -49,7 +51,8 @@ class ShopModel:
                 return self._spent(request, "I will see where it is.", _call("find_order", number=1043))
             case _ if '"Floor lamp' in text:
                 return self._spent(
-                    request, "It left Berlin this morning. Parcels need two days, so it should be with you on Thursday."
+                    request,
+                    "It left Berlin this morning. Parcels need two days, so it should be with you on Thursday.",
                 )
             case _ if "Where is my parcel" in text:
                 query = either("parcel 1042", "parcel 1042 Berlin")
@@ -69,19 +72,27 @@ class ShopModel:
                     ),
                 )
             case _ if "discount of 90" in text:
-                refused = reply(request, "I cannot write a code that was not approved.", reason="content_filter")
+                refused = reply(
+                    request, "I cannot write a code that was not approved.", reason="content_filter"
+                )
                 return refused if later else reply(request, "LAMP-90-TODAY")
             case _ if "open on Saturdays" in text and self._is_overloaded:
                 self._is_overloaded = False
                 return 529
             case _ if "open on Saturdays" in text:
-                return reply(request, either("We are open from 10 to 16.", "On Saturdays, we are open from 10 to 16."))
+                return reply(
+                    request, either("We are open from 10 to 16.", "On Saturdays, we are open from 10 to 16.")
+                )
             case _ if "voucher" in text:
                 return reply(request, "Yes, type its number at the end of your order.")
             case _:
-                return reply(request, "A customer got 39 EUR back for a broken lamp, and waits for another one.")
+                return reply(
+                    request, "A customer got 39 EUR back for a broken lamp, and waits for another one."
+                )
 
-    def _spent(self, request: LlmRequest, text: str, *calls: ToolCall, thought: str | None = None) -> LlmResponse:
+    def _spent(
+        self, request: LlmRequest, text: str, *calls: ToolCall, thought: str | None = None
+    ) -> LlmResponse:
         """An answer whose system prompt and tools were cached, if they were asked with before."""
         start = json.dumps([request.system, [*map(str, request.tools)]])
         prefix = len(start) // 4 + 1900

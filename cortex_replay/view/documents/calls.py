@@ -85,7 +85,7 @@ class _Maker:
         failures = self._store.failures(file.who, file.key, file.scopes[0])
         answers = put_in_order(answers, {n: failure_document(one, self._cut) for n, one in failures.items()})
         meta = fixture.meta or {}
-        facts = [(name.replace("_", " "), _one_line(value)) for name, value in meta.items()]
+        facts = [(self._cut.text(name).replace("_", " "), _one_line(value)) for name, value in meta.items()]
         return self._frame(asked, answers, facts=facts, thread=thread, size=size)
 
     def _of_mcp(self, calls: Sequence[McpCall]) -> CallDocument:

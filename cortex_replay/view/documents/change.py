@@ -13,9 +13,10 @@ from cortex_replay.behaviour.report import ChangeReport, Item
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding
 from cortex_replay.misses.differences import common_length
+from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.documents.answers import compared_answer
-from cortex_replay.view.documents.cutter import Cutter, clean_json
+from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument, TierWord
 
 __all__ = [
@@ -84,7 +85,7 @@ def clean_change(change: ChangeDocument, redactor: Redactor, longest: int | None
         longest: So many characters of a text that is only worded otherwise. If it is not said, the fewer the
             more items there are.
     """
-    clean = cast("ChangeDocument", clean_json(cast("JsonValue", change), redactor))
+    clean = cast("ChangeDocument", without_secrets(cast("JsonValue", change), redactor))
     return shorten_change(clean, longest or _length_for(len(clean["items"])))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["Cutter", "clean_json"]
+__all__ = ["Cutter"]
 
 LONGEST_TEXT: Final = 256 * 1024
 """Of a text in a document; the file itself has all of it."""
@@ -40,31 +41,9 @@ class Cutter:
 
     def json(self, value: JsonValue) -> JsonValue:
         """A value; one that is too long becomes the start of its text."""
-        clean = clean_json(value, self.redactor)
+        clean = without_secrets(value, self.redactor)
         written = compact(clean)
         if len(written) <= self._most:
             return clean
         self.is_cut = True
         return written[: self._most]
-
-
-def clean_json(value: JsonValue, redactor: Redactor) -> JsonValue:
-    """A value without secrets, in the names of its fields neither: a model chooses these, too."""
-    return _clean_names(redactor.json(value)[0], redactor, {})
-
-
-def _clean_names(value: JsonValue, redactor: Redactor, known: dict[str, str]) -> JsonValue:
-    """The value with clean names.
-
-    Args:
-        value: Without secrets otherwise.
-        redactor: Takes them out.
-        known: The names that were looked at already; in a long list, most stand in each item.
-    """
-    if isinstance(value, list):
-        return [_clean_names(item, redactor, known) for item in value]
-    if not isinstance(value, dict):
-        return value
-    for name in value.keys() - known.keys():
-        known[name] = redactor.text(name)[0]
-    return {known[name]: _clean_names(item, redactor, known) for name, item in value.items()}

@@ -13,6 +13,7 @@ from typing import Any, Final, cast, get_args
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.ledger import shorten
 from cortex_replay.errors import ConfigError, InvalidRequest
+from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.validation import flag, items, kind_of, optional_integer, text, whole_number
@@ -77,7 +78,7 @@ def _document(data: bytes, name: str, redactor: Redactor) -> ReportDocument:
     if len(data) > LARGEST_REPORT:
         raise InvalidRequest("", f"it is larger than {LARGEST_REPORT // 1024 // 1024} MB")
     try:
-        clean, _ = redactor.json(loads(data))
+        clean = without_secrets(loads(data), redactor)
     except JsonError as error:
         raise InvalidRequest("", f"it is no JSON: {error}") from None
     document = ReportDocument(kind="run", name=name, runs=[], varying=[], sweep=None, drift=None)
