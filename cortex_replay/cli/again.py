@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli import output
-from cortex_replay.cli.command_run import CommandRun, report, run_once, summarise
+from cortex_replay.cli.command_report import report, summarise
+from cortex_replay.cli.command_run import CommandRun, run_once
 from cortex_replay.cli.questions import question_of
 from cortex_replay.config import load_settings
 from cortex_replay.engine.call_log import CallLog

@@ -3,89 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cortex_replay.cli import output
+from cortex_replay.cli.command_report import report, summarise, tell_of_proxy, tell_run, verdict
 from cortex_replay.cli.forking import fork_document, keeps_fork, tell_of_fork
+from cortex_replay.cli.handover import Handover
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
-from cortex_replay.cli.options import DRIFT
 from cortex_replay.cli.runs import (
     open_run,
     record_command_for,
     rpc_for,
     tell_published,
-    tell_repeats,
     warn_of_dropped,
 )
 from cortex_replay.config import load_settings
-from cortex_replay.disk import absolute_path, scratch_folder, write_file
+from cortex_replay.disk import absolute_path, scratch_folder
 from cortex_replay.engine.fork_names import FORK_VARIABLE
 from cortex_replay.engine.http.model_hosts import ModelHosts
-from cortex_replay.engine.ledger import Ledger, Miss
-from cortex_replay.engine.mcp.counts import server_facts, server_rows
 from cortex_replay.engine.run_names import RUN_VARIABLE
-from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.proxy import ProxyRules
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.run import Run
 from cortex_replay.run.certificates import trust_variables
-from cortex_replay.run.environment import command_environment, variables_to_withhold
+from cortex_replay.run.environment import command_environment
 from cortex_replay.run.mcp.desk import Desk
 from cortex_replay.run.mcp.stdio.socket import RunSocket
-from cortex_replay.run.step_summary import write_step_summary
 from cortex_replay.shim import VARIABLE as MCP_VARIABLE
-from cortex_replay.store import Store
 
-__all__ = [
-    "CommandRun",
-    "Handover",
-    "gateway_environment",
-    "proxy_rules",
-    "report",
-    "run_command",
-    "run_once",
-    "summarise",
-]
-
-_MOST_SHOWN = 10
-
-
-@dataclass(frozen=True)
-class Handover:
-    """What of our environment a command gets: all but secrets, and those that the user named."""
-
-    passed: tuple[str, ...]
-    withheld: tuple[str, ...]
-
-    @classmethod
-    def plan(cls, environment: Mapping[str, str], passed: Sequence[str]) -> Handover:
-        for name in passed:
-            if name not in environment:
-                output.talk(f"warning: --pass-env {output.escape(name)}: there is no such variable")
-        return cls(tuple(passed), tuple(variables_to_withhold(environment, passed)))
-
-    def tell(self, given: Collection[str]) -> None:
-        """Say what a command that failed may have lacked; not of keys that it got a dummy for."""
-        names = [output.escape(name) for name in self.withheld if name not in given]
-        if not names:
-            return
-        shown = ", ".join(names[:_MOST_SHOWN])
-        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        held = "variable that holds a secret was" if len(names) == 1 else "variables that hold secrets were"
-        output.talk(
-            f"note: {len(names)} {held} withheld from the command: {shown}{more} "
-            "(--pass-env NAME hands one over)"
-        )
+__all__ = ["CommandRun", "gateway_environment", "proxy_rules", "run_command", "run_once"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +61,7 @@ class CommandRun:
 
     def verdict(self, fail_on: Sequence[str]) -> int:
         """The status to exit with: the command's own if it failed, else what its calls say."""
-        return self.status or _verdict(self.run.ledger, self.run.store, fail_on)
+        return self.status or verdict(self.run.ledger, self.run.store, fail_on)
 
 
 def run_command(
@@ -176,18 +130,10 @@ def run_once(
         warn_of_dropped(run.store.commit())
     elif run.mode.writes:
         run.store.discard()
-    _tell_of_proxy(proxy)
-    _tell(run)
+    tell_of_proxy(proxy)
+    tell_run(run)
     tell_published(run)
     return CommandRun(run, status, proxy)
-
-
-def report(document: dict[str, Any], flags: Mapping[str, Any]) -> bool:
-    """Write and print what happened, where that is asked for; whether it could be written."""
-    is_written = flags["report"] is None or _write_report(flags["report"], document)
-    if flags["as_json"]:
-        output.print_json(document, indent=None)
-    return is_written
 
 
 @contextlib.contextmanager
@@ -229,22 +175,6 @@ def _proxy_options(flags: Mapping[str, Any]) -> list[str]:
     return ["--proxy", *named] if flags["proxy"] else []
 
 
-def _tell_of_proxy(proxy: ProxyRules | None) -> None:
-    """Who did not trust the proxy, and what went past it while something was recorded."""
-    if proxy is None or proxy.models is None:
-        return
-    for host, count in proxy.distrusted.most_common(_MOST_SHOWN):
-        output.talk(
-            f"warning: {count} x the command did not accept our certificate for {output.escape(host)}: "
-            "it takes its roots from elsewhere (docs/gateway.md, Clients without a base URL)"
-        )
-    if proxy.tunnelled:
-        shown = ", ".join(output.escape(host) for host, _ in proxy.tunnelled.most_common(_MOST_SHOWN))
-        more = len(proxy.tunnelled) - _MOST_SHOWN
-        shown += f" and {more} more" if more > 0 else ""
-        output.talk(f"note: not recorded, as no hosts of models: {shown} (--model-host NAME records one)")
-
-
 def _settings_of(run: Run, root: Path) -> dict[str, str]:
     """What a command has to know of this run that replays by itself, too: pytest with our plugin."""
     # In a fork, whoever asks by itself must not ask again what is recorded.
@@ -255,51 +185,6 @@ def _settings_of(run: Run, root: Path) -> dict[str, str]:
     if store != absolute_path(load_settings(Path(), os.environ).settings.store):  # it was named for this run
         made["CORTEX_REPLAY_STORE"] = str(store)
     return made
-
-
-def _write_report(report: Path, document: dict[str, Any]) -> bool:
-    try:
-        write_file(report, (json.dumps(document, indent=2) + "\n").encode())
-    except OSError as error:
-        output.talk(f"error: the report cannot be written: {output.escape(str(error))}")
-        return False
-    return True
-
-
-def _verdict(ledger: Ledger, store: Store, fail_on: Sequence[str]) -> int:
-    """The status of a run whose command was content."""
-    if ledger.broken:
-        output.talk("error: the store is not what its index says")
-        return FixtureIntegrityFailed.exit_code
-    if ledger.calls == 0:
-        output.talk(
-            "error: no call came to the gateway. Does the command call a model? Does its SDK read one of "
-            "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST? CORTEX_REPLAY_GATEWAY holds its URL, "
-            "and --proxy reaches clients that read none of these. An MCP server comes to it where its "
-            "configuration names `cortex-replay mcp NAME -- SERVER`."
-        )
-        return 1
-    if "miss" in fail_on and (missing := ledger.missing_answers):
-        output.talk(f"error: something was asked that is not recorded: {_names_of(missing)}")
-        output.talk("The command got an error for it and ended well all the same; --allow-miss accepts that.")
-        return NoFixture.exit_code
-    if "live" in fail_on and (ledger.live or ledger.bypassed):
-        output.talk("error: live calls were made")
-        return DRIFT
-    if "unused" in fail_on and (ledger.unused(store) or ledger.unused_calls(store)):
-        if not ledger.servers:  # else they are named already
-            _name_unused_calls(ledger, store)
-        output.talk("error: some recordings are not used any more")
-        return DRIFT
-    return 1 if ledger.refused else 0
-
-
-def _names_of(misses: Sequence[Miss]) -> str:
-    """What was missed, each once."""
-    counted = Counter(miss.what for miss in misses)
-    names = [output.escape(what) + (f" ({n} times)" if n > 1 else "") for what, n in counted.items()]
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return ", ".join(names[:_MOST_SHOWN]) + more
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -330,79 +215,3 @@ def _passing_on_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _tell(run: Run) -> None:
-    """The ledger, for a person."""
-    ledger = run.ledger
-    explained = _explanations(ledger)
-    for explanation in explained[:_MOST_SHOWN]:
-        output.talk(output.quote(explanation))
-    if len(explained) > _MOST_SHOWN:
-        output.talk(f"… and {len(explained) - _MOST_SHOWN} more questions that are not recorded")
-    for reason in ledger.broken[:_MOST_SHOWN]:
-        output.talk(f"refused: {output.escape(reason)}")
-    for reason in [*ledger.refused, *ledger.failures][:_MOST_SHOWN]:
-        output.talk(f"not recorded: {output.escape(reason)}")
-    for reason in ledger.recorded_failures[:_MOST_SHOWN]:
-        output.talk(f"recorded as a failure: {output.escape(reason)}")
-    for host, count in ledger.bypassed.most_common(_MOST_SHOWN):
-        output.talk(f"warning: refused {count} x {output.escape(host)}, a call around the gateway")
-    tell_repeats(ledger)
-    _tell_of_servers(ledger, run.store)
-    output.talk("cortex-replay: " + ", ".join(_facts(ledger, run.store)))
-
-
-def _tell_of_servers(ledger: Ledger, store: Store) -> None:
-    """What MCP servers were asked, of the counts below; nothing of a run that asked none."""
-    for text, count in ledger.remarks.most_common(_MOST_SHOWN):
-        output.talk(f"note: {output.escape(text)}" + (f" ({count} times)" if count > 1 else ""))
-    if ledger.servers:
-        _name_unused_calls(ledger, store)
-    for fact in server_facts(ledger.servers):
-        output.talk(f"cortex-replay: MCP server {output.escape(fact)}")
-
-
-def _name_unused_calls(ledger: Ledger, store: Store) -> None:
-    unused = ledger.unused_calls(store)
-    for call in unused[:_MOST_SHOWN]:
-        output.talk(f"unused: {output.escape(call.path)}, {output.escape(f'{call.server} {call.what}')}")
-    if len(unused) > _MOST_SHOWN:
-        output.talk(f"… and {len(unused) - _MOST_SHOWN} more calls to MCP servers that are not used")
-
-
-def _explanations(ledger: Ledger) -> list[str]:
-    """Why there were misses, each reason once, and how often."""
-    counted = Counter(miss.explanation for miss in ledger.misses)
-    return [text if n == 1 else f"{text}\nIt was asked {n} times." for text, n in counted.items()]
-
-
-def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
-    yield output.count(ledger.hits, "hit")
-    yield f"{len(ledger.misses)} miss" + ("" if len(ledger.misses) == 1 else "es")
-    yield f"{ledger.recorded} recorded"
-    yield f"{ledger.live} live" + (f" ({ledger.failed} failed)" if ledger.failed else "")
-    if ledger.declined:
-        yield f"{ledger.declined} refused by policy"
-    yield from ledger.token_facts()
-    yield from map(output.escape, ledger.money_facts())
-    unused = len(ledger.unused(store))
-    yield f"{unused} of {len(store)} fixtures unused"
-
-
-def summarise(run: Run, status: int) -> None:
-    """Write a table in the summary of a GitHub job."""
-    ledger = run.ledger
-    rows = {
-        "mode": run.mode,
-        "hits": ledger.hits,
-        "misses": len(ledger.misses),
-        "recorded": ledger.recorded,
-        "live calls": ledger.live,
-        "unused fixtures": len(ledger.unused(run.store)),
-        **server_rows(ledger.servers),
-        **({"unused calls to MCP servers": len(ledger.unused_calls(run.store))} if ledger.servers else {}),
-        **ledger.cost_rows(),
-        "command's status": status,
-    }
-    write_step_summary(os.environ, "cortex-replay", rows, [*_explanations(ledger), *ledger.remarks])

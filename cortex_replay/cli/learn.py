@@ -19,7 +19,8 @@ import click
 
 from cortex_replay.bindings import PlaceRule, Surroundings
 from cortex_replay.cli import options, output
-from cortex_replay.cli.command_run import Handover, gateway_environment, proxy_rules
+from cortex_replay.cli.command_run import gateway_environment, proxy_rules
+from cortex_replay.cli.handover import Handover
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.rule_keeping import RuleKeeping, plan_keeping
 from cortex_replay.cli.runs import open_run, record_command_for

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import click
 
 from cortex_replay.cli import options, output
-from cortex_replay.cli.command_run import Handover, gateway_environment
+from cortex_replay.cli.command_run import gateway_environment
+from cortex_replay.cli.handover import Handover
 from cortex_replay.cli.mcp_wrapping import mcp_words, wrap_servers
 from cortex_replay.cli.progress import step_bar
 from cortex_replay.cli.runs import open_run, record_command_for

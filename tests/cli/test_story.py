@@ -11,7 +11,7 @@ import click
 import pytest
 
 from cortex_replay.canonical import exchange_bytes
-from cortex_replay.cli import command_run
+from cortex_replay.cli import command_report
 from cortex_replay.cli.story import story_lines
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.history.calls import read_calls
@@ -213,14 +213,14 @@ def test_a_run_tells_of_servers_apart(root: Path, capsys: pytest.CaptureFixture[
     replaying = replayed(root)
     replaying.ledger.remark("files: 1 frame that is no message\x1b[31m")
     replaying.ledger.remark("files: 1 frame that is no message\x1b[31m")
-    command_run._tell(replaying)
+    command_report.tell_run(replaying)
     said = capsys.readouterr().err
 
     assert r"note: files: 1 frame that is no message\x1b[31m (2 times)" in said
     assert "cortex-replay: MCP server files: 2 hits\n" in said
     assert "cortex-replay: 5 hits, 0 misses" in said
     assert "unused:" not in said
-    assert command_run._verdict(replaying.ledger, replaying.store, ["miss", "live", "unused"]) == 0
+    assert command_report.verdict(replaying.ledger, replaying.store, ["miss", "live", "unused"]) == 0
 
 
 def test_calls_that_nobody_makes_are_named_and_fail_a_run(
@@ -229,7 +229,7 @@ def test_calls_that_nobody_makes_are_named_and_fail_a_run(
     replaying = replayed(root, plays=False)
     for stored in replaying.store.list():
         replaying.ledger.hit(FixtureKey(stored.model, stored.prompt_hash))
-    status = command_run._verdict(replaying.ledger, replaying.store, ["unused"])
+    status = command_report.verdict(replaying.ledger, replaying.store, ["unused"])
 
     assert status == 4
     said = capsys.readouterr().err
@@ -247,15 +247,15 @@ def test_a_run_that_asks_only_tools_has_made_calls(tmp_path: Path) -> None:
 
     asyncio.run(call())
 
-    assert command_run._verdict(recording.ledger, recording.store, ["miss"]) == 0
-    assert command_run._verdict(recording.ledger, recording.store, ["live"]) == 4
+    assert command_report.verdict(recording.ledger, recording.store, ["miss"]) == 0
+    assert command_report.verdict(recording.ledger, recording.store, ["live"]) == 4
 
 
 def test_the_summary_of_a_job_has_a_row_for_each_server(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    command_run.summarise(replayed(root), 0)
+    command_report.summarise(replayed(root), 0)
     written = (tmp_path / "summary.md").read_text()
 
     assert "| MCP server files | 2 hits |" in written

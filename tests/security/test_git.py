@@ -433,7 +433,7 @@ def test_only_a_few_modules_start_a_process() -> None:
         if starts.search(line.partition("#")[0]) and not line.lstrip().startswith('"""')
     }
 
-    of_users = {"cli/command_run.py", "cli/learn.py", "cli/sweep.py"}
+    of_users = {"cli/command_run.py", "cli/learn.py", "cli/sweep.py", "cli/timed_command.py"}
     of_mcp = {"run/mcp/stdio/process.py", "cli/mcp.py", "shim.py"}  # a client's server, itself, ps on macOS
     assert found == {"store/git/process.py", "store/git/merge_driver.py", *of_users, *of_mcp}
 
