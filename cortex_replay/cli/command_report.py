@@ -149,8 +149,7 @@ def _facts(ledger: Ledger, store: Store) -> Iterator[str]:
         yield f"{ledger.declined} refused by policy"
     yield from ledger.token_facts()
     yield from map(output.escape, ledger.money_facts())
-    unused = len(ledger.unused(store))
-    yield f"{unused} of {len(store)} fixtures unused"
+    yield f"{len(ledger.unused(store))} of {len(store.list(scoped=True))} fixtures unused"
 
 
 def summarise(run: Run, status: int) -> None:

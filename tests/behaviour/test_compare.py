@@ -275,6 +275,34 @@ def test_a_call_that_asks_no_model() -> None:
     assert told(counts(1, "a"), counts(2, "a")) == [("behaviour", "result", "tokens")]
 
 
+def test_what_a_server_asks_meanwhile() -> None:
+    """A sampling request, say: a client answers it, so another one is another behaviour."""
+
+    def ask_back(text: str) -> dict[str, Any]:
+        return {"messages": [{"at_ms": 1, "request": {"method": text}}, {"at_ms": 5, "result": {}}]}
+
+    assert told(ask_back("a"), ask_back("a")) == []
+    assert told(ask_back("a"), ask_back("b")) == [("behaviour", "result", "requests of the server[0].method")]
+
+
+def test_a_session_over_a_socket() -> None:
+    """What is said counts, and when it is said does not."""
+
+    def session(at_ms: int, text: str) -> dict[str, Any]:
+        return {"frames": [{"from": "server", "at_ms": at_ms, "text": text}], "close": {"code": 1000}}
+
+    assert told(session(1, "a"), session(9, "a")) == []
+    assert told(session(1, "a"), session(1, "b")) == [("behaviour", "result", "frames[0].text")]
+
+
+def test_items_of_a_list_have_places_and_an_embedding_is_one_value() -> None:
+    def search(size: int, last: str) -> Answer:
+        return calls(call("fetch", tags=[*map(str, range(size - 1)), last]))
+
+    assert told(search(32, "a"), search(32, "b")) == [("behaviour", "argument", "fetch #1 tags[31]")]
+    assert told(search(33, "a"), search(33, "b")) == [("behaviour", "argument", "fetch #1 tags")]
+
+
 def test_a_difference_shows_where_a_long_text_changed() -> None:
     before = says("so " * 4000 + "it was" + " on" * 4000)
     after = says("so " * 4000 + "it is" + " on" * 4000)

@@ -307,6 +307,20 @@ def test_a_scope_that_gets_an_answer_of_its_own_is_compared_with_the_shared_one(
     assert (item.how, item.tier, item.scopes) == ("changed", Tier.WORDS, (OTHER,))
 
 
+def test_a_call_more_of_two_tests_is_one_item_that_names_both(sides: Sides) -> None:
+    """They were answered the same, and a third one otherwise: one file, in two rows."""
+    for scope in (TEST, OTHER):
+        sides.both(ask(f"known to {scope}"), says("Hi."), scope=scope)
+    sides.after.add(in_scope(ask("q"), "first", "third"), scope="third")
+    for scope in (TEST, OTHER):
+        sides.after.add(in_scope(ask("q"), "second", scope), scope=scope)
+
+    item = next(one for one in sides.report().items if one.how == "added")
+
+    assert (item.tier, item.scopes) == (Tier.BEHAVIOUR, (TEST, OTHER))
+    assert [one.place for one in item.differences] == [TEST, OTHER]
+
+
 def test_an_owner_that_keeps_its_answer_makes_no_call_fewer(sides: Sides) -> None:
     """Who records without a scope replaces what is shared; the owner gets a row for what it had."""
     for at in (1, 2):

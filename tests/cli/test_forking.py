@@ -101,7 +101,10 @@ def test_a_road_keeps_its_own_answers(shell: Shell, tmp_path: Path) -> None:
         assert other.out.split() == ["1", "2", "5", "7"], other.talk
     for name, said in {"x": "1 2 5 6", "y": "1 2 5 7"}.items():
         assert shell.replay(program, "--scope", name).out.split() == said.split()
-    assert shell.replay(program).out.split() == ["1", "2", "3", "4"]
+    first = shell.replay(program)
+    assert first.out.split() == ["1", "2", "3", "4"]
+    known = Store.open(tmp_path / "llm").list(scoped=True)
+    assert f"{len(known) - 3} of {len(known)} fixtures unused" in first.talk, "those of both roads"
 
 
 def test_a_miss_before_the_fork_asks_nobody(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
