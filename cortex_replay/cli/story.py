@@ -13,7 +13,7 @@ import click
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import question_of, shorten
 from cortex_replay.history.mcp_calls import McpCall
-from cortex_replay.history.mcp_words import arguments_line, first_line, message_line, result_line
+from cortex_replay.history.mcp_words import arguments_line, message_line, result_line, text_line
 from cortex_replay.history.story import McpStep, ModelStep, Story, ToolOutcome, ToolUse
 
 __all__ = ["call_lines", "message_lines", "outcome_lines", "story_lines"]
@@ -98,7 +98,7 @@ def _model_lines(step: ModelStep, told: AbstractSet[int]) -> Iterator[_Line]:
         made = step.sampled_by.made
         yield f"asked for {made.server}, by request {step.sampled_by.request} of {made.what}", ""
     if call.said is not None and call.said.text.strip():
-        yield f"says {first_line(call.said.text)}", ""
+        yield f"says {text_line(call.said.text)}", ""
     for use in step.uses:
         yield from _use_lines(use, told)
 

@@ -8,7 +8,7 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.history.mcp_calls import McpCall
 
-__all__ = ["arguments_line", "first_line", "message_line", "result_line"]
+__all__ = ["arguments_line", "message_line", "result_line", "text_line"]
 
 _LEAST_LINE: Final = 24
 _MOST_READ: Final = 64 * 1024
@@ -69,9 +69,9 @@ def _content_text(content: object) -> str:
 def _block_text(block: object) -> str:
     match block:
         case {"text": str(text)}:
-            return first_line(text)
+            return text_line(text)
         case {"resource": {"uri": str(uri), "text": str(text)}}:
-            return f"{uri}: {first_line(text)}"
+            return f"{uri}: {text_line(text)}"
         case {"resource": {"uri": str(uri)}}:
             return f"[{uri}]"
         case {"type": str(kind)}:
@@ -100,7 +100,7 @@ def arguments_line(arguments: JsonValue) -> str:
     return ", ".join(f"{name}={_json(value)}" for name, value in arguments.items())
 
 
-def first_line(text: str) -> str:
+def text_line(text: str) -> str:
     """The first line, and how many follow; all in one where the first says nothing, as in JSON."""
     text = text[:_MOST_READ].strip()
     first, *rest = text.splitlines() or [""]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from cortex_replay.view.bundle import bundle_modules, bundle_styles
 from cortex_replay.view.documents.change import shorten_change
-from cortex_replay.view.page import file_page, pack
-from cortex_replay.view.shapes import ChangeDocument, ChangeItem, PageDocument
+from cortex_replay.view.page import file_page, pack, page_document
+from cortex_replay.view.shapes import ChangeDocument, ChangeItem
 
 __all__ = ["MOST_BYTES", "change_page", "fit_change"]
 
@@ -29,15 +28,9 @@ def change_page(change: ChangeDocument, version: str, title: str = "cortex-repla
         version: Of this package.
         title: The command that made it.
     """
-    page: PageDocument = {
-        "title": title,
-        "version": version,
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "screens": ["change"],
-        "is_file": True,
-    }
+    page = page_document(title, version, ["change"], is_file=True)
     room = MOST_BYTES - len(bundle_modules().encode()) - len(bundle_styles().encode()) - _FRAME
-    yield from file_page(page["title"], [("page", page), ("change", fit_change(change, room))])
+    yield from file_page(title, [("page", page), ("change", fit_change(change, room))])
 
 
 def fit_change(change: ChangeDocument, room: int) -> ChangeDocument:

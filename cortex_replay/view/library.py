@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cortex_replay.history.calls import HistoryCall
@@ -26,13 +25,13 @@ from cortex_replay.view.documents.raw import raw_document
 from cortex_replay.view.documents.search import Haystack
 from cortex_replay.view.documents.store import store_document
 from cortex_replay.view.documents.stories import StoryTeller
+from cortex_replay.view.page import page_document
 from cortex_replay.view.recordings import LookedAt, Recordings, Surroundings, read_recordings
-from cortex_replay.view.shapes import PageDocument, StoryDocument
+from cortex_replay.view.shapes import PageDocument, Screen, StoryDocument
 
 __all__ = ["Library", "Shelf"]
 
 _MOST_FIELDS: Final = 10
-Screen = Literal["store", "conversation", "change", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +122,7 @@ class Library:
         screens: list[Screen] = [_SCREEN_OF[name] for name in self._shelf.further]
         if self._shelf.has_store:
             screens += ["store", "conversation"]
-        return {
-            "title": self._shelf.title,
-            "version": self._shelf.version,
-            "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "screens": screens,
-            "is_file": is_file,
-        }
+        return page_document(self._shelf.title, self._shelf.version, screens, is_file=is_file)
 
     def all(self) -> Iterator[tuple[str, object]]:
         """Every document, for a page that stands alone."""

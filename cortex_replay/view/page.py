@@ -7,12 +7,14 @@ import html
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
 from cortex_replay.view.bundle import ENTRY, STYLES, bundle_modules, bundle_styles
+from cortex_replay.view.shapes import PageDocument, Screen
 
-__all__ = ["SERVED_POLICY", "file_page", "pack", "served_page"]
+__all__ = ["SERVED_POLICY", "file_page", "pack", "page_document", "served_page"]
 
 _COMMON: Final = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -20,6 +22,24 @@ _COMMON: Final = (
 )
 SERVED_POLICY: Final = f"{_COMMON}; script-src 'self'; style-src 'self'; connect-src 'self'"
 """As the page itself says it. A header adds ``frame-ancestors``, which a page cannot say of itself."""
+
+
+def page_document(title: str, version: str, screens: list[Screen], *, is_file: bool) -> PageDocument:
+    """What there is to look at, now.
+
+    Args:
+        title: Of the page.
+        version: Of this package.
+        screens: Those that have something to show, the first to open in front.
+        is_file: Whether the page stands alone.
+    """
+    return {
+        "title": title,
+        "version": version,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "screens": screens,
+        "is_file": is_file,
+    }
 
 
 def served_page(title: str) -> str:

@@ -16,7 +16,7 @@ from cortex_replay.misses.differences import common_length
 from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.view.documents.answers import compared_answer
-from cortex_replay.view.documents.cutter import Cutter
+from cortex_replay.view.documents.cutter import Cutter, cut_short
 from cortex_replay.view.shapes import AnswerDocument, ChangeDocument, ChangeItem, DifferenceDocument, TierWord
 
 __all__ = [
@@ -137,8 +137,8 @@ def _shorten_item(item: ChangeItem, longest: int) -> ChangeItem:
     ]
     return {
         **item,
-        "title": _cut(item["title"], _TITLE),
-        "why": _cut(item["why"], _SENTENCE),
+        "title": cut_short(item["title"], _TITLE),
+        "why": cut_short(item["why"], _SENTENCE),
         "differences": _shorten_differences(item["differences"], room),
         "before": [before for before, _ in pairs if before is not None],
         "after": [after for _, after in pairs if after is not None],
@@ -173,7 +173,7 @@ def _shorten_answer(answer: AnswerDocument, start: int, room: int) -> AnswerDocu
     short: AnswerDocument = {
         **answer,
         "text": text[start : start + room],
-        "reasoning": _cut(answer["reasoning"], room),
+        "reasoning": cut_short(answer["reasoning"], room),
         "tool_calls": _shorten_calls(answer["tool_calls"], room),
         "parsed": _shorten_value(answer["parsed"], room),
         "stream": None,
@@ -186,7 +186,7 @@ def _shorten_answer(answer: AnswerDocument, start: int, room: int) -> AnswerDocu
 
 def _shorten_calls(calls: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
     shown = [
-        {"name": _cut(str(call["name"]), _LEAF), "arguments": _shorten_value(call["arguments"], room)}
+        {"name": cut_short(str(call["name"]), _LEAF), "arguments": _shorten_value(call["arguments"], room)}
         for call in calls[:_MOST_CALLS]
     ]
     more = len(calls) - _MOST_CALLS
@@ -198,8 +198,8 @@ def _shorten_differences(differences: Iterable[DifferenceDocument], room: int) -
     short: list[DifferenceDocument] = [
         {
             **one,
-            "place": _cut(one["place"], _LEAF),
-            "text": _cut(one["text"], _SENTENCE),
+            "place": cut_short(one["place"], _LEAF),
+            "text": cut_short(one["text"], _SENTENCE),
             # Words stand in the answers, once.
             "before": None if one["tier"] == "words" else _shorten_value(one["before"], room),
             "after": None if one["tier"] == "words" else _shorten_value(one["after"], room),
@@ -217,24 +217,20 @@ def _shorten_differences(differences: Iterable[DifferenceDocument], room: int) -
 def _shorten_value(value: Any, room: int) -> Any:
     """A JSON value that is not larger than this: its texts are cut, or else it is a text itself."""
     if isinstance(value, str):
-        return _cut(value, room)
+        return cut_short(value, room)
     if value is None or len(whole := _compact(value)) <= room:
         return value
     short = _cut_leaves(value)
-    return short if len(_compact(short)) <= room else _cut(whole, room)
+    return short if len(_compact(short)) <= room else cut_short(whole, room)
 
 
 def _cut_leaves(value: Any) -> Any:
     if isinstance(value, str):
-        return _cut(value, _LEAF)
+        return cut_short(value, _LEAF)
     if isinstance(value, dict):
-        return {_cut(name, _LEAF): _cut_leaves(item) for name, item in value.items()}
+        return {cut_short(name, _LEAF): _cut_leaves(item) for name, item in value.items()}
     return [_cut_leaves(item) for item in value] if isinstance(value, list) else value
 
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT}"

@@ -9,7 +9,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
 
-__all__ = ["Cutter"]
+__all__ = ["Cutter", "cut_short"]
 
 LONGEST_TEXT: Final = 256 * 1024
 """Of a text in a document; the file itself has all of it."""
@@ -47,3 +47,8 @@ class Cutter:
             return clean
         self.is_cut = True
         return written[: self._most]
+
+
+def cut_short(text: str, longest: int) -> str:
+    """A text that is no longer than this; one that was cut says so at its end."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -14,6 +14,7 @@ from cortex_replay.history.origins import seconds_in
 from cortex_replay.history.questions import describe_question, first_line, question_text
 from cortex_replay.store import Answer
 from cortex_replay.types import TokenUsage
+from cortex_replay.view.documents.cutter import cut_short
 from cortex_replay.view.documents.ids import call_id, story_id
 from cortex_replay.view.recordings import OtherCall, RecordedFile, Recordings
 from cortex_replay.view.shapes import CallRow, ModelRow, RunRow, StoreDocument
@@ -73,7 +74,7 @@ class _Rows:
         asked = describe_question(first.request, self._redact)
         return self._row(
             call_id(first.path),
-            _cut(asked or ""),
+            cut_short(asked or "", _WIDTH),
             self._said(first.said),
             calls,
             at=min(filter(None, map(_recorded_at, calls)), default=None),
@@ -142,7 +143,7 @@ class _Rows:
 
     def _line(self, text: str) -> str:
         """The first line of a text. Secrets go first: half of one would not be known for one."""
-        return _cut(first_line(self._redact(text)))
+        return cut_short(first_line(self._redact(text)), _WIDTH)
 
     def _redact(self, text: str) -> str:
         """The start of a text, without secrets."""
@@ -161,10 +162,6 @@ def _texts_of(recordings: Recordings) -> Iterator[str]:
 
 def _window(text: str) -> str:
     return text.lstrip()[:_MOST_READ]
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 def _recorded_at(call: HistoryCall) -> float | None:

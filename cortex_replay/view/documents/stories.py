@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall
-from cortex_replay.history.mcp_words import arguments_line, first_line, result_line
+from cortex_replay.history.mcp_words import arguments_line, result_line, text_line
 from cortex_replay.history.origins import seconds_in
 from cortex_replay.history.story import McpStep, ModelStep, Story, ToolUse
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import LlmRole, TokenUsage
 from cortex_replay.view.documents.answers import failure_document
 from cortex_replay.view.documents.cache_steps import cache_documents
-from cortex_replay.view.documents.cutter import Cutter
+from cortex_replay.view.documents.cutter import Cutter, cut_short
 from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.shapes import Spent, StoryDocument, StoryStep
 
@@ -140,12 +140,12 @@ class StoryTeller:
 
     def _first_line(self, text: str) -> str:
         """The start of a text. A key of several lines is only known as a whole."""
-        return self._line(first_line(self.cut.redactor.text(text[:_MOST_READ])[0]))
+        return self._line(text_line(self.cut.redactor.text(text[:_MOST_READ])[0]))
 
     def _line(self, text: str) -> str:
         """One line. Secrets go before the rest of it does: half of one would not be known for one."""
         line = " ".join(self.cut.redactor.text(text)[0].split())
-        return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+        return cut_short(line, _WIDTH)
 
 
 class _Places:
