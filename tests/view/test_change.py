@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
+from cortex_replay.cli.change_markdown import markdown_of
 from cortex_replay.redact.redactor import Redactor
+from cortex_replay.view.bundle import asset
 from cortex_replay.view.change_page import fit_change
 from cortex_replay.view.documents.change import clean_change, shorten_change
 from tests.view.changes import answer, call, change, difference, item
@@ -109,3 +112,18 @@ def test_rewordings_are_counted_where_they_do_not_fit() -> None:
     assert less["items"][0]["tier"] == "contract"
     assert 1 < len(less["items"]) < 400
     assert less["left_out"] == 400 - len(less["items"])
+
+
+def test_a_comment_and_the_page_say_the_same_of_a_tier() -> None:
+    """Who reads one and then the other must find the same things under the same names."""
+    said = {
+        name: (title, many)
+        for name, title, many in re.findall(
+            r'(\w+): \{ title: "(.*?)", one: ".*?", many: "(.*?)"', asset("tiers.js")
+        )
+    }
+    text = markdown_of(change(item("a", "contract"), item("b", "behaviour"), item("c", "words")))
+
+    for tier in ("contract", "behaviour"):
+        assert f"#### {said[tier][0]}\n" in text
+    assert f": {', '.join(f'**1** {said[tier][1]}' for tier in ('contract', 'behaviour', 'words'))}\n" in text

@@ -4,17 +4,19 @@ import { el, fill } from "./dom.js";
 import { changeItem, wordsItem } from "./change_item.js";
 import { countText, plural } from "./figures.js";
 import { load } from "./source.js";
+import { TIERS } from "./tiers.js";
 
 const TIER_SECTIONS = [
-  ["contract", "May break code", "Another tool, a missing argument, an output that does not fit its schema, a refusal, another finish reason."],
-  ["behaviour", "Acts differently", "Other arguments, another order, more or fewer calls."],
+  ["contract", "Another tool, a missing argument, an output that does not fit its schema, a refusal, another finish reason."],
+  ["behaviour", "Other arguments, another order, more or fewer calls."],
 ];
 const FOLDS = [
-  ["words", "only reworded", (item) => item.tier === "words"],
+  ["words", TIERS.words.many, (item) => item.tier === "words"],
   ["added", "new, with nothing to compare", (item) => item.tier === "same" && item.change === "added"],
   ["removed", "removed with the test that asked", (item) => item.tier === "same" && item.change === "removed"],
-  ["same", "with the same answer in another file", (item) => item.tier === "same" && !["added", "removed"].includes(item.change)],
+  ["same", `${TIERS.same.many} in another file`, (item) => item.tier === "same" && !["added", "removed"].includes(item.change)],
 ];
+const COUNTS = ["contract", "behaviour", "words", "added", "removed"];
 const MOST_FINDINGS = 20;
 const ITEMS_AT_A_TIME = 40; // items that are made before the page gets its turn
 
@@ -33,11 +35,11 @@ export async function showChange(root, rest, page) {
   };
   const make = (item) => changeItem(item, { links, isDone: ticks.has(item), onDone });
   const makers = []; // what makes the items of each section
-  const sections = TIER_SECTIONS.map(([tier, title, help]) => {
+  const sections = TIER_SECTIONS.map(([tier, help]) => {
     const items = important.filter((item) => item.tier === tier);
     const place = el("div", { class: "items" });
     if (items.length) makers.push(() => appendInTurns(place, items, make, state));
-    return items.length ? tierSection(title, help, items.length, place) : null;
+    return items.length ? tierSection(TIERS[tier].title, help, items.length, place) : null;
   });
   const folded = FOLDS.map(([name, words, belongs]) => {
     const items = change.items.filter(belongs);
@@ -65,9 +67,8 @@ async function appendInTurns(place, items, make, state) {
 }
 
 function changeHead(change, progress, open, close) {
-  const words = Object.entries({ contract: "may break code", behaviour: "act differently", words: "only reworded", added: "added", removed: "removed" });
-  const counts = words.filter(([name]) => change.counts[name]).map(([name, said]) =>
-    el("li", { class: name }, el("b", {}, countText(change.counts[name])), ` ${said}`));
+  const counts = COUNTS.filter((name) => change.counts[name]).map((name) =>
+    el("li", { class: name }, el("b", {}, countText(change.counts[name])), ` ${TIERS[name]?.many ?? name}`));
   return el("header", { class: "change-head" },
     el("h2", {}, "What changed"),
     el("p", { class: "range" }, el("code", {}, change.base), " → ", el("code", {}, change.head)),

@@ -2,11 +2,11 @@
 
 import { el, fill } from "./dom.js";
 import { countText, plural } from "./figures.js";
-import { prettyJson, sidesTable, stepRows, textRows, valueRows } from "./sides.js";
+import { sidesTable, stepRows, textRows, valueRows } from "./sides.js";
 import { badge } from "./tables.js";
+import { prettyJson } from "./texts.js";
+import { TIERS } from "./tiers.js";
 
-export const TIER_WORDS = { contract: "may break code", behaviour: "acts differently", words: "only reworded", same: "the same answer" };
-const TIER_COLOURS = { contract: "bad", behaviour: "warn", words: "plain", same: "plain" };
 const CHANGE_WORDS = { changed: "changed", added: "added", removed: "removed", replaced: "replaces another", road: "another way" };
 const SHORT_VALUE = 80; // characters; longer values stand side by side
 const MOST_DIFFERENCES = 12;
@@ -46,8 +46,8 @@ function nameOf(item) {
   return item.title || item.path || item.id;
 }
 
-export function tierBadge(tier) {
-  return badge(TIER_COLOURS[tier], TIER_WORDS[tier]);
+function tierBadge(tier) {
+  return badge(TIERS[tier].colour, TIERS[tier].one);
 }
 
 function doneBox(item, isDone, onDone) {

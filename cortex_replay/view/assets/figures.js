@@ -53,6 +53,11 @@ export function durationText(seconds) {
   return minutes < 60 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// Of one call, where hundredths count.
+export function secondsText(ms) {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+}
+
 export function tokensOf(spent) {
   return spent === null ? 0 : spent.prompt + spent.completion;
 }

@@ -6,8 +6,9 @@ import { changeItem, wordsItem } from "./change_item.js";
 import { load } from "./source.js";
 import { SweepMatrix } from "./sweep.js";
 import { badge, breakable, figureList, tableOf } from "./tables.js";
+import { TIERS } from "./tiers.js";
 
-const DRIFT_TIERS = [["contract", "May break code"], ["behaviour", "Acts differently"], ["words", "Only reworded"]];
+const DRIFT_TIERS = ["contract", "behaviour", "words"].map((tier) => [tier, TIERS[tier].title]);
 
 export async function showReport(root, rest, _page) {
   const report = await load("report");

@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { countText, plural } from "./figures.js";
+import { prettyJson } from "./texts.js";
 import { alignLists, comparePieces } from "./words.js";
 
 const SIDE_CONTEXT = 3; // rows that are shown around a change
@@ -106,10 +107,6 @@ async function pairItems(before, after) {
 async function itemPairs(before, after) {
   const [old, fresh] = [before, after].map((side) => side.map((item) => JSON.stringify(item)));
   return (await pairItems(old, fresh)).map(([i, j]) => ["", before[i], after[j]]);
-}
-
-export function prettyJson(value) {
-  return JSON.stringify(value, null, 2) ?? "";
 }
 
 function sameRow(text) {

@@ -2,9 +2,9 @@
 
 import { el, fill } from "./dom.js";
 import { cacheBlock, changedText, endBadge, failureBlock, mcpMessages, mcpText, messageBlock, partTitle, reasoningBlock, resultOf, settingsBlock, systemBlock, toolCard, toolsBlock, vouchBlock } from "./blocks.js";
-import { countText, plural } from "./figures.js";
+import { countText, plural, secondsText } from "./figures.js";
 import { load } from "./source.js";
-import { StreamPlayer, secondsText, streamFigures } from "./stream.js";
+import { StreamPlayer, streamFigures } from "./stream.js";
 import { badge } from "./tables.js";
 import { copyButton, foldLine, plainText, someOf, textBox, valueBox } from "./texts.js";
 

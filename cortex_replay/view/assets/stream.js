@@ -1,7 +1,7 @@
 // A stream on its time line: how its pieces came, and a way to see them come again.
 
 import { el, fill } from "./dom.js";
-import { countText, plural } from "./figures.js";
+import { countText, plural, secondsText } from "./figures.js";
 
 const BARS = 120;
 const TAIL = 4000; // characters that are shown while it plays
@@ -18,10 +18,6 @@ export function streamFigures(stream, spent) {
   const tokens = spent?.completion ?? 0;
   const rate = tokens > 1 && end > start ? `${countText(Math.round((tokens * 1000) / (end - start)))} tokens/s` : null;
   return { first: secondsText(start), length: secondsText(end), pieces, rate };
-}
-
-export function secondsText(ms) {
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
 export class StreamPlayer {

@@ -72,13 +72,17 @@ export function someOf(items, make, word, { most = 40, isFromEnd = false } = {})
 export function valueBox(value) {
   if (value === null || typeof value !== "object") return textBox(plainText(value), { kind: "code" });
   const names = Array.isArray(value) ? [] : Object.keys(value);
-  if (names.length === 0) return textBox(JSON.stringify(value, null, 2), { kind: "code" });
+  if (names.length === 0) return textBox(prettyJson(value), { kind: "code" });
   return el("dl", { class: "fields" }, someOf(names, (name) => el("div", {}, el("dt", {}, name),
     el("dd", {}, textBox(plainText(value[name]), { kind: typeof value[name] === "string" ? "" : "code", start: 1500 }))), "field"));
 }
 
 export function plainText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+  return typeof value === "string" ? value : prettyJson(value);
+}
+
+export function prettyJson(value) {
+  return JSON.stringify(value, null, 2) ?? "";
 }
 
 // A line that opens to something which is made when it is first wanted.
