@@ -47,8 +47,10 @@ def test_the_commands_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     """Each of them, in a copy of the shipped store."""
     shutil.copy(ROOT / "INDEX.toml", tmp_path)
     shutil.copytree(ROOT / "fixtures", tmp_path / "fixtures")
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", tmp_path], check=True)
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    name = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", *name, "commit", "-qm", "Record"], cwd=tmp_path, check=True)
     monkeypatch.chdir(tmp_path)
     bucket = tmp_path.parent / "bucket"
     (tmp_path / "cortex-replay.toml").write_text(f'[remote]\nurl = "{bucket.as_uri()}"\n')

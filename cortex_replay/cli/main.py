@@ -29,6 +29,8 @@ __all__ = ["main"]
   cortex-replay list --model 'claude-*'  what is recorded
   cortex-replay show 3f2a91              one recording: prompt, answer, usage
   cortex-replay explain 3f2a91           its prompt in parts, and what providers cache of it
+  cortex-replay view --open              look at all of it in a browser
+  cortex-replay diff main                what changed since main, behaviour first
 
 Exit status: 0 fine, 1 failure, 2 wrong usage, 3 no fixture, 4 drift, 5 integrity.
 """,
