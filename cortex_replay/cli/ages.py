@@ -62,6 +62,8 @@ def print_ages(ages: Ages, *, fails: bool) -> None:
             output.talk(f"  {line}")
         if not fails and len(lines) > _MOST_SHOWN:
             output.talk(f"  … and {len(lines) - _MOST_SHOWN} more")
-        output.talk("`cortex-replay refresh --check` asks them again. Replay takes them as they are.")
+        output.talk("`cortex-replay refresh --check` says if they still hold; replay takes them as they are.")
+        renew = f"cortex-replay prune --older-than {age_words(ages.max_age)}"
+        output.talk(f"To record them anew: `{renew}`, and record again.")
     if ages.undated and (ages.old or fails):
         output.talk(f"{output.count(ages.undated, 'recording')} without a time, and perhaps as old")
