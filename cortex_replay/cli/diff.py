@@ -82,7 +82,8 @@ def diff_command(
 ) -> None:
     """Show what changed since a commit: behaviour first, rewordings in one line.
 
-    BASE is a commit, HEAD if you name none. HEAD is another one; without it, the working tree counts.
+    BASE is the commit to compare with, by default the last one. HEAD is a second commit; without it, your
+    working tree is compared.
 
     Each recording is judged by what its answers do. contract: code that worked may break, since an output
     no longer fits its schema, another tool is called, a required argument is missing, or the model refuses.

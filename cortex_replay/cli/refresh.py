@@ -74,7 +74,7 @@ Exit status:
 @click.option(
     "--samples",
     type=click.IntRange(1, _MOST_SAMPLES),
-    help="With --check: ask each question so often.  [default: once, and again if it differs]",
+    help="With --check: ask each question this many times.  [default: once, and again if it differs]",
 )
 @click.option("--write", "is_written", is_flag=True, help="With --check: record the answers that drifted.")
 @click.option("--words", is_flag=True, help="With --check: show rewordings; with --write, record them.")

@@ -26,7 +26,7 @@ _WORDS: Final = {
 _MOST_SEEDS: Final = 10**6
 
 sample_options = options.option_group(
-    click.option("--sample", metavar="N|P%", help="Ask only so many: 20, 10%.  [default: all]"),
+    click.option("--sample", metavar="N|P%", help="Ask only this many: 20, or 10%.  [default: all]"),
     click.option(
         "--by",
         type=click.Choice([order.value for order in Order]),

@@ -67,7 +67,7 @@ Exit status:
     "--report",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Also show a report: of record, replay or pytest with --report, or what sweep --json printed.",
+    help="Also show a report: of record, replay or pytest, or what sweep --json or refresh --json printed.",
 )
 @click.option(
     "--export",
