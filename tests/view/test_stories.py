@@ -19,8 +19,8 @@ from cortex_replay.prompt.policy import CachePolicy
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer, Store
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.store.fixture import FixtureKey
-from cortex_replay.types import LlmMessage, LlmRequest, TokenUsage, ToolCall
+from cortex_replay.store.fixture import FixtureKey, TimedChunk
+from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, TokenUsage, ToolCall
 from cortex_replay.view.documents.cache_steps import segments_of
 from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.stories import StoryTeller, failures_before
@@ -191,6 +191,46 @@ def test_a_prompt_that_asks_for_no_cache_breaks_none(tmp_path: Path) -> None:
     assert step["cache"] is not None
     assert step["cache"]["broke_at"] is None
     assert "no marker" in " ".join(step["cache"]["why"])
+
+
+_CHUNK = '{"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [{"index": 0, %s}]}'
+STREAM: dict[str, Any] = {
+    "protocol": "openai-chat",
+    "stream": True,
+    "status": 200,
+    "headers": {"content-type": "text/event-stream"},
+    "events": [
+        {"at_ms": at_ms, "text": f"data: {data}\n\n"}
+        for at_ms, data in (
+            (1, _CHUNK % '"delta": {"content": "Yes."}'),
+            (60, _CHUNK % '"delta": {}, "finish_reason": "stop"'),
+            (125, "[DONE]"),
+        )
+    ],
+}
+STREAMED = Answer("Yes.", finish_reason="stop", wire=STREAM)
+
+
+@pytest.mark.parametrize(
+    ("recording", "took"),
+    [
+        (Recording(0.6, answer=STREAMED, meta={"answered_ms": 4}), 129),
+        (Recording(0.6, answer=STREAMED), 125),
+        (Recording(0.6, meta={"answered_ms": 40}), 40),
+        (Recording(0.6, answer=Answer("Yes.", stream=(TimedChunk(90, StreamChunk("Yes.", "stop")),))), 90),
+        (Recording(0.9, meta={"answered_ms": 40, "recorded_at": "2026-11-16T06:30:27Z"}), 2100),
+        (Recording(0.9, meta={"recorded_at": "2026-11-16T06:30:24Z"}), None),
+    ],
+    ids=["events", "events alone", "whole", "chunks", "recorded later", "in the same second"],
+)
+def test_a_call_lasts_until_its_answer_is_whole(
+    tmp_path: Path, recording: Recording, took: int | None
+) -> None:
+    """A stream, to its last event; the time of a recording has whole seconds only."""
+    record(tmp_path, recording)
+    (step,) = tell(tmp_path)["steps"]
+
+    assert step["took_ms"] == took
 
 
 def test_failures_stand_before_the_answer_that_followed(tmp_path: Path) -> None:

@@ -189,15 +189,32 @@ def failures_before(answer: int, failures: Mapping[int, Exchange]) -> list[Excha
 
 
 def _took_ms(call: HistoryCall) -> int | None:
-    """From the question to the whole answer; where that is not known, to its last chunk or its first."""
+    """From the question to the whole answer, as far as it is known.
+
+    The time of the recording is cut to whole seconds, so the answer was there at this time or later.
+    """
     if call.at is None:
         return None
-    end = seconds_in(call.meta, "recorded_at")
-    if end is not None and end > call.at:
-        return round((end - call.at) * 1000)
+    ends = [] if call.ready is None else [(call.ready - call.at) * 1000 + _streamed_ms(call)]
     if call.said is not None and call.said.stream:
-        return round(call.said.stream[-1].at_ms)
-    return None if call.ready is None else round((call.ready - call.at) * 1000)
+        ends.append(call.said.stream[-1].at_ms)
+    recorded = seconds_in(call.meta, "recorded_at")
+    if recorded is not None and recorded > call.at:
+        ends.append((recorded - call.at) * 1000)
+    return round(max(ends)) if ends else None
+
+
+def _streamed_ms(call: HistoryCall) -> float:
+    """How long an answer went on coming once it had begun, where a gateway recorded its events."""
+    events = ((call.said.wire if call.said is not None else None) or {}).get("events")
+    times = (
+        [event.get("at_ms") for event in events if isinstance(event, dict)]
+        if isinstance(events, list)
+        else []
+    )
+    known = [at_ms for at_ms in times if isinstance(at_ms, int | float)]
+    # Without a time of its beginning, the first event is taken for it.
+    return 0 if not known else known[-1] - (0 if "answered_ms" in call.meta else known[0])
 
 
 def _is_error(call: McpCall) -> bool:
