@@ -12,7 +12,7 @@ from cortex_replay.behaviour.report import ChangeReport, Item
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import shorten
 
-__all__ = ["change_lines", "sentence", "summary"]
+__all__ = ["change_lines", "has_likely_leftovers", "sentence", "summary"]
 
 _LONGEST: Final = 100
 _LONGEST_SENTENCE: Final = 240
@@ -52,6 +52,13 @@ def summary(report: ChangeReport) -> str:
     ]
     counts += [f"{report.counts[name]} {name}" for name in ("added", "removed")]
     return f"{output.escape(report.head)} since {output.escape(report.base)}: {', '.join(counts)}"
+
+
+def has_likely_leftovers(report: ChangeReport) -> bool:
+    """Whether tests that were there make more calls, and none fewer: mostly, a prompt was put otherwise, and
+    what was recorded for it before is still there."""
+    ways = {item.how for item in report.items if item.how != "added" or item.tier >= Tier.BEHAVIOUR}
+    return "added" in ways and not ways & {"removed", "replaced"}
 
 
 def sentence(one: Difference) -> str:

@@ -12,7 +12,7 @@ from cortex_replay.behaviour.report import ChangeReport, report_changes
 from cortex_replay.cli import output
 from cortex_replay.cli.change_formats import FORMATS
 from cortex_replay.cli.change_sides import Sides, review_between
-from cortex_replay.cli.change_text import summary
+from cortex_replay.cli.change_text import has_likely_leftovers, summary
 from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.disk import write_file
@@ -122,3 +122,8 @@ def _talk(report: ChangeReport, findings: list[Finding], is_new: bool) -> None:
     if is_new:
         output.talk(f"there is no store at {output.escape(report.base)}, so everything is new")
     output.talk(summary(report))
+    if has_likely_leftovers(report):
+        output.talk(
+            "hint: nothing was removed. If the added calls take the place of others, remove those first: "
+            "`cortex-replay prune --unused-from REPORT` (docs/review.md)"
+        )

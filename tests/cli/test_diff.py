@@ -266,6 +266,22 @@ def test_the_road_of_a_test(project: Project) -> None:
     assert f"- {TEST} makes a call that it did not make" in result.stdout
 
 
+def test_what_an_earlier_prompt_left_behind_is_worth_a_hint(project: Project) -> None:
+    """Until it is removed, nothing stands in its place; a new test is none of that."""
+    asked, again = ask("first"), ask("first", system="Be polite.")
+    project.record(asked, searching("a"), scope=TEST, call=1)
+    new_test = project.diff().stderr
+    project.commit()
+    project.record(again, searching("a"), scope=TEST, call=2)
+    beside = project.diff().stderr
+    project.remove(asked)
+    instead = project.diff().stderr
+
+    assert "prune --unused-from" not in new_test
+    assert "prune --unused-from" in beside
+    assert "prune --unused-from" not in instead
+
+
 def test_a_comment(project: Project, tmp_path: Path) -> None:
     project.record(ask("Is it raining?"), searching("snow @octocat"))
     file = tmp_path / "comment.md"
