@@ -132,6 +132,7 @@ def test_a_sentence_marks_both_values_or_none(show: Show) -> None:
         difference("behaviour", "argument", cut, "rain", long),
         difference("behaviour", "argument", 'n: "1" became "12"', "1", "12"),
         difference("behaviour", "argument", 'city is new: "Rome"', None, "Rome"),
+        difference("behaviour", "argument", 'amount: "39.00" is not of type "number"', 39, "39.00"),
     ]
 
     lines = show(change(item("a", "behaviour", differences=told))).locator(".differences > li")
@@ -140,8 +141,21 @@ def test_a_sentence_marks_both_values_or_none(show: Show) -> None:
         [],
         ['"1"', '"12"'],
         ['"Rome"'],
+        [],
     ]
+    assert lines.last.inner_text() == 'amount: "39.00" is not of type "number": 39 → "39.00"'
     assert lines.first.locator("table :is(del, ins)").all_inner_texts() == ["rain", long]
+
+
+@needs_browser
+def test_an_output_that_breaks_its_schema_is_compared_with_the_one_that_kept_it(show: Show) -> None:
+    before, after = answer('{"n": 2}', parsed={"n": 2}), answer('{"n": "two"}')
+    page = show(change(item("a", "contract", before=[before], after=[after])))
+    page.get_by_role("button", name="Expand all").click()
+
+    table = page.locator("[data-item=a] table")
+    assert table.get_attribute("aria-label") == "Structured output"
+    assert table.locator("tr.differs").all_inner_texts() == ['  "n": 2\t  "n": "two"']
 
 
 @needs_browser

@@ -55,11 +55,25 @@ def test_a_ledger_has_what_missed_and_what_it_cost(tmp_path: Path) -> None:
     assert run["problems"] == [{"title": "Not recorded", "texts": ["the answer holds a secret"]}]
 
 
-def test_money_has_its_currency() -> None:
-    money = {"currency": "USD", "paid": "0.5", "saved": None}
-    (run,) = show({"hits": 0, "misses": [], "money": money})["runs"]
+@pytest.mark.parametrize(
+    ("exact", "said"),
+    [
+        ("0.01031615", "0.0103 USD"),
+        ("0.0000324", "less than 0.0001 USD"),
+        ("1234.5", "1,234.5000 USD"),
+        ("0", "0.0000 USD"),
+        ("NaN", "NaN USD"),
+        ("1e999999", "1e999999 USD"),
+        ("much", "much USD"),
+        (None, None),
+    ],
+)
+def test_money_has_its_currency_and_is_rounded_as_everywhere(exact: str | None, said: str | None) -> None:
+    (run,) = show({"hits": 0, "misses": [], "money": {"currency": "USD", "paid": exact, "saved": None}})[
+        "runs"
+    ]
 
-    assert (run["paid"], run["saved"]) == ("0.5 USD", None)
+    assert (run["paid"], run["saved"]) == (said, None)
 
 
 def test_the_plugin_s_report_names_tests_and_tokens_its_own_way() -> None:
@@ -195,7 +209,7 @@ def test_a_watch_on_drift_becomes_items_of_a_change() -> None:
     drift = document["drift"]
     assert drift is not None
     assert document["kind"] == "drift"
-    assert (drift["asked"], drift["paid"], drift["beyond_budget"]) == (3, "0.1 USD", 1)
+    assert (drift["asked"], drift["paid"], drift["beyond_budget"]) == (3, "0.1000 USD", 1)
     assert drift["tiers"] == {"contract": 1, "behaviour": 0, "words": 0, "same": 0}
     assert drift["not_asked"] == [("no key", 2)]
     assert drift["failed"] == ["m/x.json: no [REDACTED:known-value]"]

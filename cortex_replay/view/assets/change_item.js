@@ -17,7 +17,7 @@ export function changeItem(item, { links = () => null, isDone = false, onDone = 
   const title = el("h4", { tabindex: "-1" }, el("span", { class: "title" }, nameOf(item)));
   const body = el("div", { class: "both" });
   const details = el("details", {}, el("summary", {}, sidesLabel(item)), body);
-  details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body));
+  details.addEventListener("toggle", () => details.open && !body.hasChildNodes() && showSides(item, body, 5));
   const article = el("article", { class: `change of-${item.tier}${isDone ? " done" : ""}`, "data-item": item.id, aria: { label: nameOf(item) } },
     el("header", {}, el("p", { class: "badges" }, tierBadge(item.tier), badge("plain", CHANGE_WORDS[item.change])),
       title, onDone && doneBox(item, isDone, onDone)),
@@ -37,7 +37,7 @@ export function wordsItem(item, options) {
     if (!details.open || body.hasChildNodes()) return;
     const both = el("div", { class: "both" });
     fill(body, aboutLine(item, options.links), item.why ? el("p", { class: "why" }, `In place of another: ${item.why}.`) : null, both);
-    showSides(item, both);
+    showSides(item, both, 4);
   });
   return details;
 }
@@ -102,7 +102,7 @@ function valueMark(tag, value) {
 // Whether the sentence says all there is to say.
 function isToldWhole({ kind, tier, before, after, text }) {
   if (tier === "words" || kind === "road") return true;
-  return [before, after].every((value) => value === null || typeof value === "boolean" || spellings(value).some((said) => text.includes(said)));
+  return [before, after].every((value) => value === null || typeof value === "boolean" || placeIn(text, value, 0) !== null);
 }
 
 // A value as a sentence may have it.
@@ -110,13 +110,22 @@ function spellings(value) {
   return typeof value === "string" ? [JSON.stringify(value), value] : [JSON.stringify(value)];
 }
 
+// Where a sentence has a value, and how it spells it: 39 does not stand in "39.00".
+function placeIn(text, value, from) {
+  for (const said of spellings(value).filter(Boolean)) {
+    for (let at = text.indexOf(said, from); at >= 0; at = text.indexOf(said, at + 1)) {
+      const isInner = /^[\w.]/.test(said) && /[\w."]/.test(text[at - 1] ?? " ");
+      const isCut = /[\w.]$/.test(said) && /[\w."]/.test(text[at + said.length] ?? " ");
+      if (!isInner && !isCut) return [at, said];
+    }
+  }
+  return null;
+}
+
 // The sentence, with what it was and what it is marked, if that stands in it in this order.
 function markedSentence(difference) {
   const { before, after, text } = difference;
-  const find = (value, from) => {
-    const found = value === null || typeof value === "boolean" ? [] : spellings(value).filter((said) => said && text.includes(said, from));
-    return found.length ? [text.indexOf(found[0], from), found[0]] : null;
-  };
+  const find = (value, from) => (value === null || typeof value === "boolean" ? null : placeIn(text, value, from));
   const old = find(before, 0);
   const fresh = find(after, old ? old[0] + old[1].length : 0);
   if (!isToldWhole(difference) || (!old && !fresh)) return [text];
@@ -139,9 +148,10 @@ function sidesLabel(item) {
   return item.change === "added" ? "The answer" : item.change === "removed" ? "The answer it had" : "Both sides";
 }
 
-async function showSides(item, place) {
+// level is that of the headings within.
+async function showSides(item, place, level) {
   fill(place, el("p", { class: "muted", role: "status" }, "Comparing…"));
-  const parts = item.change === "road" ? await roadParts(item) : await answerParts(item);
+  const parts = item.change === "road" ? await roadParts(item) : await answerParts(item, level);
   fill(place, parts.length ? parts : el("p", { class: "muted" }, "There is nothing to show of it."));
 }
 
@@ -155,17 +165,17 @@ function roadOf(item) {
   return item.differences.find((one) => one.kind === "road" && Array.isArray(one.before) && Array.isArray(one.after));
 }
 
-async function answerParts(item) {
+async function answerParts(item, level) {
   const found = [];
   const most = Math.max(item.before.length, item.after.length);
   for (let at = 0; at < most; at++) {
-    if (most > 1) found.push(el("h5", {}, `Answer ${at + 1}`));
-    const [before, after] = [item.before[at], item.after[at]];
+    if (most > 1) found.push(el(`h${level}`, { class: "side-answer" }, `Answer ${at + 1}`));
+    const [before, after] = asStructured(item.before[at], item.after[at]);
     for (const part of ANSWER_PARTS) {
       const [old, fresh] = [part.of(before ?? NO_ANSWER), part.of(after ?? NO_ANSWER)];
       if (old === undefined && fresh === undefined) continue;
       const rows = await part.rows(before && old, after && fresh);
-      found.push(el("h6", {}, part.title), ...cutNotes(part, before, after, sidesTable(rows, part.title)));
+      found.push(el(`h${most > 1 ? level + 1 : level}`, { class: "side-title" }, part.title), ...cutNotes(part, before, after, sidesTable(rows, part.title)));
     }
   }
   return found;
@@ -179,6 +189,20 @@ const ANSWER_PARTS = [
   { title: "Words", isText: true, of: (answer) => (isSpelledOut(answer) ? undefined : answer.text || undefined), rows: rowsOfTexts },
   { title: "Reasoning", of: (answer) => answer.reasoning || undefined, rows: rowsOfTexts },
 ];
+
+// Both answers, with JSON of one that stands in its text alone, since it breaks its schema: else it would be compared
+// with nothing.
+function asStructured(...answers) {
+  if (!answers.some((answer) => (answer?.parsed ?? null) !== null)) return answers;
+  return answers.map((answer) => {
+    if (answer === undefined || answer.parsed !== null) return answer;
+    try {
+      return { ...answer, parsed: JSON.parse(answer.text) };
+    } catch {
+      return answer;
+    }
+  });
+}
 
 // Whether the text is nothing but the JSON that is shown already.
 function isSpelledOut(answer) {

@@ -5,7 +5,7 @@ import { countText, durationText, plural, shortCount, tokensOf } from "./figures
 import { announce } from "./keys.js";
 import { load } from "./source.js";
 import { Step } from "./steps.js";
-import { breakable, figureList, tableOf } from "./tables.js";
+import { breakable, figureList, storyName, tableOf } from "./tables.js";
 
 const NEAR = "900px"; // steps this far from what is seen are loaded
 const AT_ONCE = 4;
@@ -41,7 +41,7 @@ async function chooseStory(root) {
 function storyTable(caption, stories) {
   if (stories.length === 0) return null;
   return tableOf(caption, [["Name", ""], ["Calls", "number"], ["Tokens", "number wide"], ["Took", "number wide"]], stories.map((story) => [
-    el("a", { href: `#/conversation/${encodeURIComponent(story.id)}` }, breakable(story.name)),
+    el("a", { href: `#/conversation/${encodeURIComponent(story.id)}` }, breakable(storyName(story))),
     story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls),
     shortCount(tokensOf(story.spent)), durationText(story.seconds)]), 20);
 }
@@ -88,11 +88,11 @@ class StoryScreen {
   }
 
   draw(root) {
-    const { name, steps, spent, id } = this.#story;
+    const { steps, spent, id } = this.#story;
     const models = steps.filter((step) => step.kind === "model").length;
     const end = steps.reduce((last, step) => Math.max(last, (step.at ?? 0) + (step.took_ms ?? 0) / 1000), 0);
     const read = spent === null || spent.prompt === 0 || spent.cached === 0 ? "" : `${Math.floor((100 * spent.cached) / spent.prompt)} % cached`;
-    fill(root, el("h2", {}, breakable(name)),
+    fill(root, el("h2", {}, breakable(storyName(this.#story))),
       id === "call" ? null : figureList([
         ["Model calls", countText(models)],
         ["MCP calls", steps.length === models ? "" : countText(steps.length - models)],

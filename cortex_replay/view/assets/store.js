@@ -5,7 +5,7 @@ import { ageText, agoText, countText, dateText, durationText, momentText, plural
 import { RowList } from "./list.js";
 import { markHit, patternFor, prepareSearch, searchFor, stopSearch } from "./search.js";
 import { load } from "./source.js";
-import { badge, breakable, figureList, shortName, tableOf } from "./tables.js";
+import { badge, breakable, figureList, shortName, storyName, tableOf } from "./tables.js";
 
 const SORTS = {
   newest: ["Newest", (a, b) => (b.at ?? 0) - (a.at ?? 0)],
@@ -91,18 +91,18 @@ class StoreScreen {
     const { models, runs, tests } = this.#store;
     return el("div", { class: "tables" }, el("div", { class: "tables" },
       models.length ? tableOf("Models", [["Model", ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Size", "number wide"], ["Newest", "number"]],
-        models.map((model) => [this.#modelButton(model.name), countText(model.calls), shortCount(tokensOf(model.spent)), model.spent.money ?? "", sizeText(model.bytes), agoTime(model.newest)]), 6) : null,
+        models.map((model) => [this.#modelButton(model.name), countText(model.calls), shortCount(tokensOf(model.spent)), moneyText(model.spent), sizeText(model.bytes), agoTime(model.newest)]), 6) : null,
       this.#storyTable("Runs", "Run", runs, tests.length ? 5 : 8)), this.#storyTable("Tests", "Test", tests, 8));
   }
 
   #storyTable(caption, head, stories, most) {
     if (stories.length === 0) return null;
     return tableOf(caption, [[head, ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Newest", "number"]],
-      stories.map((story) => [this.#storyLink(story), story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls), shortCount(tokensOf(story.spent)), story.spent.money ?? "", agoTime(story.at)]), most);
+      stories.map((story) => [this.#storyLink(story), story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls), shortCount(tokensOf(story.spent)), moneyText(story.spent), agoTime(story.at)]), most);
   }
 
   #storyLink(story) {
-    return this.#canOpen ? el("a", { href: `#/conversation/${encodeURIComponent(story.id)}`, title: story.seconds === null ? null : `Took ${durationText(story.seconds)}` }, breakable(story.name)) : breakable(story.name);
+    return this.#canOpen ? el("a", { href: `#/conversation/${encodeURIComponent(story.id)}`, title: story.seconds === null ? null : `Took ${durationText(story.seconds)}` }, breakable(storyName(story))) : breakable(storyName(story));
   }
 
   #modelButton(name) {
@@ -119,14 +119,14 @@ class StoreScreen {
     this.#field = el("input", { type: "search", id: "words", placeholder: "Search prompts and answers", autocomplete: "off", spellcheck: "false", onfocus: prepareSearch, oninput: () => this.#type() });
     this.#field.value = chosen.words;
     const names = [...new Set(calls.map((call) => call.who))].sort();
-    const stories = [...new Set([...tests, ...runs].map((story) => story.name))];
+    const stories = [...new Map([...tests, ...runs].map((story) => [story.name, storyName(story)]))];
     this.#who = storeChoice("Model or server", "who", [["", "All"], ...names.map((name) => [name, name])], () => this.refresh());
     return el("section", { aria: { labelledby: "recordings" } },
       el("h3", { id: "recordings" }, "Recordings"),
       el("form", { class: "filters", role: "search", onsubmit: (event) => { event.preventDefault(); this.#list.move(0); } },
         el("label", { class: "grow" }, el("span", { class: "unseen" }, "Search prompts and answers"), this.#field),
         storeLabel("From", this.#who),
-        stories.length ? storeLabel("In", storeChoice("Run or test", "story", [["", "All runs and tests"], ...stories.map((name) => [name, name])], () => this.refresh())) : null,
+        stories.length ? storeLabel("In", storeChoice("Run or test", "story", [["", "All runs and tests"], ...stories], () => this.refresh())) : null,
         storeLabel("Sort", storeChoice("Sort", "sort", Object.entries(SORTS).map(([name, [words]]) => [name, words]), () => this.refresh())),
         calls.some((call) => call.is_unused !== null) ? storeTick("unused", "Unused", () => this.refresh()) : null,
         calls.some((call) => call.is_old) ? storeTick("old", "Old", () => this.refresh()) : null),
@@ -221,6 +221,10 @@ function hitLine(hits) {
   const [first] = hits;
   return el("span", { class: "answer" }, el("b", {}, first.where), " ", `…${first.before}`, el("mark", {}, first.match), first.after,
     hits.length > 1 ? el("i", {}, ` and ${hits.length - 1} more`) : null);
+}
+
+function moneyText(spent) {
+  return (spent.money ?? "").replace("less than ", "< ");
 }
 
 function agoTime(at) {

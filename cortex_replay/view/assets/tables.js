@@ -43,6 +43,11 @@ export function shortName(name) {
   return name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME / 2)}…${name.slice(-LONGEST_NAME / 2)}`;
 }
 
+// The name of a run or a test, with what it means where a reader cannot know.
+export function storyName({ id, name }) {
+  return name === "before" && id.startsWith("run-") ? "before (recorded without a run)" : name;
+}
+
 // A path or the name of a test, which may break behind its separators.
 export function breakable(name) {
   return shortName(name).split(/(?<=\/|::|_(?=\w))/).flatMap((part, at) => (at === 0 ? [part] : [el("wbr"), part]));

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, cast, get_args
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.ledger import shorten
+from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.redact.names import without_secrets
 from cortex_replay.redact.redactor import Redactor
@@ -144,13 +146,21 @@ def _tokens(ledger: Mapping[str, JsonValue]) -> dict[str, int]:
     return {key: _number(given.get(key, ledger.get(f"{key}_tokens", 0)), f"tokens.{key}") for key in _TOKENS}
 
 
+def _amount_text(amount: str, currency: str) -> str:
+    """An amount as it is said everywhere else; one that is no number, as it stands."""
+    try:
+        return PriceList({}, currency or None).text_of(Decimal(amount))
+    except InvalidOperation:
+        return f"{amount} {currency}".rstrip()
+
+
 def _money(ledger: Mapping[str, JsonValue]) -> tuple[str | None, str | None]:
     given = _object(ledger, "money")
     currency = _text(given.get("currency") or "", "money.currency")
 
     def amount(key: str) -> str | None:
         value = given.get(key)
-        return None if value is None else f"{_text(value, f'money.{key}')} {currency}".rstrip()
+        return None if value is None else _amount_text(_text(value, f"money.{key}"), currency)
 
     return amount("paid"), amount("saved")
 
