@@ -106,7 +106,10 @@ class Project:
         """The page of a server, until the block ends; gives its address."""
         store = str(self.folder / "llm")
         # The settings are those of the folder in which a command starts.
-        start = "import os, runpy, sys; os.chdir(sys.argv.pop(1)); runpy.run_module('cortex_replay', None, '__main__', True)"
+        start = (
+            "import os, runpy, sys; os.chdir(sys.argv.pop(1)); "
+            "runpy.run_module('cortex_replay', None, '__main__', True)"
+        )
         command = [
             sys.executable,
             "-c",

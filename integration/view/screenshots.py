@@ -21,8 +21,6 @@ from tests.servers.browser import chromium
 __all__ = ["IMAGES", "SHOTS", "take_all"]
 
 IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
-_LAPTOP: Final = {"width": 1120, "height": 760}
-_PHONE: Final = {"width": 360, "height": 720}
 _TEST: Final = "tests/test_shop.py::test_refund_of_a_broken_lamp"
 
 
@@ -75,16 +73,16 @@ class Shot:
     prepare: Callable[[Page], None]
     report: str = "run.json"
     theme: str = "light"
-    viewport: tuple[int, int] = (1120, 760)
+    viewport: tuple[int, int] = (1000, 640)
 
 
 SHOTS: Final = (
     Shot("view-store", "store", _search),
     Shot("view-store-dark", "store", lambda page: page.locator("a.line").first.wait_for(), theme="dark"),
-    Shot("view-conversation", "store", _open_stream, viewport=(1120, 900)),
-    Shot("view-conversation-dark", "store", _open_refund, theme="dark"),
+    Shot("view-conversation", "store", _open_stream, viewport=(1000, 760)),
+    Shot("view-conversation-dark", "store", _open_break, theme="dark"),
     Shot("view-conversation-phone", "store", _open_refund, viewport=(360, 720)),
-    Shot("view-change", "change", _open_first_change, viewport=(1120, 900)),
+    Shot("view-change", "change", _open_first_change, viewport=(1000, 760)),
     Shot("view-change-dark", "change", _open_sides, theme="dark"),
     Shot("view-run", "run", _wait_for_report),
     Shot("view-run-dark", "run", _wait_for_report, theme="dark"),

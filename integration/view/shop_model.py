@@ -23,7 +23,7 @@ class ShopModel:
         self._seen: set[str] = set()
         self._is_overloaded = True
 
-    def __call__(self, request: LlmRequest) -> LlmResponse | int:
+    def __call__(self, request: LlmRequest) -> LlmResponse | int:  # noqa: C901  # a script
         text, later = last_text(request), self._is_later
 
         def either(now: str, then: str) -> str:
@@ -31,7 +31,7 @@ class ShopModel:
 
         match text:
             case _ if "arrived broken" in text:
-                thought = "The customer wants a refund. I have to see the order first: how much it was, and when it came."
+                thought = "The customer wants a refund. I have to see the order first, and when it came."
                 call = _call("find_order", number=1042)
                 return self._spent(
                     request, "I am sorry to hear that. Let me look at your order.", call, thought=thought
@@ -44,7 +44,7 @@ class ShopModel:
                 said = either(
                     "Done! You get 39.00 EUR back on your card within three working days. "
                     "You need not send the lamp back.",
-                    "All done. 39.00 EUR will be back on your card in three working days, and the lamp can stay with you.",
+                    "All done. 39.00 EUR will be back on your card in three working days. Keep the lamp.",
                 )
                 return self._spent(request, said)
             case _ if "will the other one" in text:
@@ -52,7 +52,7 @@ class ShopModel:
             case _ if '"Floor lamp' in text:
                 return self._spent(
                     request,
-                    "It left Berlin this morning. Parcels need two days, so it should be with you on Thursday.",
+                    "It left Berlin this morning. Parcels need two days, so it should come on Thursday.",
                 )
             case _ if "Where is my parcel" in text:
                 query = either("parcel 1042", "parcel 1042 Berlin")
@@ -68,7 +68,7 @@ class ShopModel:
                     request,
                     either(
                         "Welcome back! It is good to see you again. What can we light up for you today?",
-                        "Welcome back! How good to see you again. Which room shall we light up for you today?",
+                        "Welcome back! How good to see you again. Which room shall we light up today?",
                     ),
                 )
             case _ if "discount of 90" in text:

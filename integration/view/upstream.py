@@ -42,9 +42,8 @@ def reply(
     usage: TokenUsage | None = None,
 ) -> LlmResponse:
     """An answer, which ends as one with or without tool calls does."""
-    spent = usage or TokenUsage(
-        sum(len(str(m.content)) for m in request.messages) // 4 + 20, len(text) // 4 + 8
-    )
+    length = sum(len(str(message.content)) for message in request.messages)
+    spent = usage or TokenUsage(length // 4 + 20, len(text) // 4 + 8)
     end = reason or ("tool_calls" if calls else "stop")
     return LlmResponse(text, None, request.model, spent, "", end, calls, thought)
 

@@ -58,8 +58,9 @@ async def serve(*questions: str) -> str:
         messages: list[Any] = []
         for number, question in enumerate(questions, start=1):
             messages.append({"role": "user", "content": question})
-            # A mistake that costs money: tools in another order are another prompt to a cache.
-            said = await _answer(session, tools if number == 1 else tools[::-1], messages)
+            if number > 1:  # a mistake that costs money: nothing behind this is in the cache any more
+                tools[0] = {**tools[0], "description": f"{tools[0]['description']} (question {number})"}
+            said = await _answer(session, tools, messages)
     return said
 
 
