@@ -112,7 +112,8 @@ def _head(change: ChangeDocument) -> Iterator[str]:
         item["tier"] == "same" and item["change"] in ("changed", "replaced") for item in change["items"]
     ):
         counts.append(f"**{same:,}** with the same answer in another file")
-    yield f"{_code(change['base'])} → {_code(change['head'])}: {', '.join(counts) or 'nothing changed'}"
+    nothing = "no change can be seen" if change.get("findings") else "nothing changed"
+    yield f"{_code(change['base'])} → {_code(change['head'])}: {', '.join(counts) or nothing}"
     yield ""
     if findings := change.get("findings", []):
         count = output.count(findings, "finding")

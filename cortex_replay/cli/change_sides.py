@@ -13,6 +13,7 @@ from cortex_replay.progress import Progress
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.repository import Repository, find_merge_base
+from cortex_replay.store.opening import is_about_index
 from cortex_replay.store.review import Review
 from cortex_replay.store.sides import CommitSide, NoSide, Side, SourceSide, review_sides
 
@@ -70,7 +71,8 @@ def review_between(
             after = SourceSide(checked.index, source)
         else:
             after = open_sides.enter_context(CommitSide(root, sides.head))
-        review = review_sides(before, after, with_kept=True)
+        is_known = not any(map(is_about_index, findings))  # else everything would seem to be gone
+        review = review_sides(before, after, with_kept=True) if is_known else Review()
         is_new = not before.index.rows and bool(after.index.rows)
     known = {(finding.code, finding.path) for finding in findings}
     findings += [one for one in review.findings if (one.code, one.path) not in known]

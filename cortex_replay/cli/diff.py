@@ -121,7 +121,8 @@ def _talk(report: ChangeReport, findings: list[Finding], is_new: bool) -> None:
         output.talk(f"{output.count(findings, 'finding')}; what it concerns is not compared")
     if is_new:
         output.talk(f"there is no store at {output.escape(report.base)}, so everything is new")
-    output.talk(summary(report))
+    if report.items or not findings:
+        output.talk(summary(report))
     if has_likely_leftovers(report):
         output.talk(
             "hint: nothing was removed. If the added calls take the place of others, remove those first: "

@@ -25,6 +25,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.git.merge_driver import mend_driver
 from cortex_replay.store.git.staging import check_staged
+from cortex_replay.store.opening import is_about_index
 from cortex_replay.store.review import Review
 from cortex_replay.store.sides import CommitSide, SourceSide, review_sides
 from cortex_replay.store.staging import Abandoned, find_abandoned
@@ -116,7 +117,8 @@ def verify_command(
         ]
     status = _status(report, ages if is_limited else None)
     settle(ctx, status)
-    since = _review(root, base, report, source) if base else None
+    is_listed = not any(map(is_about_index, report.findings))  # else everything would seem to be gone
+    since = _review(root, base, report, source) if base and is_listed else None
     left = find_abandoned(source)
     if mended := mend_driver(root):
         output.talk(output.escape(mended))

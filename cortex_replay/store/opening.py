@@ -12,7 +12,7 @@ from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.paths import INDEX_NAME, SHARDS_FOLDER, escape
 from cortex_replay.store.store import Store
 
-__all__ = ["open_in_part"]
+__all__ = ["is_about_index", "open_in_part"]
 
 
 @pause_gc()
@@ -28,15 +28,16 @@ def open_in_part(root: Path) -> tuple[Store, list[Finding]]:
     """
     source = DirectorySource(root)
     report = check_opening(source)
-    if not any(map(_is_about_index, report.findings)) and not report.has_keys:
+    if not any(map(is_about_index, report.findings)) and not report.has_keys:
         report = check_store(source, keep=True)
-    if any(map(_is_about_index, report.findings)):
+    if any(map(is_about_index, report.findings)):
         raise FixtureIntegrityFailed(report.findings)
     findings = list(report.findings)
     return Store(source, _without(report, {finding.path for finding in findings})), findings
 
 
-def _is_about_index(finding: Finding) -> bool:
+def is_about_index(finding: Finding) -> bool:
+    """Whether the index itself cannot be trusted, so that nothing is known of what it should list."""
     return finding.path == INDEX_NAME or finding.path.startswith(f"{SHARDS_FOLDER}/")
 
 

@@ -314,6 +314,25 @@ def test_a_page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert project.diff("--format", "html").stdout.startswith("<!doctype html>")
 
 
+def test_an_index_with_a_conflict_says_nothing_of_what_is_gone(project: Project) -> None:
+    """Nobody knows what it should list."""
+    index = project.root / "llm" / "INDEX.toml"
+    index.write_bytes(b"<<<<<<< HEAD\n" + index.read_bytes())
+
+    result = project.diff()
+    comment = project.diff("--format", "markdown")
+    document = json.loads(project.diff("--json").stdout)
+    verified = run("verify", "--store", project.root / "llm", "--base", "HEAD")
+
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "cortex-replay resolve" in result.stderr
+    assert "changed" not in result.stderr
+    assert "no change can be seen" in comment.stdout
+    assert (document["items"], document["counts"]["removed"], len(document["findings"])) == ([], 0, 1)
+    assert verified.exit_code == 5
+    assert "removed" not in verified.output
+
+
 def test_a_comment_names_what_is_not_trusted(project: Project) -> None:
     fixture = next((project.root / "llm" / "fixtures").rglob("*.json"))
     fixture.write_bytes(fixture.read_bytes() + b" ")
