@@ -195,3 +195,24 @@ def test_options_of_a_check_need_one(in_a_folder: None, arguments: list[str]) ->
 
     assert shown.exit_code == 2
     assert f"{arguments[0]} goes with --check" in shown.stderr
+
+
+def test_what_is_written_can_be_asked_again_elsewhere(
+    in_a_folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what is bound in it: without that, a provider would be asked for the placeholder."""
+    del in_a_folder
+    with drifting_model(monkeypatch) as model:
+        system = {"role": "system", "content": f"You work in {Path.cwd()}."}
+        asked = {**body("tool"), "messages": [system, {"role": "user", "content": "tool"}]}
+        model.learn("tool", calls(("search", {"query": "a"})))
+        model.record([asked])
+        model.learn("tool", calls(("search", {"query": "b"})))
+
+        assert check("--write").exit_code == 4
+
+    store = Store.open(".")
+    (stored,) = store.list()
+    fixture = store.get(stored.model, stored.prompt_hash)
+    assert fixture.answers[0].tool_calls[0].arguments == {"query": "b"}
+    assert (fixture.meta or {})["bindings"] == ["cwd"]
