@@ -185,6 +185,22 @@ def test_later_turns_that_go_on_from_a_replaced_answer_are_counted(model: Model)
     assert "warning" not in check("--write").stderr
 
 
+def test_later_turns_that_were_not_chosen_are_counted_too(model: Model) -> None:
+    search = calls(("search", {}))
+    model.learn("start", search)
+    model.learn("found", says("Done."))
+    model.record([body("start")], scope="a test")  # which makes it the most used one
+    result = {"role": "tool", "tool_call_id": "call_0", "content": "found"}
+    talk = [{"role": "user", "content": "start"}, search["message"], result]
+    model.record([{**body("start"), "messages": talk}])
+    model.learn("start", says("No."))
+
+    report = json.loads(check("--write", "--sample", "1", "--by", "use", "--json").stdout)
+
+    assert len(report["written"]) == 1
+    assert report["outdated"] == [paths()["found"]]
+
+
 @pytest.mark.parametrize(
     "arguments", [["--write"], ["--words"], ["--samples", "3"], ["--fail-on", "contract"]], ids=str
 )
