@@ -371,3 +371,19 @@ def test_what_was_asked_for_opens_in_front(root: Path) -> None:
 
     assert library.page(is_file=True)["screens"] == ["run", "store", "conversation"]
     assert library.document("report") == {"text": "[REDACTED:known-value]"}
+
+
+def test_an_index_of_the_same_size_is_another_index(tmp_path: Path) -> None:
+    """One answer takes the place of another: the index has other hashes, and not one byte more."""
+    store = Store.create(tmp_path)
+    store.add(fixture_of("What is it?", Answer("first")))
+    store.commit()
+    index = tmp_path / "INDEX.toml"
+    library, size = library_of(tmp_path), index.stat().st_size
+    assert "first" in json.dumps(library.document("texts"))
+
+    store.replace(fixture_of("What is it?", Answer("other")))
+    store.commit()
+
+    assert index.stat().st_size == size
+    assert "other" in json.dumps(library.document("texts"))

@@ -243,3 +243,19 @@ def test_a_drift_report_of_other_values_is_refused(change: dict[str, Any]) -> No
 
     with pytest.raises(ConfigError, match="expected"):
         show(report)
+
+
+def test_equal_misses_count_each_time_they_came() -> None:
+    """The plugin's report lists them, and does not count them."""
+    miss = {"test": "test_a", "explanation": "nothing is recorded"}
+    (run,) = show({"hits": 0, "misses": [miss, miss, {**miss, "test": "test_b"}]})["runs"]
+
+    assert (run["counts"]["missed"], len(run["misses"])) == (3, 2)
+
+
+def test_what_is_unused_is_counted_also_where_it_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "_MOST_ROWS", 2)
+    rows = [{"model": "m", "prompt_hash": str(n), "path": "p"} for n in range(3)]
+    (run,) = show({"hits": 0, "misses": [], "unused": rows})["runs"]
+
+    assert (run["unused_count"], len(run["unused"])) == (3, 2)

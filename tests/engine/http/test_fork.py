@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cortex_replay import Store
+from cortex_replay.engine.fork import Fork
 from cortex_replay.engine.fork_names import ForkPlan
 from cortex_replay.run import Run
 from tests.adapters.fake_provider import Exchange, serving_in_thread
@@ -157,3 +158,13 @@ def test_what_is_copied_says_when_it_was_recorded(tmp_path: Path) -> None:
     assert {name: meta[name] for name in ("recorded_at", "asked_at", "answered_ms")} == {
         name: before[name] for name in ("recorded_at", "asked_at", "answered_ms")
     }
+
+
+def test_a_call_of_the_past_that_fails_late_does_not_end_the_road() -> None:
+    """It was under way when the road began, which has asked and paid since."""
+    fork: Fork[Any] = Fork(1, road=None)
+    assert [fork.begin_call(), fork.begin_call()] == [False, True]
+
+    fork.lose()
+
+    assert (fork.has_left, fork.is_lost, fork.begin_call()) == (True, False, True)
