@@ -12,7 +12,7 @@ from cortex_replay.behaviour.report import ChangeReport, Item
 from cortex_replay.cli import output
 from cortex_replay.cli.questions import shorten
 
-__all__ = ["change_lines", "has_likely_leftovers", "sentence", "summary"]
+__all__ = ["change_lines", "has_likely_leftovers", "plain_sentence", "sentence", "summary"]
 
 _LONGEST: Final = 100
 _LONGEST_SENTENCE: Final = 240
@@ -63,8 +63,13 @@ def has_likely_leftovers(report: ChangeReport) -> bool:
 
 def sentence(one: Difference) -> str:
     """What one difference is, on one line."""
+    return output.escape(plain_sentence(one))
+
+
+def plain_sentence(one: Difference) -> str:
+    """The same for what escapes texts itself."""
     # Secrets first: half of one would not be known for one.
-    return output.escape(shorten(output.redact(one.text), _LONGEST_SENTENCE))
+    return shorten(output.redact(one.text), _LONGEST_SENTENCE)
 
 
 def _item_lines(item: Item) -> Iterator[str]:

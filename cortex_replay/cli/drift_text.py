@@ -12,6 +12,7 @@ import click
 
 from cortex_replay.behaviour.differences import Tier
 from cortex_replay.cli import output
+from cortex_replay.cli.change_text import plain_sentence, sentence
 from cortex_replay.cli.questions import question_of, shorten
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.run.refresh.items import Plan, Refresh
@@ -25,7 +26,6 @@ _MOST_NAMED: Final = 3
 _MOST_TOLD: Final = 20
 """Of the differences of one recording."""
 _LONGEST: Final = 100
-_LONGEST_SENTENCE: Final = 300
 _HASH_SHOWN: Final = 8
 _WIDTH: Final = 9
 """Of the longest name of a tier."""
@@ -59,8 +59,8 @@ def _lines(item: Refresh, *, words: bool, raw: bool) -> Iterator[str]:
     parts = [name, output.escape(stored.model), _question(item), short, output.escape(stored.path)]
     of = f"  of {output.escape(output.redact(stored.scope))}" if stored.scope else ""
     yield "  ".join(filter(None, parts)) + of
-    told = [one.text for one in item.differences if one.tier > Tier.WORDS]
-    yield from (f"{' ' * _WIDTH}  {_sentence(text)}" for text in _first(told))
+    sentences = [sentence(one) for one in item.differences if one.tier > Tier.WORDS]
+    yield from (f"{' ' * _WIDTH}  {text}" for text in _first(sentences))
     if not item.is_confirmed:
         yield f"{' ' * _WIDTH}  not confirmed, since the budget is spent; it may be noise"
     if words:
@@ -90,11 +90,6 @@ def _first(texts: list[str]) -> list[str]:
     """Some of many texts, and how many more there are."""
     more = len(texts) - _MOST_TOLD
     return texts if more <= 0 else [*texts[:_MOST_TOLD], f"and {more} more; --json lists them"]
-
-
-def _sentence(text: str) -> str:
-    # Secrets first: half of one would not be known for one.
-    return output.escape(shorten(output.redact(text), _LONGEST_SENTENCE))
 
 
 def tier_counts(items: Iterable[Refresh]) -> list[str]:
@@ -133,7 +128,7 @@ def _failure(item: Refresh) -> str:
     reason = output.escape(str(item.error or item.refusal))
     if item.error is None or not item.differences:
         return reason
-    return f"{reason}; what came before that differs: {_sentence(item.differences[0].text)}"
+    return f"{reason}; what came before that differs: {sentence(item.differences[0])}"
 
 
 def _print_skipped(plan: Plan) -> None:
@@ -174,5 +169,4 @@ def summarise_drift(outcome: Outcome, ledger: Ledger, *, least: Tier) -> None:
 def _summary(item: Refresh) -> Iterator[str]:
     yield "  ".join(filter(None, [item.tier.word, item.stored.model, question_of(item.fixture.request)]))
     yield item.stored.path
-    told = [one.text for one in item.differences]
-    yield from (f"  {shorten(output.redact(text), _LONGEST_SENTENCE)}" for text in _first(told))
+    yield from (f"  {text}" for text in _first([plain_sentence(one) for one in item.differences]))
