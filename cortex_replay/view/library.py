@@ -20,11 +20,11 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.view.documents.calls import call_document
 from cortex_replay.view.documents.cutter import Cutter
-from cortex_replay.view.documents.ids import call_id, story_id
 from cortex_replay.view.documents.raw import raw_document
 from cortex_replay.view.documents.search import Haystack
 from cortex_replay.view.documents.store import store_document
 from cortex_replay.view.documents.stories import StoryTeller
+from cortex_replay.view.ids import call_id, story_id
 from cortex_replay.view.page import page_document
 from cortex_replay.view.recordings import LookedAt, Recordings, Surroundings, read_recordings
 from cortex_replay.view.shapes import PageDocument, Screen, StoryDocument

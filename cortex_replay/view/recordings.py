@@ -21,10 +21,10 @@ from cortex_replay.store import Fixture, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.opening import open_in_part
 from cortex_replay.types import TokenUsage
-from cortex_replay.view.documents.ids import call_id
-from cortex_replay.view.documents.spent import spent_on
-from cortex_replay.view.documents.threads import Thread, threads_of
+from cortex_replay.view.ids import call_id
 from cortex_replay.view.shapes import Spent
+from cortex_replay.view.spent import spent_on
+from cortex_replay.view.threads import Thread, threads_of
 
 __all__ = ["LookedAt", "OtherCall", "RecordedFile", "Recordings", "Surroundings", "read_recordings"]
 

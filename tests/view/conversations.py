@@ -12,7 +12,7 @@ from cortex_replay.store import Answer, Fixture, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import TimedChunk
 from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, ToolCall, ToolCallDelta
-from cortex_replay.view.documents.ids import story_id
+from cortex_replay.view.ids import story_id
 from cortex_replay.view.page import file_page
 from tests.view.stores import MODEL, RUN, library_of
 

@@ -21,8 +21,8 @@ from cortex_replay.history.runs import UnknownRun
 from cortex_replay.history.story import tell_story
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.view import shapes
-from cortex_replay.view.documents.ids import call_id, story_id
 from cortex_replay.view.export import export_page
+from cortex_replay.view.ids import call_id, story_id
 from cortex_replay.view.library import Library, Shelf
 from cortex_replay.view.recordings import LookedAt
 from tests.builder import StoreBuilder

@@ -15,8 +15,8 @@ from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, ToolCall, T
 from cortex_replay.view.documents.answers import answer_document, failure_document, put_in_order
 from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.requests import request_document
-from cortex_replay.view.documents.threads import Thread
 from cortex_replay.view.shapes import AnswerDocument, StreamDocument
+from cortex_replay.view.threads import Thread
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
 CALL = ToolCall(id="call_1", name="look_up", arguments={"name": "x"})

@@ -24,8 +24,8 @@ from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, TokenUsage,
 from cortex_replay.view.documents.cache_steps import segments_of
 from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.stories import StoryTeller, failures_before
-from cortex_replay.view.documents.threads import threads_of
 from cortex_replay.view.shapes import Spent, StoryDocument, StoryStep
+from cortex_replay.view.threads import threads_of
 from tests import linked
 from tests.engine.mcp import scenario
 from tests.history.recordings import Recording, record

@@ -17,8 +17,8 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.types import StreamChunk
 from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.requests import tool_call_document
-from cortex_replay.view.documents.spent import spent_on
 from cortex_replay.view.shapes import AnswerDocument, Spent, StreamDocument
+from cortex_replay.view.spent import spent_on
 from cortex_replay.wire.recording import body_of, timed_chunks
 
 __all__ = [

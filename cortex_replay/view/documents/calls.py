@@ -20,11 +20,11 @@ from cortex_replay.view.documents.answers import (
     reply_document,
 )
 from cortex_replay.view.documents.cutter import Cutter
-from cortex_replay.view.documents.ids import call_id
 from cortex_replay.view.documents.requests import request_document
-from cortex_replay.view.documents.threads import ALONE, Thread
+from cortex_replay.view.ids import call_id
 from cortex_replay.view.recordings import RecordedFile, Recordings
 from cortex_replay.view.shapes import AnswerDocument, CallDocument
+from cortex_replay.view.threads import ALONE, Thread
 
 __all__ = ["call_document"]
 

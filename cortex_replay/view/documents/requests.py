@@ -10,7 +10,7 @@ from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, ToolCall
 from cortex_replay.types.parts import stored_part
 from cortex_replay.view.documents.cutter import Cutter
-from cortex_replay.view.documents.threads import ALONE, Thread
+from cortex_replay.view.threads import ALONE, Thread
 
 __all__ = ["message_documents", "request_document", "tool_call_document"]
 

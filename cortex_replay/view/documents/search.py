@@ -11,10 +11,10 @@ from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.mcp_calls import McpCall
 from cortex_replay.history.mcp_words import result_line
 from cortex_replay.types import LlmMessage, LlmRole, ToolCall
-from cortex_replay.view.documents.ids import call_id
-from cortex_replay.view.documents.threads import ALONE
+from cortex_replay.view.ids import call_id
 from cortex_replay.view.recordings import Recordings
 from cortex_replay.view.shapes import Found, SearchDocument, TextRow, TextsDocument
+from cortex_replay.view.threads import ALONE
 
 __all__ = ["Haystack"]
 

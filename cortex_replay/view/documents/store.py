@@ -15,7 +15,7 @@ from cortex_replay.history.questions import describe_question, first_line, quest
 from cortex_replay.store import Answer
 from cortex_replay.types import TokenUsage
 from cortex_replay.view.documents.cutter import cut_short
-from cortex_replay.view.documents.ids import call_id, story_id
+from cortex_replay.view.ids import call_id, story_id
 from cortex_replay.view.recordings import OtherCall, RecordedFile, Recordings
 from cortex_replay.view.shapes import CallRow, ModelRow, RunRow, StoreDocument
 

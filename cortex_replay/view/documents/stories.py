@@ -16,8 +16,8 @@ from cortex_replay.types import LlmRole, TokenUsage
 from cortex_replay.view.documents.answers import failure_document
 from cortex_replay.view.documents.cache_steps import cache_documents
 from cortex_replay.view.documents.cutter import Cutter, cut_short
-from cortex_replay.view.documents.threads import ALONE, Thread
 from cortex_replay.view.shapes import Spent, StoryDocument, StoryStep
+from cortex_replay.view.threads import ALONE, Thread
 
 __all__ = ["StoryTeller", "failures_before"]
 
