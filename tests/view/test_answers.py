@@ -11,8 +11,13 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import FixtureKey, TimedChunk
-from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, ToolCall, ToolCallDelta
-from cortex_replay.view.documents.answers import answer_document, failure_document, put_in_order
+from cortex_replay.types import LlmMessage, LlmRequest, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
+from cortex_replay.view.documents.answers import (
+    answer_document,
+    compared_answer,
+    failure_document,
+    put_in_order,
+)
 from cortex_replay.view.documents.cutter import Cutter
 from cortex_replay.view.documents.requests import request_document
 from cortex_replay.view.shapes import AnswerDocument, StreamDocument
@@ -187,3 +192,35 @@ def test_names_of_arguments_hold_no_secret(cut: Cutter) -> None:
     call = ToolCall(name="look_up", arguments={"a": [{SECRET: 1}]})
 
     assert SECRET not in json.dumps(answer_document(Answer("", tool_calls=(call,)), cut))
+
+
+def test_a_failure_without_a_status_is_still_one(cut: Cutter) -> None:
+    """The page tells failures by it."""
+    wire: Any = {"headers": {"content-type": "application/json"}, "body": "gone"}
+
+    assert failure_document(Exchange.failure(FixtureKey("m", "0" * 64), 1, wire), cut)["status"] == 0
+
+
+def test_an_answer_to_compare_has_no_stream(cut: Cutter) -> None:
+    chunks = (TimedChunk(1.0, StreamChunk("Hello")),)
+    made = compared_answer(Answer("Hello", usage=TokenUsage(7, 2, 3), stream=chunks), cut)
+
+    assert (made["text"], made["stream"], made["status"]) == ("Hello", None, None)
+    assert made["spent"] == {"prompt": 7, "completion": 2, "cached": 3, "cache_write": 0}
+
+
+@pytest.mark.parametrize(
+    ("wire", "text", "status"),
+    [
+        ({"status": 200, "headers": {}, "body": "ok"}, "ok", 200),
+        ({"frames": [{"text": "hi"}]}, '[{"text":"hi"}]', None),
+        ({"messages": [{"error": {"message": "no"}}]}, "error: no", None),
+        ({"status": 200, "headers": {}, "body": 7}, "", 200),
+    ],
+)
+def test_what_is_no_answer_is_compared_by_what_it_says(
+    cut: Cutter, wire: Any, text: str, status: int | None
+) -> None:
+    made = compared_answer(wire, cut)
+
+    assert (made["text"], made["status"]) == (text, status)
