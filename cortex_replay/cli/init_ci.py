@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,6 +26,7 @@ __all__ = ["Project", "ci_options", "render_action_refresh", "write_ci"]
 _COMMANDS: Final = {"pytest": "pytest", "unittest": "python -m unittest", "js": "npm test"}
 _INCLUDE: Final = ".gitlab/cortex-replay.yml"
 _GITLAB: Final = ".gitlab-ci.yml"
+_PLACE: Final = re.compile("@([A-Z]+)@")
 _ROUTINE: Final = {"SAMPLE": "20%", "BY": "age", "BUDGET_TOKENS": "200000", "BRANCH": "cortex-replay/refresh"}
 """What the weekly refresh asks, and where it puts that."""
 
@@ -211,9 +213,8 @@ def _key_variables() -> list[str]:
 
 def _render(name: str, values: dict[str, str]) -> str:
     text = (files(__package__) / "ci" / name).read_text("utf-8")
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", value)
-    return text
+    # All at once: what is put in may be called like one of them, and the keys must not follow it.
+    return _PLACE.sub(lambda found: values[found[1]], text)
 
 
 def _quote(line: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,34 @@ def test_a_gitlab_file_that_is_there_stays_and_the_line_is_told() -> None:
     assert Path(".gitlab-ci.yml").read_text() == "stages: [test]\n"
     Path(".gitlab-ci.yml").write_text(f"include:\n  - local: {GITLAB}\n")
     assert "found .gitlab-ci.yml" in run("init", "--ci", "gitlab").stdout
+
+
+@pytest.mark.parametrize("name", ["@KEYS@", "@ENV@", "@COMMAND@", "@SCRIPT@", "@INSTALL@"])
+def test_a_store_that_is_called_like_a_place_in_a_template(name: str) -> None:
+    """Its name would be replaced by what belongs there: each step would get every key."""
+    for forge in ("github", "gitlab"):
+        assert run("init", "--ci", forge, "--store", name).exit_code == 0
+
+    refresh = load(REFRESH)["jobs"]["refresh"]
+    assert refresh["env"]["CORTEX_REPLAY_STORE"] == name
+    assert "secrets." not in json.dumps(refresh["env"])
+    assert load(REVIEW)["jobs"]["replay"]["env"]["CORTEX_REPLAY_STORE"] == name
+    assert load(GITLAB)[".cortex-replay"]["variables"]["CORTEX_REPLAY_STORE"] == name
+
+
+def test_no_module_of_the_work_tree_runs_beside_keys_and_tokens() -> None:
+    for forge in ("github", "gitlab"):
+        run("init", "--ci", forge)
+    steps = load(REFRESH)["jobs"]["refresh"]["steps"]
+    installing = next(step["run"] for step in steps if step["name"] == "Install")
+    scripts = [load(GITLAB)[f"cortex-replay:{job}"]["script"][0] for job in ("diff", "verify")]
+    Path("pip.py").write_text("open('ran', 'w')\n")
+    for line in (installing, *scripts):
+        python, *flags = line.partition(" install ")[0].split()
+        assert python == "python"
+        done = subprocess.run([sys.executable, *flags, "--version"], check=False, capture_output=True)
+        assert done.stdout.startswith(b"pip ")
+    assert not Path("ran").exists()
 
 
 def test_the_second_time_all_is_found() -> None:
