@@ -382,6 +382,8 @@ class Folder(Closing):
 def write_file(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool = False) -> None:
     """Put ``data`` at a path that the user named, in the place of a plain file that may be there.
 
+    Who could not read that file cannot read this one.
+
     Raises:
         OSError: There is a link on the way from the path's anchor, or the path is one.
     """
@@ -390,6 +392,8 @@ def write_file(path: Path, data: bytes, *, mode: int = 0o644, make_folder: bool 
         status = folder.status(absolute.name)
         if status is not None and not stat.S_ISREG(status.st_mode):
             raise OSError(errno.ELOOP, "is a link or no plain file; nothing was written", os.fspath(path))
+        if status is not None:
+            mode &= status.st_mode | PRIVATE
         folder.replace(absolute.name, data, f".{absolute.name}.tmp-{os.getpid()}", mode=mode, durable=False)
 
 

@@ -161,7 +161,8 @@ def _library(
         PriceList(settings.prices, settings.currency),
         None if settings.max_age is None else settings.max_age.total_seconds() / _DAY_S,
     )
-    title = f"Recordings of {redactor.text(root.resolve().name)[0] or 'this machine'}"
+    name = output.escape(redactor.text(root.resolve().name)[0])  # which may be no text at all
+    title = f"Recordings of {name or 'this machine'}"
     return Library(root, surroundings, _looked_at(runs, data), Shelf(title, version, further))
 
 

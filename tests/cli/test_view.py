@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import sys
 import urllib.request
@@ -71,6 +72,16 @@ def test_a_browser_is_opened_once_the_page_is_served(shell: Shell, store: Path, 
         wait_until(lambda: opened.exists() and opened.read_text() != "")
 
     assert "<title>Recordings of llm</title>" in opened.read_text()
+
+
+def test_a_store_in_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    """An archive may hold one. The name stands in the head of the page."""
+    store = make_store(Path(os.fsdecode(os.fsencode(tmp_path) + b"/st\xff\xe2\x80\xae<b>")))
+    done = run("view", "--store", store, "--export", tmp_path / "page.html")
+
+    assert done.exit_code == 0, done.exception
+    head = (tmp_path / "page.html").read_text().partition("</head>")[0]
+    assert "<title>Recordings of st\\udcff\\u202e&lt;b&gt;</title>" in head
 
 
 def test_the_same_page_is_one_file(store: Path, tmp_path: Path) -> None:

@@ -122,3 +122,17 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
         assert [folder.exists() for folder in (dead, link, new, first, second)] == [False, *[True] * 4]
     assert (tmp_path / "elsewhere" / "secret").exists()
     assert [folder.exists() for folder in (first, second)] == [False, False]
+
+
+def test_a_private_file_stays_private(tmp_path: Path) -> None:
+    """A page of recordings that is written again, into a file that others may not read."""
+    private, new = tmp_path / "private.html", tmp_path / "new.html"
+    private.touch(mode=0o600)
+    for path in (private, new):
+        write_file(path, b"words")
+    before = os.umask(0)
+    os.umask(before)
+
+    assert private.read_bytes() == b"words"
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert new.stat().st_mode & 0o777 == 0o644 & ~before
