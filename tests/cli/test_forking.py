@@ -171,6 +171,10 @@ def test_a_road_has_a_name_of_its_own(shell: Shell, provider: FakeProvider, tmp_
     lost = shell.replay(asking("one"), "--scope", "nothing")
     assert (lost.status, lost.out) == (3, "")
     assert f"no scope nothing is recorded; there are {name}" in lost.talk
+    fork(shell, asking("one", "three"), provider.url, "--from", "1", "--live", "--as", "terser")
+    mistyped = shell.replay(asking("one"), "--scope", "tercer")
+    assert f"no scope tercer is recorded; there are {name}, terser" in mistyped.talk
+    assert "3 of 5 fixtures unused" in shell.replay(asking("one", "three"), "--scope", "terser").talk
 
 
 @pytest.mark.parametrize(
