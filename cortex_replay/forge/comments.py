@@ -20,7 +20,7 @@ Outcome = Literal["posted", "updated", "unchanged", "refused"]
 _MARK: Final = re.compile(r"<!-- cortex-replay [^<>\n]{1,200} -->")
 _LONGEST_NAME: Final = 200
 _DEFAULT: Final = "comment"
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE: Final = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)")
 _DETAILS: Final = re.compile(r"<(/?)details\b", re.IGNORECASE)
 _CUT: Final = "\n\n_The rest is too long for a comment. You find all of it in the page that the job keeps._\n"
 _ROOM: Final = 2000
@@ -108,15 +108,16 @@ def fit(text: str, longest: int) -> str:
         return text
     room = longest - _ROOM
     kept = text[:room].rpartition("\n")[0] or text[:room]
-    fence, depth = "", 0
+    fence, indent, depth = "", "", 0
     for line in kept.split("\n"):
         if found := _FENCE.match(line):
-            run, rest = found[1], found[2]
+            before, run, rest = found.groups()
             if not fence:
-                fence = run
+                fence, indent = run, before
             elif run.startswith(fence) and not rest.strip():
                 fence = ""
         elif not fence:
             depth += sum(-1 if one[1] else 1 for one in _DETAILS.finditer(line))
-    closing = (f"\n{fence}" if fence else "") + "\n</details>" * min(max(depth, 0), 50)
+    # A fence in a list is closed in it: outside, the same line would begin another block.
+    closing = (f"\n{indent}{fence}" if fence else "") + "\n</details>" * min(max(depth, 0), 50)
     return kept + closing + _CUT

@@ -170,5 +170,13 @@ def test_a_long_text_is_cut_at_a_line_and_closes_what_is_open() -> None:
     assert "too long" in last
 
 
+def test_a_fence_in_a_list_is_closed_where_it_was_opened() -> None:
+    """Outside of the list, its end would be the start of another block, and what follows the text of that."""
+    text = "- one\n\n  <details>\n\n  ````diff\n" + "  + line\n" * 1000
+    cut = fit(text, 5000)
+
+    assert "  + line\n  ````\n</details>\n" in cut
+
+
 def test_one_endless_line_is_cut_too() -> None:
     assert len(fit("x" * 100_000, 65_536)) <= 65_536
