@@ -17,6 +17,7 @@ from cortex_replay.cli.progress import call_progress
 from cortex_replay.cli.questions import question_of
 from cortex_replay.cli.runs import open_recording, overrides_in
 from cortex_replay.cli.sampling import Sampling, sample_options
+from cortex_replay.config.files import shown_path
 from cortex_replay.redact.process import process_redactor
 from cortex_replay.run import Run
 from cortex_replay.run.refresh.asking import Samples, ask_all
@@ -214,7 +215,7 @@ def _tell_written(outcome: Outcome, store: Store) -> None:
         *([SHARDS_FOLDER] if store.is_sharded else []),
         *(path.split("/")[0] for path in paths),
     }
-    add = shlex.join(["git", "add", "--", *(str(store.root / name) for name in sorted(names))])
+    add = shlex.join(["git", "add", "--", *(shown_path(store.root / name) for name in sorted(names))])
     commit = shlex.join(["git", "commit", "-m", message])
     output.echo(f"{output.count(written, 'recording')} written; cortex-replay diff shows them. To keep them:")
     output.echo(f"  {output.escape(add)} && {output.escape(commit)}")

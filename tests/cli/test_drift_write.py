@@ -80,11 +80,13 @@ def test_only_what_has_drifted_is_written_and_nothing_else_touched() -> None:
 
 
 @pytest.mark.usefixtures("model")
-def test_the_commands_that_it_prints_commit_all_of_it() -> None:
+def test_the_commands_that_it_prints_commit_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """They come from a model's words, and are to be pasted into a shell."""
     Path("beside.txt").write_text("not of the store")
+    monkeypatch.setenv("CORTEX_REPLAY_STORE", str(Path.cwd()))
     line = check("--write").stdout.splitlines()[-1].strip()
     add, commit = line.split(" && ")
+    assert add.startswith("git add -- INDEX.toml "), "short, wherever the setting says the store is"
 
     git(*shlex.split(add)[1:])
     git("-c", "user.name=a", "-c", "user.email=a@b.c", *shlex.split(commit)[1:])
