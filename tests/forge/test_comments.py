@@ -46,6 +46,15 @@ def test_a_comment_is_posted_once_and_then_updated(forge: Forge, on: On) -> None
 
 
 @BOTH
+def test_ends_of_lines_that_a_forge_changed_make_no_second_comment(forge: Forge, on: On) -> None:
+    """A person who edits a comment in a browser gives it others."""
+    forge.write("job", REVIEW.replace("\n", "\r\n"))
+
+    assert [post(on(forge), text)[0] for text in (REVIEW, f"{REVIEW}More.\n")] == ["unchanged", "updated"]
+    assert [note.body for note in forge.notes] == [f"{REVIEW}More.\n"]
+
+
+@BOTH
 def test_a_comment_of_another_author_is_not_ours_whatever_it_says(forge: Forge, on: On) -> None:
     """Its author could put other words into it later, and they would pass for ours."""
     forge.write(OTHER, REVIEW)
@@ -176,6 +185,20 @@ def test_a_fence_in_a_list_is_closed_where_it_was_opened() -> None:
     cut = fit(text, 5000)
 
     assert "  + line\n  ````\n</details>\n" in cut
+
+
+def test_a_fence_is_closed_by_a_bare_one_alone() -> None:
+    """What was recorded may hold one that opens another block; the first is still open behind it."""
+    cut = fit("````text\n````python\n</details>\n" + "x\n" * 3000, 4000)
+
+    assert re.search(r"\nx\n````\n\n_The rest", cut)
+    assert "</details>" not in cut.partition("\nx\n")[2]
+
+
+def test_an_error_of_the_forge_is_no_refusal() -> None:
+    """A job of a fork may not write, and that is well. That a server fails is not."""
+    with serving_in_thread(whole(b"{}", 500)) as server, pytest.raises(Upstream):
+        post(GitLabRequest(f"{server.url}/api/v4", WRITER, 7, 3), REVIEW)
 
 
 def test_one_endless_line_is_cut_too() -> None:
