@@ -97,7 +97,7 @@ class StoreScreen {
 
   #storyTable(caption, head, stories, most) {
     if (stories.length === 0) return null;
-    return tableOf(caption, [[head, ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Newest", "number"]],
+    return tableOf(caption, [[head, ""], ["Calls", "number"], ["Tokens", "number"], ["Cost", "number wide"], ["Began", "number"]],
       stories.map((story) => [this.#storyLink(story), story.mcp_calls ? `${countText(story.calls)} + ${countText(story.mcp_calls)} MCP` : countText(story.calls), shortCount(tokensOf(story.spent)), moneyText(story.spent), agoTime(story.at)]), most);
   }
 
