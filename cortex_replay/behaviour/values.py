@@ -51,13 +51,13 @@ def clean_value(value: Value, clean: Clean) -> Value:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_cleaned(item, clean) for item in value]
+        return [_clean_item(item, clean) for item in value]
     if isinstance(value, dict):
-        return {clean(name): _cleaned(item, clean) for name, item in value.items()}
+        return {clean(name): _clean_item(item, clean) for name, item in value.items()}
     return value
 
 
-def _cleaned(value: JsonValue, clean: Clean) -> JsonValue:
+def _clean_item(value: JsonValue, clean: Clean) -> JsonValue:
     cleaned = clean_value(value, clean)
     return None if isinstance(cleaned, Nothing) else cleaned
 
