@@ -24,6 +24,10 @@ IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
 _TEST: Final = "tests/test_shop.py::test_refund_of_a_broken_lamp"
 
 
+def _scroll_to(page: Page, selector: str) -> None:
+    page.locator(selector).first.evaluate("one => one.scrollIntoView({ block: 'start' })")
+
+
 def _open_refund(page: Page) -> None:
     page.get_by_role("link", name=_TEST).first.click()
     page.locator(".step .reply").first.wait_for()
@@ -32,7 +36,7 @@ def _open_refund(page: Page) -> None:
 def _open_break(page: Page) -> None:
     _open_refund(page)
     page.locator(".broke").first.scroll_into_view_if_needed()
-    page.evaluate("document.querySelector('.broke').closest('.step').scrollIntoView({ block: 'start' })")
+    _scroll_to(page, ".step:has(.broke)")
 
 
 def _open_stream(page: Page) -> None:
@@ -40,13 +44,14 @@ def _open_stream(page: Page) -> None:
     stream = page.locator("details.streamed").first
     stream.locator("summary").first.click()
     stream.locator(".bars").wait_for()
-    page.locator("h2").scroll_into_view_if_needed()
+    _scroll_to(page, ".step:has(.bars)")
 
 
 def _search(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("berlin")
     page.locator("li.row mark").first.wait_for()
+    _scroll_to(page, "#recordings")
 
 
 def _open_first_change(page: Page) -> None:
@@ -86,7 +91,7 @@ SHOTS: Final = (
     Shot("view-change-dark", "change", _open_sides, theme="dark"),
     Shot("view-run", "run", _wait_for_report),
     Shot("view-run-dark", "run", _wait_for_report, theme="dark"),
-    Shot("view-sweep", "run", _wait_for_report, report="sweep.json"),
+    Shot("view-sweep", "run", _wait_for_report, report="sweep.json", viewport=(1000, 400)),
     Shot("view-drift", "run", _wait_for_report, report="drift.json"),
 )
 
