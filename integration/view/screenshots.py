@@ -82,7 +82,7 @@ class Shot:
 
 
 SHOTS: Final = (
-    Shot("view-store", "store", _search),
+    Shot("view-store", "store", _search, viewport=(1000, 520)),
     Shot("view-store-dark", "store", lambda page: page.locator("a.line").first.wait_for(), theme="dark"),
     Shot("view-conversation", "store", _open_stream, viewport=(1000, 760)),
     Shot("view-conversation-dark", "store", _open_break, theme="dark"),

@@ -71,7 +71,7 @@ function ledgerElements(run) {
     run.servers.length ? tableOf("MCP servers", [["Server", ""], ["From recordings", "number"], ["Missed", "number"], ["Recorded", "number"], ["Live", "number wide"], ["Failed", "number wide"]],
       run.servers.map((server) => [server.name, ...["hits", "missed", "recorded", "live", "failed"].map((key) => countText(server[key]))])) : null,
     run.remarks.length ? reportSection("Remarks", run.remarks.map(([text, times]) => (times > 1 ? `${text} (${countText(times)} times)` : text))) : null,
-    run.unused_count ? tableOf(`Unused recordings (${countText(run.unused_count)})`, [["Path", ""], ["From", "wide"], ["Test or run", "wide"]], run.unused.map((row) => [breakable(row.path), row.who, breakable(row.scope)])) : null,
+    run.unused_count ? tableOf(`Unused recordings (${countText(run.unused_count)})`, [["Path", ""], ["From", "wide"], ["Test or run", "wide"]], run.unused.map((row) => [breakable(row.path), row.who, row.scope === "" ? "" : breakable(row.scope)])) : null,
   ];
 }
 
