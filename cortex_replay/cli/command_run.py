@@ -84,7 +84,7 @@ def run_command(
     done = run_once(command, root, flags, default=default, prepare=prepare)
     is_reported = report(done.document(), flags)
     summarise(done.run, done.status)
-    of_fork = tell_of_fork(done.run, root, command)
+    of_fork = tell_of_fork(done.run, root, command, _ways(flags))
     return done.verdict(flags["fail_on"]) or of_fork or (0 if is_reported else 1)
 
 
@@ -110,7 +110,7 @@ def run_once(
         root,
         flags,
         default=default,
-        how_to_record=record_command_for(root, command, [*_proxy_options(flags), *mcp_words(flags)]),
+        how_to_record=record_command_for(root, command, _ways(flags)),
         # What needs no base URL often has a key of its own, too.
         needs_key=not flags.get("no_key") and not flags["proxy"],
     )
@@ -170,9 +170,10 @@ def proxy_rules(run: Run, flags: Mapping[str, Any]) -> ProxyRules | None:
     return ProxyRules(models, is_open, flags.get("allow_hosts", ()), run.ledger.bypass)
 
 
-def _proxy_options(flags: Mapping[str, Any]) -> list[str]:
+def _ways(flags: Mapping[str, Any]) -> list[str]:
+    """The options that say how a command reaches us, for another run of it."""
     named = [word for host in flags["model_hosts"] for word in ("--model-host", host)]
-    return ["--proxy", *named] if flags["proxy"] else []
+    return [*(["--proxy", *named] if flags["proxy"] else []), *mcp_words(flags)]
 
 
 def _settings_of(run: Run, root: Path) -> dict[str, str]:

@@ -110,13 +110,21 @@ def fork_document(run: Run) -> dict[str, Any]:
     return {"fork": {"name": plan.name, "from": plan.calls, "left": has_left, "kept": is_kept}}
 
 
-def tell_of_fork(run: Run, root: Path, command: Sequence[str]) -> int:
-    """Say what became of a fork; gives 1 for one that the command never came to."""
+def tell_of_fork(run: Run, root: Path, command: Sequence[str], ways: Sequence[str]) -> int:
+    """Say what became of a fork; gives 1 for one that the command never came to.
+
+    Args:
+        run: That of the fork.
+        root: Of the store.
+        command: What was run.
+        ways: The options that a replay of it needs, too: a proxy, servers in a file.
+    """
     plan = run.fork_plan
     if plan is None:
         return 0
     if keeps_fork(run):
-        again = ["cortex-replay", "replay", "--store", str(root), "--scope", plan.name, "--", *command]
+        options = ["--store", str(root), "--scope", plan.name, *ways]
+        again = ["cortex-replay", "replay", *options, "--", *command]
         output.talk(f"recorded as {output.escape(plan.name)}; to replay it:")
         output.talk(f"  {output.escape(shlex.join(again))}")
         return 0

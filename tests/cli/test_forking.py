@@ -107,6 +107,19 @@ def test_a_road_keeps_its_own_answers(shell: Shell, tmp_path: Path) -> None:
     assert f"{len(known) - 3} of {len(known)} fixtures unused" in first.talk, "those of both roads"
 
 
+def test_the_command_that_replays_a_road_reaches_us_the_same_way(
+    shell: Shell, provider: FakeProvider
+) -> None:
+    """Pasted as it is shown, a client without a base URL would not come to us."""
+    shell.record(asking("one"), provider.url)
+    ways = ("--no-mcp", "--proxy", "--model-host", "llm.example")
+    forked = fork(shell, asking("one"), provider.url, "--from", "0", "--live", "--as", "x", *ways)
+
+    assert forked.status == 0, forked.talk
+    words = "--scope x --proxy --model-host llm.example --no-mcp -- "
+    assert f"cortex-replay replay --store llm {words}" in forked.talk
+
+
 def test_a_miss_before_the_fork_asks_nobody(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
     """Also behind it: what would be asked then is not what the program would ask."""
     shell.record(asking("one", "two", "three"), provider.url)
