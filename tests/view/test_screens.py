@@ -147,6 +147,8 @@ def test_the_store_is_searched_sorted_and_walked_through_by_keyboard(
     assert rows.count() < 60
     page.keyboard.press("Home")
     assert focused(page).startswith("Question 0")
+    bottoms = rows.evaluate_all("rows => rows.map((row) => row.getBoundingClientRect().bottom)")
+    assert max(bottoms) >= page.evaluate("innerHeight"), "the window is full"
 
     # A row leads to its run or test, and back is where one was.
     links = [row.get_attribute("href") for row in page.locator("a.line").all()]

@@ -68,6 +68,11 @@ def test_the_pieces_are_the_texts(page: Page) -> None:
         # Two halves make such a character: these pairs share the first, and the second.
         ("\U0001f600", "\U0001f601", [["removed", "\U0001f600"], ["added", "\U0001f601"]]),
         ("\U0001f600", "\U0001fa00", [["removed", "\U0001f600"], ["added", "\U0001fa00"]]),
+        (
+            "x" * 300 + "\U0001f600",
+            "x" * 300 + "\U0001f601",
+            [["same", "x" * 300], ["removed", "\U0001f600"], ["added", "\U0001f601"]],
+        ),
         ("", "", []),
         ("same", "same", [["same", "same"]]),
         ("", "new", [["added", "new"]]),
