@@ -22,6 +22,7 @@ from cortex_replay.store.git import process as git_process
 from cortex_replay.store.git.repository import Repository
 from cortex_replay.store.git.staging import check_staged
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.cli.repositories import Project
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"]
 SHADOWS = [
@@ -581,3 +582,53 @@ def test_no_setting_moves_the_work_tree(builder: StoreBuilder, name: str, value:
     builder.write()
 
     assert [finding.code for finding in check_staged(builder.root).findings] == ["ignored"]
+
+
+@pytest.fixture(scope="module")
+def three_commits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a store in which each commit has another answer, and so has the working tree."""
+    project = Project(tmp_path_factory.mktemp("commits"))
+    for answer in ("one", "two", "three"):
+        project.record(ask("Count."), Answer(answer))
+        project.commit(answer)
+    project.record(ask("Count."), Answer("four"))
+    return project.root
+
+
+@pytest.mark.parametrize("sides", [["HEAD"], ["HEAD~1", "HEAD"], ["HEAD~1..HEAD"], ["HEAD~1...HEAD"]])
+def test_diff_runs_nothing_and_reads_what_was_committed(
+    three_commits: Path, tmp_path: Path, marker: Path, sides: list[str]
+) -> None:
+    """With programs wherever git would start one, and a commit that another is put in the place of."""
+    root = tmp_path / "project"
+    shutil.copytree(three_commits, root, symlinks=True)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    program.chmod(0o755)
+    clean = run("diff", *sides, "--store", root / "llm", "--json")
+    first, *others = reversed(git(root, "rev-list", "HEAD").split())
+    for other in others:
+        git(root, "replace", other, first)
+    (root / ".git/info/attributes").write_text("* diff=x filter=x\n")
+    named = ("core.fsmonitor", "diff.external", "diff.x.textconv", "diff.x.command", "filter.x.process")
+    for name in (*named, "core.sshCommand", "core.alternateRefsCommand"):
+        git(root, "config", name, str(program))
+    for name, value in (("promisor", "true"), ("url", f"ext::{program}")):
+        git(root, "config", f"remote.origin.{name}", value)
+    git(root, "config", "protocol.ext.allow", "always")
+    marker.unlink(missing_ok=True)
+
+    assert run("diff", *sides, "--store", root / "llm", "--json") == clean
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["--output=x", "HEAD..--all", "HEAD...-x", "HEAD\n--x", "\x1b[31m", "HEAD\0"]
+)
+def test_what_looks_like_an_option_is_no_commit(three_commits: Path, name: str) -> None:
+    status, said = run("diff", "--store", three_commits / "llm", "--", name)
+
+    assert status == 1
+    assert "names no commit" in said
+    assert "\x1b" not in said
+    assert not (three_commits / "x").exists()

@@ -186,7 +186,11 @@ def test_the_server_of_a_built_in_provider_is_changed(clone: Clone, sink: Sink) 
     assert sink.received == b""
 
 
-def gateway(clone: Clone, *headers: dict[str, str]) -> list[str]:
+_RECORD = ("record",)
+_FORK = ("replay", "--from", "0", "--live")
+
+
+def gateway(clone: Clone, *headers: dict[str, str], words: tuple[str, ...] = _RECORD) -> list[str]:
     """What clients behind the gateway are told, each with a header of its own."""
     code = f"""
 import os, urllib.request as u, urllib.error as e
@@ -200,23 +204,26 @@ for i, header in enumerate({headers!r}):
         answer = error
     print(answer.read().decode().replace(chr(10), ' '))
 """
-    return clone.run_process("record", "--", sys.executable, "-c", code).splitlines()[: len(headers)]
+    return clone.run_process(*words, "--", sys.executable, "-c", code).splitlines()[: len(headers)]
 
 
-def test_the_gateway_injects_no_key(clone: Clone, sink: Sink) -> None:
-    """For a client that has none."""
+@pytest.mark.parametrize("words", [_RECORD, _FORK])
+def test_the_gateway_injects_no_key(clone: Clone, sink: Sink, words: tuple[str, ...]) -> None:
+    """For a client that has none; nor where a replay goes on live."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "AWS_SECRET_ACCESS_KEY"')
-    (said,) = gateway(clone, {})
+    said = " ".join(gateway(clone, {}, words=words))
 
     assert sink.received == b""
     assert f"cortex-replay trust {EVIL} AWS_SECRET_ACCESS_KEY" in said
 
 
-def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink) -> None:
+@pytest.mark.parametrize("words", [_RECORD, (*_FORK, "--no-key")])
+def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink, words: tuple[str, ...]) -> None:
     """Who thinks that it speaks to its provider. One without a key may ask any server, as ever."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')
     names = ["authorization", "x-api-key", "x-auth-token", "api-key", "x-goog-api-key"]
-    *refused, answered = gateway(clone, *({name: SECRET} for name in names), {"idempotency-key": "abc"})
+    headers = [*({name: SECRET} for name in names), {"idempotency-key": "abc"}]
+    *refused, answered = gateway(clone, *headers, words=words)
 
     assert SECRET.encode() not in sink.received
     assert sink.received.count(b"POST ") == 1

@@ -7,7 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 from cortex_replay.view.bundle import STYLES, asset, modules
-from cortex_replay.view.page import file_page
+from cortex_replay.view.page import file_page, served_page
 from tests.servers.browser import chromium, needs_browser
 
 HOSTILE = (
@@ -26,6 +26,27 @@ def test_modules_use_no_import_and_no_export_that_a_file_would_lose() -> None:
         for statement in _STATEMENT.findall(asset(module))
         if not _KNOWN.fullmatch(statement)
     ] == []
+
+
+def test_both_pages_allow_their_own_scripts_and_nothing_else() -> None:
+    """A text that became markup by a mistake of ours could then neither run nor send anything."""
+    for page, own in ((served_page("t"), "'self'"), ("".join(file_page("t", [])), r"'sha256-[\w+/]{43}='")):
+        found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+        assert found is not None
+        assert page.index(found[0]) < min(page.index("<script"), page.index("<title"))
+        policy = dict(rule.split(" ", 1) for rule in found[1].split("; "))
+        scripts, styles = policy.pop("script-src"), policy.pop("style-src")
+        assert re.fullmatch(own, scripts)
+        assert re.fullmatch(own, styles)
+        assert policy.pop("connect-src", "'self'") == "'self'"
+        assert policy == {
+            "default-src": "'none'",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+            "require-trusted-types-for": "'script'",
+            "trusted-types": "'none'",
+        }
+    assert "connect-src" not in "".join(file_page("t", [])), "a file asks nobody"
 
 
 def test_all_that_ships_of_the_page_is_small() -> None:
