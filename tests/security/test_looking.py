@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Answer, Fixture, LlmRequest
+from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.mcp.questions import question_of
 from cortex_replay.store.exchange import Exchange
-from cortex_replay.types import JsonValue, ToolCall
+from cortex_replay.types import ToolCall
 from tests.cli.commands import run
 from tests.cli.repositories import Project
 
@@ -53,17 +54,22 @@ def record(project: Project, when: str) -> None:
         tool = {"name": f"tool-{number}", "description": secret, "input_schema": schema}
         asked = [{"role": "user", "content": f"{number}: {'word ' * 36}{secret} it is"}]
         request = LlmRequest("claude-haiku-5-5", f"{number} {secret}", asked, tools=[tool])
-        said = f"{when} {secret}"
-        arguments: dict[str, JsonValue] = {"a": said, said: 1, "deep": [{secret: when}]}
+        arguments: dict[str, JsonValue] = {
+            "a": f"{when} {secret}",
+            f"{when} {secret}": 1,
+            "deep": [{secret: when}],
+        }
         call = ToolCall(id=secret, name="do", arguments=arguments)
         answer = Answer(f"{when} {secret}", reasoning=f"{when} {secret}", tool_calls=(call,))
         project.store.replace(Fixture.of(request, answer, meta={"scope": f"test[{secret}]", secret: when}))
         written = json.dumps({secret: when, "in": [f"{when} {secret}"]})
         project.store.replace(Fixture.of(LlmRequest("gpt-6-luna", f"JSON {number}", asked), Answer(written)))
         question = question_of("files", "tools/call", {"name": "read", "arguments": {secret: [secret]}})
-        content: JsonValue = [{"type": "text", "text": said}]
-        message: JsonValue = {"at_ms": 7, "result": {"content": content, secret: 1}}
-        exchange = Exchange({"messages": [message]}, key=opaque_key(question), request=question)
+        said: dict[str, JsonValue] = {
+            "at_ms": 7,
+            "result": {"content": [{"type": "text", "text": f"{when} {secret}"}], secret: 1},
+        }
+        exchange = Exchange({"messages": [said]}, key=opaque_key(question), request=question)
         project.store.add_exchange(exchange, overwrite=True)
     project.store.commit()
 
