@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
-__all__ = ["LAPTOP", "PHONE", "Looker", "check_layout", "check_names", "go_to", "looker", "tab_through"]
+__all__ = [
+    "LAPTOP",
+    "PHONE",
+    "Looker",
+    "check_layout",
+    "check_names",
+    "go_to",
+    "longest_task",
+    "looker",
+    "tab_through",
+]
 
 LAPTOP: Final = {"width": 1120, "height": 800}
 PHONE: Final = {"width": 360, "height": 720}
@@ -131,6 +141,11 @@ def go_to(page: Page, screen: str) -> None:
     page.keyboard.press(str(names.index(screen) + 1))
     page.wait_for_selector(f"nav a[data-screen={screen}][aria-current=page]")
     page.wait_for_selector(f"main.on-{screen} h2, .on-{screen} h2")
+
+
+def longest_task(page: Page) -> float:
+    """The longest time, in ms, in which the page could not answer its reader; below 50 none is noted."""
+    return float(page.evaluate("() => new Promise((tell) => setTimeout(() => tell(window.longest), 100))"))
 
 
 def check_names(page: Page) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -66,12 +66,17 @@ class Project:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
 
-    def run(self, *arguments: str | Path, status: int | None = 0, **variables: str) -> str:
+    def run(
+        self,
+        *arguments: str | Path,
+        status: int | None = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
         """Run a command of the program; gives what it printed."""
         done = subprocess.run(
             [sys.executable, "-m", "cortex_replay", *map(str, arguments)],
             cwd=self.folder,
-            env=self._environment | variables,
+            env={**self._environment, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=300,
@@ -86,14 +91,14 @@ class Project:
         with speaking(speaker, pace_s) as model:
             own = {"OPENAI_BASE_URL": f"{model.url}/v1", "ANTHROPIC_BASE_URL": model.url}
             for command in commands:
-                self.run("record", "--store", "llm", "--", *command, status=0, **own, **variables)
+                self.run("record", "--store", "llm", "--", *command, environment={**own, **variables})
 
     def check_drift(self, speaker: Speaker, file: str) -> None:
         """Ask a model again, and keep the report."""
         with speaking(speaker) as model:
             own = {"OPENAI_BASE_URL": f"{model.url}/v1", "ANTHROPIC_BASE_URL": model.url}
             asked = ["refresh", "--store", "llm", "--check", "--words", "--scope", "*", "--json"]
-            text = self.run(*asked, status=4, **own)
+            text = self.run(*asked, status=4, environment=own)
         (self.folder / file).write_text(text)
 
     def export(self, *options: str, name: str = "page.html") -> str:
