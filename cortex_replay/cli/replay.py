@@ -34,7 +34,7 @@ Exit status:
   2  wrong usage, or no key for --live; the command was not run
   3  it ended well, but asked what is not recorded (not with --allow-miss); or no such --scope
   4  unused fixtures or live calls, with --fail-on
-  5  the store is not what its index says; the command was not run
+  5  the store is not what its index says
 """,
     runs_command=True,
 )

@@ -15,7 +15,7 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.admin import METHOD
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.gateway import server
+from cortex_replay.gateway import serving
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
@@ -98,7 +98,7 @@ def test_a_fault_does_not_hide_a_damaged_recording(
 def test_a_hung_client_does_not_hold_up_the_end(
     opened: Opened, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_GRACE_SECONDS", 600)
+    monkeypatch.setattr(serving, "_GRACE_SECONDS", 600)
     with opened("once", provider.url) as gateway:
         httpx.post(gateway.url("anthropic") + "/v1/messages", json=STREAMED)
     with opened(faults=Faults([Fault.parse("stall:1@always")])) as gateway:
