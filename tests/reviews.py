@@ -63,7 +63,7 @@ def calls(tool: str) -> Answer:
 
 
 def make_origin(folder: Path) -> Path:
-    """A repository with a pull request: another tool is called, and something is only worded otherwise."""
+    """A repository with a pull request: another tool is called, and something is only reworded."""
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     (folder / "ask.py").write_text(f"{ASK}\nprint(ask('one'))\n")

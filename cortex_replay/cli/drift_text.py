@@ -32,7 +32,7 @@ _WIDTH: Final = 9
 _COUNTED: Final = {
     Tier.CONTRACT: ("broken contract", "broken contracts"),
     Tier.BEHAVIOUR: ("changed behaviour", "changed behaviours"),
-    Tier.WORDS: ("only worded otherwise", "only worded otherwise"),
+    Tier.WORDS: ("only reworded", "only reworded"),
 }
 
 
@@ -49,7 +49,7 @@ def print_drift(outcome: Outcome, *, words: bool, raw: bool) -> None:
         output.echo("\n".join(_lines(item, words=words, raw=raw)), raw=raw)
     if not words and (folded := outcome.tiers()[Tier.WORDS]):
         name = click.style(Tier.WORDS.word.ljust(_WIDTH), bold=True)
-        output.echo(f"{name}  {output.count(folded, 'recording')} only worded otherwise (--words shows them)")
+        output.echo(f"{name}  {output.count(folded, 'recording')} only reworded (--words shows them)")
 
 
 def _lines(item: Refresh, *, words: bool, raw: bool) -> Iterator[str]:

@@ -57,8 +57,8 @@ def test_what_matters_comes_first_and_rewordings_are_one_line() -> None:
     assert lines[0].startswith('contract   m  "tool"  (')
     assert lines[1].strip() == "search is called, and was not offered (in 5 of 5 samples)"
     assert lines[2:4] == [
-        "words      2 recordings only worded otherwise (--words shows them)",
-        "drift: 1 broken contract, 2 only worded otherwise",
+        "words      2 recordings only reworded (--words shows them)",
+        "drift: 1 broken contract, 2 only reworded",
     ]
     assert lines[4].startswith("3 asked again, 3 differ, 0 failed, 0 not asked")
     assert len(lines) == 5
@@ -144,7 +144,7 @@ def test_the_summary_of_a_job_has_a_table_and_what_drifted(monkeypatch: pytest.M
     text = summary.read_text()
     assert "### cortex-replay refresh" in text
     assert "| broken contracts | 1 |" in text
-    assert "| only worded otherwise | 2 |" in text
+    assert "| only reworded | 2 |" in text
     assert "search is called, and was not offered" in text
     assert SECRET not in text
     assert text.count("```") == 2, "one block, whatever the model says"

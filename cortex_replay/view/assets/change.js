@@ -1,4 +1,4 @@
-// The Change screen: what a reviewer must see first, then what is only worded otherwise.
+// The Change screen: what a reviewer must see first, then what is only reworded.
 
 import { el, fill } from "./dom.js";
 import { changeItem, wordsItem } from "./change_item.js";

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _LONGEST: Final = 64 * 1024
-"""Of a text that is only worded otherwise; a change of behaviour may be four times as long."""
+"""Of a text that is only reworded; a change of behaviour may be four times as long."""
 _SHORTEST: Final = 2 * 1024
 _MOST_TOGETHER: Final = 8 * 1024 * 1024
 """Of one side, whatever it is: a browser takes the document whole."""
@@ -82,7 +82,7 @@ def clean_change(change: ChangeDocument, redactor: Redactor, longest: int | None
     Args:
         change: All of it.
         redactor: Takes secrets out.
-        longest: So many characters of a text that is only worded otherwise. If it is not said, the fewer the
+        longest: So many characters of a text that is only reworded. If it is not said, the fewer the
             more items there are.
     """
     clean = cast("ChangeDocument", without_secrets(cast("JsonValue", change), redactor))
