@@ -13,7 +13,7 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
-from cortex_replay.history.origins import BEFORE, run_in, seconds_in
+from cortex_replay.history.origins import BEFORE, run_in, scopes_with, seconds_in
 from cortex_replay.progress import Progress
 from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
@@ -303,7 +303,7 @@ def _calls_in(
             ready=ready,
             order=order if isinstance(order, int) else 0,
             run=run_in(meta),
-            scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
+            scopes=scopes_with(owner, scopes),
             meta=meta,
             said=answer,
         )

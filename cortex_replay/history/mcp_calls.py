@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from cortex_replay.canonical import JsonValue, compact
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
-from cortex_replay.history.origins import run_in, seconds_in
+from cortex_replay.history.origins import run_in, scopes_with, seconds_in
 from cortex_replay.mcp.messages import TOOLS_CALL
 from cortex_replay.mcp.questions import server_in
 from cortex_replay.store import Store
@@ -238,7 +238,7 @@ def _calls_in(
             else (),
             at=seconds_in(meta, "asked_at"),
             run=run_in(meta),
-            scopes=tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes])),
+            scopes=scopes_with(owner, scopes),
             cause=_cause_in(meta.get("cause")),
             order=order if isinstance(order, int) else 0,
             bindings=bindings_in(exchange.meta),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.store.fixture import moment_in
 
-__all__ = ["BEFORE", "run_in", "seconds_in"]
+__all__ = ["BEFORE", "run_in", "scopes_with", "seconds_in"]
 
 BEFORE: Final = "before"
 """The run of all recordings that do not say in which run they were made."""
@@ -22,6 +22,11 @@ def run_in(meta: Mapping[str, JsonValue]) -> str:
     """The run that a recording is of."""
     run = meta.get("run")
     return run if isinstance(run, str) and _RUN.fullmatch(run) else BEFORE
+
+
+def scopes_with(owner: object, scopes: Iterable[str]) -> tuple[str, ...]:
+    """Whose a recording is: first the scope that it says made it, then those that it is kept for."""
+    return tuple(dict.fromkeys([*([owner] if isinstance(owner, str) else []), *scopes]))
 
 
 def seconds_in(meta: Mapping[str, JsonValue], name: str) -> float | None:

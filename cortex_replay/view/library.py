@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -172,23 +173,20 @@ class _Reading:
     def __init__(self, recordings: Recordings, clean: Callable[[Any], object | None]) -> None:
         self.recordings = recordings
         self._clean = clean
-        self._store: object | None = None
-        self._haystack: Haystack | None = None
-        self._stories: dict[str, tuple[str, list[HistoryCall], list[McpCall]]] | None = None
-        self._by_arguments: dict[str, list[int]] | None = None
-        """Where calls to servers stand, by what they are called with."""
 
-    @property
+    @cached_property
     def haystack(self) -> Haystack:
         """What is searched; made for the first search."""
-        if self._haystack is None:
-            self._haystack = Haystack(self.recordings)
-        return self._haystack
+        return Haystack(self.recordings)
+
+    @cached_property
+    def _store(self) -> object | None:
+        return self._clean(store_document(self.recordings))
 
     def names(self) -> Iterator[str]:
         """Every document that a file has of the store."""
         yield from ("store", "texts")
-        yield from (f"stories/{name}" for name in self._by_story())
+        yield from (f"stories/{name}" for name in self._stories)
         for file_id in self.recordings.files:
             yield f"calls/{file_id}"
             yield f"raw/{file_id}"
@@ -196,7 +194,6 @@ class _Reading:
     def document(self, name: str) -> object | None:
         """The document with a name, without secrets."""
         if name == "store":
-            self._store = self._store or self._clean(store_document(self.recordings))
             return self._store
         if name == "texts":
             return self.haystack.document()
@@ -214,21 +211,28 @@ class _Reading:
             case _:
                 return None
 
-    def _by_story(self) -> dict[str, tuple[str, list[HistoryCall], list[McpCall]]]:
+    @cached_property
+    def _stories(self) -> dict[str, tuple[str, list[HistoryCall], list[McpCall]]]:
         """By id: the name of a run or a test, its calls to models, and those to servers."""
-        if self._stories is None:
-            found: dict[str, tuple[str, list[HistoryCall], list[McpCall]]] = {}
-            for call in self.recordings.calls:
-                for story, name in _stories_of(call):
-                    found.setdefault(story, (name, [], []))[1].append(call)
-            for asked in self.recordings.mcp_calls:
-                for story, name in _stories_of(asked):
-                    found.setdefault(story, (name, [], []))[2].append(asked)
-            self._stories = found
-        return self._stories
+        found: dict[str, tuple[str, list[HistoryCall], list[McpCall]]] = {}
+        for call in self.recordings.calls:
+            for story, name in _stories_of(call):
+                found.setdefault(story, (name, [], []))[1].append(call)
+        for asked in self.recordings.mcp_calls:
+            for story, name in _stories_of(asked):
+                found.setdefault(story, (name, [], []))[2].append(asked)
+        return found
+
+    @cached_property
+    def _by_arguments(self) -> dict[str, list[int]]:
+        """Where calls to servers stand, by what they are called with."""
+        found: dict[str, list[int]] = {}
+        for place, made in enumerate(self.recordings.mcp_calls):
+            found.setdefault(arguments_text(made.arguments), []).append(place)
+        return found
 
     def _story(self, wanted: str) -> StoryDocument | None:
-        if (found := self._by_story().get(wanted)) is None:
+        if (found := self._stories.get(wanted)) is None:
             return None
         recordings = self.recordings
         name, calls, asked = found
@@ -245,10 +249,6 @@ class _Reading:
         """The calls to servers with arguments that these answers want something called with: a story looks
         through all it is given, and there may be thousands of both."""
         every = self.recordings.mcp_calls
-        if self._by_arguments is None:
-            self._by_arguments = {}
-            for place, made in enumerate(every):
-                self._by_arguments.setdefault(arguments_text(made.arguments), []).append(place)
         tools = (tool for call in calls if call.said is not None for tool in call.said.tool_calls)
         texts = {arguments_text(tool.arguments) for tool in tools}
         places = chain.from_iterable(self._by_arguments.get(text, ()) for text in texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -13,6 +13,7 @@ from cortex_replay.engine.money import PriceList
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.calls import HistoryCall, read_calls, times_of
 from cortex_replay.history.mcp_calls import McpCall, read_mcp_calls
+from cortex_replay.history.origins import scopes_with
 from cortex_replay.history.runs import choose_calls
 from cortex_replay.mcp.questions import server_in
 from cortex_replay.progress import Progress
@@ -277,7 +278,7 @@ def _of_exchange(file: RecordedFile, exchange: Exchange) -> OtherCall | None:
         if body is not None
     ]
     return OtherCall(
-        RecordedFile(file.id, file.kind, who, file.key, file.path, file.blake3, file.scopes, file.failure),
+        replace(file, who=who),
         what,
         f"status {exchange.wire.get('status')}" if "status" in exchange.wire else "messages both ways",
         len(exchange.wires),
@@ -287,6 +288,4 @@ def _of_exchange(file: RecordedFile, exchange: Exchange) -> OtherCall | None:
 
 
 def _scopes_of(file: RecordedFile, meta: Mapping[str, object] | None) -> tuple[str, ...]:
-    owner = (meta or {}).get("scope")
-    names = [*([owner] if isinstance(owner, str) else []), *file.scopes]
-    return tuple(dict.fromkeys(filter(None, names)))
+    return tuple(filter(None, scopes_with((meta or {}).get("scope"), file.scopes)))
