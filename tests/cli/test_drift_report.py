@@ -159,3 +159,22 @@ def test_of_many_differences_the_first_are_told(model: Model, monkeypatch: pytes
     assert shown.stdout.count("is called, and was not offered") == 20
     assert "           and 80 more; --json lists them\n" in shown.stdout
     assert Path("summary.md").read_text().count("is called") == 20
+
+
+@pytest.mark.parametrize("length", range(30, 64, 4))
+def test_a_sentence_shows_no_half_of_a_secret(
+    in_a_folder: None, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """It is cut short, wherever in the argument the secret stands."""
+    tool = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+    asked = {"model": "m", "messages": [{"role": "user", "content": "q"}], "tools": [tool]}
+    with drifting_model(monkeypatch) as serving:
+        serving.learn("q", calls(("search", {"query": f"{'x' * length}{SECRET}{'y' * 80}"})))
+        serving.record([asked])
+        monkeypatch.setenv("SOME_API_KEY", SECRET)
+        serving.learn("q", calls(("search", {"query": "z"})))
+
+        shown = check().stdout + check("--json").stdout
+
+    assert "search #1 query" in shown
+    assert SECRET[:6] not in shown

@@ -130,10 +130,13 @@ async def _ask(run: Run, askers: _Askers, item: Refresh, samples: Samples) -> No
     async def ask() -> None:
         _take(run, item, *await way(next(recorded)))
 
+    def compare() -> Tier:
+        return item.compare(lambda text: run.redactor.text(text)[0])
+
     while len(item.after) < samples.first:
         await ask()
     try:
-        while item.compare() > Tier.WORDS and len(item.after) < samples.most_for(item.request):
+        while compare() > Tier.WORDS and len(item.after) < samples.most_for(item.request):
             await ask()
     except BudgetSpent:  # what was seen is not to be lost
         item.is_confirmed = False
@@ -141,7 +144,7 @@ async def _ask(run: Run, askers: _Askers, item: Refresh, samples: Samples) -> No
     if samples.keeps is not None and item.tier >= samples.keeps:
         while len(item.after) < len(item.fixture.answers):
             await ask()
-        item.compare()
+        compare()
 
 
 def _way_to(run: Run, askers: _Askers, item: Refresh) -> _Way:

@@ -7,6 +7,7 @@ from typing import Final
 
 from cortex_replay.behaviour.differences import Difference, Tier, highest
 from cortex_replay.behaviour.samples import judge
+from cortex_replay.behaviour.values import Clean, as_it_is
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.errors import BudgetSpent, LlmError, RecordingRefused
@@ -96,19 +97,23 @@ class Refresh:
             return None
         return str(protocol) if protocol in WIRES and self.target.speaks(protocol) else None
 
-    def compare(self) -> Tier:
-        """Judge what has come so far; gives the highest tier."""
-        self.differences = self._compare(self.samples)
+    def compare(self, clean: Clean) -> Tier:
+        """Judge what has come so far; gives the highest tier.
+
+        Args:
+            clean: What cuts secrets out of texts: what was recorded may hold one that is known only now.
+        """
+        self.differences = self._compare(self.samples, clean)
         return highest(self.differences)
 
     def arrange(self) -> None:
         """Where more answers came than are recorded, put those first that differ most: a reviewer is to find
         in the store what the report speaks of."""
         if len(self.after) > len(self.fixture.answers):
-            self.after.sort(key=lambda one: -highest(self._compare([one[0]])))
+            self.after.sort(key=lambda one: -highest(self._compare([one[0]], as_it_is)))
 
-    def _compare(self, samples: list[Answer]) -> list[Difference]:
-        return judge(self.recorded or self.fixture.answers, samples, self.fixture.request)
+    def _compare(self, samples: list[Answer], clean: Clean) -> list[Difference]:
+        return judge(self.recorded or self.fixture.answers, samples, self.fixture.request, clean=clean)
 
 
 @dataclass(frozen=True)
