@@ -55,8 +55,8 @@ suites: $(VENV)/.dev ## Public suites, with vcrpy and moved over; the table of d
 matrix: $(VENV)/.dev ## Run every client by every road, and write docs/clients.md (needs cargo, go, npm; 20 minutes)
 	$(BIN)/python -m integration.matrix.run
 
-bench: $(VENV)/.dev ## Speed, as ratios against peers in the same run
-	$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.dev ## Speed beside peers, and what became slower; PUBLISH=1 writes docs/benchmarks.md, BENCH="bytes full" runs some
+	$(BIN)/python benchmarks/run.py $(BENCH) $(if $(PUBLISH),--publish)
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis

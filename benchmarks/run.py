@@ -1,18 +1,15 @@
 """Speed, as CPU time and as ratios against peers measured in the same run. Run by ``make bench``.
 
-A table of goals and whether they are met goes to stdout, talk to stderr. It always ends well:
-a machine can have a bad day, so a time informs and never fails a build.
+A table of goals and whether they are met goes to stdout, and after it what became slower than the last
+published figures of the same kind of machine; talk goes to stderr. It always ends well: a machine can have a
+bad day, so a time informs and never fails a build.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import sys
 from collections.abc import Callable, Collection
-from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import (
@@ -22,6 +19,7 @@ from benchmarks import (
     cache_simulation,
     conversation,
     gateway,
+    machine,
     mcp_calls,
     miss,
     plugin,
@@ -39,7 +37,10 @@ from benchmarks import (
     store_write,
 )
 from benchmarks.data import work_folder
-from benchmarks.table import Row, as_json, as_text
+from benchmarks.measure import say
+from benchmarks.page import page
+from benchmarks.published import MUCH_SLOWER, Benches, Measured, merged, read, rendered, slower_rows
+from benchmarks.table import Row, as_text
 
 Run = Callable[[Path, Collection[str]], list[Row]]
 
@@ -69,40 +70,74 @@ GROUPS: dict[tuple[str, ...], Run] = {
 NAMES = [name for names in GROUPS for name in names]
 
 
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+FIGURES, PAGE = _DOCS / "benchmarks.json", _DOCS / "benchmarks.md"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure speed against peers, in CPU time.")
     parser.add_argument("bench", nargs="*", help=f"which to run: {', '.join(NAMES)}; all if none is named")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+    parser.add_argument(
+        "--publish", action="store_true", help="put the figures of this run into docs/benchmarks.*"
+    )
+    parser.add_argument("--page", action="store_true", help="measure nothing: write docs/benchmarks.md anew")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.bench if name not in NAMES]:
         parser.error(f"there is no bench {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    wanted = set(options.bench or NAMES)
-
-    rows: list[Row] = []
-    for names, run in GROUPS.items():
-        if not wanted.isdisjoint(names):
-            with work_folder() as folder:
-                rows += run(folder, wanted)
-
-    about = _surroundings()
-    print(", ".join(f"{name} {value}" for name, value in about.items()))
-    print("CPU time unless it says otherwise, the smallest of several runs")
-    print("a ratio is ours / peer, faster is peer / ours\n")
-    print(as_text(rows))
-    if options.json:
-        document = {"surroundings": about, "rows": [as_json(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    published = read(FIGURES)
+    if not options.page:
+        kind = machine.kind()
+        measured = _measure(set(options.bench or NAMES))
+        _show(kind, measured)
+        _compare(published.get(kind), measured)
+        if options.json:
+            options.json.write_text(rendered({kind: measured}), encoding="utf-8")
+        published = merged(published, kind, measured, NAMES)
+    if options.publish:
+        FIGURES.write_text(rendered(published), encoding="utf-8")
+    if options.publish or options.page:
+        PAGE.write_text(page(read(FIGURES)), encoding="utf-8")
     return 0
 
 
-def _surroundings() -> dict[str, str]:
-    """What a figure depends on, so that two tables can be compared."""
-    return {
-        "Python": platform.python_version(),
-        **{name: version(name) for name in ("blake3", "orjson", "httpx", "vcrpy")},
-        "machine": platform.machine(),
-        "cores": str(os.cpu_count()),
-    }
+def _measure(wanted: Collection[str]) -> Benches:
+    measured: Benches = {}
+    versions, commit = machine.versions(), machine.commit()
+    for names, run in GROUPS.items():
+        if wanted.isdisjoint(names):
+            continue
+        load, speed = machine.load(), machine.calibration()
+        with work_folder() as folder:
+            rows = run(folder, wanted)
+        speed = min(speed, machine.calibration())
+        for name in names:
+            if found := tuple(row for row in rows if row.bench == name):
+                measured[name] = Measured(machine.today(), commit, load, speed, versions, found)
+    return measured
+
+
+def _show(kind: str, measured: Benches) -> None:
+    versions = ", ".join(f"{name} {number}" for name, number in machine.versions().items())
+    print(f"{kind} ({versions}), load {machine.load():g}, commit {machine.commit()}")
+    print("CPU time unless it says otherwise, the smallest of several runs")
+    print("a ratio is ours / peer, faster is peer / ours\n")
+    print(as_text([row for bench in measured.values() for row in bench.rows]))
+
+
+def _compare(published: Benches | None, measured: Benches) -> None:
+    """Say, after the table, what became slower."""
+    if published is None:
+        say("nothing is published for this kind of machine, so there is nothing to compare with")
+        return
+    slower = list(slower_rows(published, measured))
+    more = f"more than {MUCH_SLOWER - 1:.0%}"
+    if not slower:
+        print(f"\nNothing became slower by {more} than docs/benchmarks.json says.")
+        return
+    print(f"\nSLOWER than docs/benchmarks.json says, by {more}:")
+    for row in slower:
+        print(f"  {row}")
 
 
 if __name__ == "__main__":

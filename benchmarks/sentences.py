@@ -1,0 +1,49 @@
+"""What the page of benchmarks says in words: what each bench measures, and why a goal is missed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["ABOUT", "why_missed"]
+
+ABOUT: Final = {
+    "bytes": "`verify --bytes`: index, list of files, the hash of every file. `b3sum` hashes the same files.",
+    "full": "`verify`: every file against the index and against every rule. `crtx-llm` opens the same files.",
+    "open": "Reading an index, beside Python's own TOML reader.",
+    "complete": "One replayed answer, in a process that runs already.",
+    "hash": "The key of a request, beside the smallest JSON and hash that could do.",
+    "write": "Staging and committing new recordings, beside writing the same files by hand.",
+    "commit": (
+        "One new answer onto stores of ever more rows. In one file, the work grows with the rows; "
+        "it must not grow faster."
+    ),
+    "index": "A store of a million rows, in shards, beside one of ten thousand.",
+    "conversation": "A long conversation: its size on disk beside its text, and what reading it takes.",
+    "live": "One live call, beside the provider's own SDK.",
+    "chunk": "One chunk of a live stream, beside the provider's own SDK.",
+    "record": (
+        "`batch --jobs 16` of a server that answers at once, beside vcrpy through httpx. Matched on bodies, "
+        "vcrpy tells prompts apart, as we do; matched on the URL, it does not."
+    ),
+    "tape": "What recording adds to one chunk of a stream.",
+    "secrets": "Looking for secrets in what is about to be stored.",
+    "gateway": "`serve`, beside aimock and llmposter with the same answers.",
+    "bound": "What bound values add to a replayed answer.",
+    "plugin": "What the pytest plugin adds to a test, beside pytest-recording.",
+    "start": "How long the command line takes to start.",
+    "miss": "The explanation of one miss among 10,000 recordings.",
+    "mcp": "What a call to an MCP server costs, beside a bare pipe.",
+    "cache-report": "`cache` over the calls of an agent.",
+    "cache": "The simulation of a prompt cache.",
+    "remote": "Pushing to and pulling from a bucket, beside another client.",
+}
+"""A sentence or two for each bench, in Markdown."""
+
+_WHY: Final[dict[tuple[str, str], str]] = {}
+"""By bench and the start of a row's title."""
+
+
+def why_missed(bench: str, title: str) -> str:
+    """Why a row misses its goal; empty where that is not known."""
+    found = [why for (of, start), why in _WHY.items() if of == bench and title.startswith(start)]
+    return found[0] if found else ""
