@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture integration agents matrix suites bench clean
+.PHONY: help demo test lint format torture mutants integration agents matrix suites bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 torture: $(VENV)/.dev ## The randomised and the crash tests, at full length; 64 recorders over S3 (needs go)
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 tests/property tests/torture tests/security tests/store/test_bitflips.py
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest integration/remote/test_fleet.py
+
+mutants: $(VENV)/.dev ## Plant every bug of tests/mutants, one at a time, and see that a test fails (about an hour)
+	$(BIN)/python -m tests.mutants
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, agents, other mocks, S3 servers, broken connections (needs cargo, cc, go, npm)
 	$(BIN)/pytest integration --ignore=integration/suites

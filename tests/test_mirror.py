@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CROSS_CUTTING = {
+    "mutants": "planted bugs, and what plants them",
     "property": "laws that hold for any value",
     "security": "attacks, each on whatever stands in its way",
     "servers": "servers that tests of several areas ask",
@@ -27,6 +28,7 @@ WHOLE_PROJECT = {
     "clients_page",
     "layers",
     "mirror",
+    "mutants",
     "one_owner",
     "public_surface",
     "readme",

@@ -1,0 +1,98 @@
+"""``python -m tests.mutants``: plants every bug of the list, and runs the tests of its part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutants import catalogue, report
+from tests.mutants.catalogue import Mutant
+from tests.mutants.trials import LIMIT, Trial, try_all
+
+
+def commit_id() -> str:
+    """The commit that is checked out; a fixed word where there is no git."""
+    command = ["git", "-C", str(catalogue.ROOT), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "none"
+    return done.stdout.strip() or "none"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description="Plants bugs in copies of this tree, one at a time, and sees that a test fails.",
+        epilog="Example: python -m tests.mutants --part store --json mutants.json",
+    )
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="only these bugs")
+    parser.add_argument("--part", action="append", default=[], help="only bugs of this file of the list")
+    parser.add_argument("--sample", type=int, metavar="N", help="N of them, chosen by the seed")
+    parser.add_argument("--seed", help="what the sample depends on (default: the commit)")
+    parser.add_argument("--list", action="store_true", help="list them, and plant nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what happened to FILE")
+    parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time (default: 2)")
+    seconds = f"seconds for each list of tests (default: {LIMIT:.0f})"
+    parser.add_argument("--limit", type=float, default=LIMIT, help=seconds)
+    return parser
+
+
+def _chosen(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Mutant]:
+    try:
+        mutants = catalogue.load()
+    except catalogue.NoMutant as error:
+        parser.error(str(error))
+    for kind, asked, known in (
+        ("bug", options.only, {mutant.name for mutant in mutants}),
+        ("part", options.part, {mutant.part for mutant in mutants}),
+    ):
+        if unknown := sorted(set(asked) - known):
+            parser.error(f"there is no {kind} called {', '.join(unknown)}; --list shows them")
+    names, parts = options.only, options.part
+    mutants = [one for one in mutants if not names or one.name in names]
+    mutants = [one for one in mutants if not parts or one.part in parts]
+    if options.sample is None:
+        return mutants
+    return catalogue.sample(mutants, options.sample, options.seed or commit_id())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1 says that a bug was not seen, or that the list is wrong; 2 that it cannot be read."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    mutants = _chosen(options, parser)
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.part:<10} {mutant.name:<50} {mutant.bug}")
+        return 0
+    if wrong := catalogue.problems(mutants):
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    number = 0
+
+    def tell(trial: Trial) -> None:
+        nonlocal number
+        number += 1
+        print(f"{number:>4}/{len(mutants)} {report.line(trial)}", flush=True)
+
+    trials = try_all(mutants, options.workers, limit=options.limit, tell=tell)
+    if options.json is not None:
+        options.json.write_text(json.dumps(report.document(trials, commit_id()), indent=2) + "\n")
+    print(report.summary(trials))
+    reasons = report.faults(trials)
+    for reason in reasons:
+        print(f"FAIL {reason}", file=sys.stderr)
+    return 1 if reasons else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; nothing was changed in this tree", file=sys.stderr)
+        sys.exit(130)
