@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import (
+    Answer,
     Fixture,
     LlmError,
     LlmRequest,
@@ -19,7 +20,17 @@ from cortex_replay import (
     StreamChunk,
     Upstream,
 )
-from cortex_replay.engine.claims import RunFolder
+from cortex_replay.engine.claims import (
+    Claims,
+    FileClaims,
+    FileSlots,
+    FileSpending,
+    MemoryClaims,
+    RunFolder,
+)
+from cortex_replay.engine.outcomes import Outcome
+from cortex_replay.store import FixtureKey
+from cortex_replay.store.exchange import Exchange
 from tests.builder import ask
 from tests.engine.counting import DIE, Counting, read, run, texts
 
@@ -176,3 +187,67 @@ def test_a_run_of_the_same_name_starts_anew(tmp_path: Path, monkeypatch: pytest.
     run(main())
     assert inner.calls == 2
     assert texts(tmp_path) == ["Answer 2."]
+
+
+def opened(root: Path, name: str = "run-1") -> RunFolder:
+    return RunFolder(Store.open_or_create(root).run_folder(name))
+
+
+async def claimed(claims: Claims, key: FixtureKey, n: int, *left: Outcome) -> Outcome | None:
+    """What is there for an answer, and then leave something else."""
+    async with claims.claim(key, n, 1000) as claim:
+        found = claim.outcome
+        for outcome in left:
+            claim.settle(outcome)
+        return found
+
+
+LONG, SHORT = Answer("long " * 2000), Answer("short")
+FAILED = Exchange.failure(FixtureKey("m", "0" * 64), 1, {"status": 529, "headers": {}, "body": "x" * 5000})
+
+
+@pytest.mark.parametrize("before", [LONG, FAILED], ids=["an answer", "a failure"])
+def test_a_short_answer_takes_the_place_of_a_long_one(tmp_path: Path, before: Outcome) -> None:
+    """Nothing of the long one is left behind it; a writer that was killed may have left that."""
+    claims, key = FileClaims(opened(tmp_path)), FixtureKey("m", "0" * 64)
+
+    asyncio.run(claimed(claims, key, 1, before, SHORT))
+    found = asyncio.run(claimed(claims, key, 1))
+
+    assert isinstance(found, Answer)
+    assert found.text == "short"
+
+
+def test_few_moments_take_the_place_of_many(tmp_path: Path) -> None:
+    slots = FileSlots(opened(tmp_path), "openai")
+    for moments in ([1.25, 2.5, 3.75], [4.125]):
+        with slots.change() as taken:
+            taken[:] = moments
+    with slots.change() as taken:
+        assert taken == [4.125]
+    with FileSlots(slots.folder, "other").change() as taken:
+        assert taken == [], "each provider has its own"
+
+
+def test_small_counts_take_the_place_of_large_ones(tmp_path: Path) -> None:
+    spending = FileSpending(opened(tmp_path))
+    for numbers in ((1, 1, 123_456_789), (2, 3, 0)):
+        with spending.change() as counters:
+            counters.calls, counters.tokens, counters.reserved = numbers
+    with spending.change() as counters:
+        assert (counters.calls, counters.tokens, counters.reserved) == (2, 3, 0)
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["in one process", "in several"])
+def test_a_claim_is_of_one_model_one_question_and_one_number(tmp_path: Path, is_shared: bool) -> None:
+    claims: Claims = FileClaims(opened(tmp_path)) if is_shared else MemoryClaims()
+    places = [(FixtureKey(model, question * 64), n) for model in "ab" for question in "01" for n in (1, 2)]
+    said = {place: Answer(f"answer {number}") for number, place in enumerate(places)}
+
+    async def main() -> list[str | None]:
+        for place in places:
+            assert await claimed(claims, *place, said[place]) is None
+        found = [await claimed(claims, *place) for place in places]
+        return [one.text if isinstance(one, Answer) else None for one in found]
+
+    assert asyncio.run(main()) == [answer.text for answer in said.values()]

@@ -1,0 +1,135 @@
+"""What each mode does with what is recorded, on every road; and what a client that leaves uses up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_replay.run import Run
+from tests.engine.http.harness import run_over
+from tests.engine.http.spoken import ROADS, Spoken, bytes_saying, heard
+
+roads = pytest.mark.parametrize("road", ROADS)
+
+
+class Left(Exception):
+    """The client has."""
+
+
+def said(road: str, *texts: str) -> list[bytes]:
+    return [b"".join(bytes_saying(road, text)[1]) for text in texts]
+
+
+def run_in(root: Path, mode: str, work: Callable[[Run], Awaitable[Any]], **options: Any) -> Any:
+    """What is got of a run, whose recordings are committed at its end."""
+    with run_over(root, mode, **options) as run:
+        return asyncio.run(work(run))  # type: ignore[arg-type]
+
+
+def record(root: Path, road: str, *texts: str) -> None:
+    async def ask(run: Run) -> list[bytes]:
+        upstream = Spoken(road, *texts)
+        return [await upstream.ask(run) for _ in texts]
+
+    assert run_in(root, "once", ask, every_answer=True) == said(road, *texts)
+
+
+@roads
+@pytest.mark.parametrize(
+    ("mode", "given", "asked", "kept"),
+    [
+        ("replay", "old", 0, "old"),
+        ("once", "old", 0, "old"),
+        ("record", "new", 1, "new"),
+        ("live", "new", 1, "old"),
+    ],
+)
+def test_what_a_mode_gives_asks_and_keeps(
+    tmp_path: Path, road: str, mode: str, given: str, asked: int, kept: str
+) -> None:
+    record(tmp_path, road, "old")
+    upstream, idle = Spoken(road, "new"), Spoken(road)
+    before = sorted(file.read_bytes() for file in tmp_path.rglob("*.json"))
+
+    assert run_in(tmp_path, mode, upstream.ask) == said(road, given)[0]
+    assert len(upstream.asked) == asked
+    after = sorted(file.read_bytes() for file in tmp_path.rglob("*.json"))
+    assert (after == before) == (kept == "old"), "and nothing else is written"
+    assert run_in(tmp_path, "replay", idle.ask) == said(road, kept)[0]
+
+
+@roads
+@pytest.mark.parametrize("mode", ["replay", "once"])
+@pytest.mark.parametrize("error", [Left, asyncio.CancelledError], ids=["broken off", "cancelled"])
+def test_a_client_that_leaves_halfway_has_not_had_its_turn(
+    tmp_path: Path, road: str, mode: str, error: type[BaseException]
+) -> None:
+    """It gets the same answer when it comes back, and the next one behind that."""
+    record(tmp_path, road, "one", "two")
+    upstream = Spoken(road)
+
+    async def leave(run: Run) -> list[bytes]:
+        for _ in range(2):
+            with suppress(error):
+                async with upstream.open(run):
+                    raise error
+        return [await upstream.ask(run) for _ in range(2)]
+
+    assert run_in(tmp_path, mode, leave, every_answer=True) == said(road, "one", "two")
+
+
+@roads
+@pytest.mark.parametrize("mode", ["once", "record"])
+def test_an_answer_that_a_client_left_is_asked_again(tmp_path: Path, road: str, mode: str) -> None:
+    """What came whole before it left is recorded all the same; what was cut is not."""
+    upstream = Spoken(road, "first", "second")
+    is_cut = road.startswith("a streamed")
+
+    async def leave(run: Run) -> bytes:
+        with suppress(Left):
+            async with upstream.open(run) as reply:
+                if reply.live is not None:
+                    await anext(reply.live)
+                raise Left
+        assert run.ledger.recorded == (0 if is_cut else 1)
+        return await upstream.ask(run)
+
+    expected = said(road, "second" if is_cut else "first")[0]
+    assert run_in(tmp_path, mode, leave) == expected
+    assert run_in(tmp_path, "replay", Spoken(road).ask) == expected
+
+
+@roads
+def test_scopes_count_by_themselves_and_ask_together(tmp_path: Path, road: str) -> None:
+    """Each has both answers, each was asked once, and each replays alone what it was given."""
+    upstream = Spoken(road, "one", "two")
+
+    async def ask(run: Run) -> list[list[bytes]]:
+        return [[await upstream.ask(run, scope) for _ in range(2)] for scope in ("a", "b")]
+
+    both = [said(road, "one", "two")] * 2
+    assert run_in(tmp_path, "once", ask, every_answer=True) == both
+    assert len(upstream.asked) == 2
+    assert run_in(tmp_path, "replay", ask, every_answer=True) == both
+
+
+@roads
+def test_a_run_within_its_budget_asks_and_then_no_more(tmp_path: Path, road: str) -> None:
+    upstream = Spoken(road, "one", "two")
+
+    async def ask(run: Run) -> list[int]:
+        statuses = []
+        for scope in ("a", "b"):
+            run.open_scope(scope)
+            async with upstream.open(run, scope) as reply:
+                statuses.append(reply.status)
+                await heard(reply)
+        return statuses
+
+    assert run_in(tmp_path, "live", ask, budget_calls=1) == [200, 400]
+    assert len(upstream.asked) == 1
