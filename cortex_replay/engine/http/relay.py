@@ -168,13 +168,14 @@ def client_keys_in(headers: Headers, query: str) -> list[str]:
 
 
 def _brings_key(headers: Headers, query: str) -> bool:
-    parameters = {name.lower() for name, value in parse_qsl(query) if DUMMY_KEY not in value}
+    parameters = {name.lower() for name, _ in parse_qsl(query)}
     return any(name in KEY_HEADERS for name, _ in headers) or bool(parameters & CREDENTIAL_PARAMETERS)
 
 
-def _without_credentials(query: str) -> str:
+def _without(query: str, is_dropped: Callable[[str, str], bool]) -> str:
+    """A query without some of its parameters; as it was written where it has none of them."""
     pairs = parse_qsl(query, keep_blank_values=True)
-    kept = [pair for pair in pairs if pair[0].lower() not in CREDENTIAL_PARAMETERS]
+    kept = [pair for pair in pairs if not is_dropped(*pair)]
     return query if kept == pairs else urlencode(kept)
 
 
@@ -299,7 +300,7 @@ class Relay:
         is_signed = is_for_server(call, upstream)
         signer = None if is_signed else signer_of(upstream, environment, brought)
         http, has_key = self._client(upstream, environment, signer, is_signed=is_signed)
-        query = call.query
+        query = call.query if is_signed else _without(call.query, lambda _, value: DUMMY_KEY in value)
         is_elsewhere = bool(call.addressed) and server_of(call.addressed) != server_of(upstream.base_url)
         dropped = _dropped_headers(call, upstream, has_key=has_key, is_signed=is_signed)
         families = _FAMILIES_NOT_SENT_TO_OTHERS if is_for_other else _FAMILIES_NOT_SENT
@@ -314,11 +315,11 @@ class Relay:
         if upstream.kind == "bedrock" and call.server is None and not has_key and not is_signed:
             refuse_unsigned(call, upstream)
         if is_elsewhere:
-            query = _without_credentials(query)
+            query = _without(query, lambda name, _: name.lower() in CREDENTIAL_PARAMETERS)
         if not has_key and not _brings_key(headers, query):
             _refuse_without_key(upstream, environment)
-        if has_key and re.search(r"(?:^|&)key=", query):
-            query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+        if has_key:
+            query = _without(query, lambda name, _: name == "key")
         if upstream.is_strange and await aside(len(call.body), self._holds_key, call, headers, query):
             upstream.refuse_key_of_client(environment)
         if call.outer_scope and _is_gateway(upstream, environment):
