@@ -11,10 +11,17 @@ import pytest
 
 from tests.builder import StoreBuilder
 from tests.nested import LIGHT
+from tests.sampling import SEED_VARIABLE, TORTURE_VARIABLE, seed
 from tests.servers.s3 import S3Server, start_moto
 
 # Before the first test that imports one of them: helpers explain their assertions as tests do.
 pytest.register_assert_rewrite("tests.torture.doomed", "tests.torture.plans")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to take the same cases again."""
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        terminalreporter.write_line(f"The cases were chosen with {SEED_VARIABLE}={seed()}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,7 +45,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", f"{os.devnull}/none")  # no settings of whoever runs the tests
     for name in list(os.environ):
-        if name.startswith("CORTEX_") and name != "CORTEX_REPLAY_TORTURE":
+        if name.startswith("CORTEX_") and name != TORTURE_VARIABLE:
             monkeypatch.delenv(name)
 
 

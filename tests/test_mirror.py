@@ -34,6 +34,7 @@ WHOLE_PROJECT = {
     "readme",
     "suites",
     "sample_store",
+    "sampling",
     "waiting",
     "workflows",
 }

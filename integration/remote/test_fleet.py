@@ -24,7 +24,7 @@ import pytest
 
 from cortex_replay import LlmRequest, ReplayAdapter
 from integration.remote.upstream import MODEL, Upstream, start_upstream
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.servers.s3 import S3Server
 
 WORKER: Final = Path(__file__).with_name("fleet_worker.py")

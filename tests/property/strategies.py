@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from hypothesis import HealthCheck, settings, strategies as st
 
-IS_TORTURE = "CORTEX_REPLAY_TORTURE" in os.environ
+from tests.sampling import IS_TORTURE
 
 
 def effort(examples: int) -> settings:

@@ -22,7 +22,7 @@ from cortex_replay.wire import WIRES
 from tests.engine.http.harness import PATHS, ask, run_over
 from tests.gateway.upstream import model_server, said
 from tests.property.places import MARK, Place, leaves, lift, read, render, template, write
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 
 EDITS: Final = 1000 if IS_TORTURE else 30
 """Of each wire, as the others."""

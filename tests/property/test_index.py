@@ -24,7 +24,8 @@ from cortex_replay.store.index.index import (
 )
 from cortex_replay.store.paths import fold_path, path_problem
 from cortex_replay.store.trust import Layout, Untrusted, trust_index, trust_rows
-from tests.property.strategies import IS_TORTURE, digests, effort, texts
+from tests.property.strategies import digests, effort, texts
+from tests.sampling import IS_TORTURE
 
 fixture_rows = st.builds(FixtureRow, texts, digests, texts, digests, st.none() | texts)
 part_rows = st.builds(PartRow, texts, digests)

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 from cortex_replay import LlmError, Store
-from tests.property.strategies import IS_TORTURE
 from tests.sample_store import sample_files
+from tests.sampling import IS_TORTURE
 
 
 def served(root: Path) -> object:

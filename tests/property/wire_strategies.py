@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cortex_replay import LlmRequest, LlmResponse, StreamChunk, TokenUsage, ToolCall, ToolCallDelta
-from tests.property.strategies import IS_TORTURE, json_values, objects, texts
+from tests.property.strategies import json_values, objects, texts
+from tests.sampling import IS_TORTURE
 
 PROTOCOLS = [
     "anthropic-messages",

@@ -27,7 +27,7 @@ from tests.builder import ask as request_for
 from tests.engine.http.harness import PATHS, Got, ask, run_over
 from tests.growth import costs_at_most, grows_linearly
 from tests.property.places import Place
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.security.test_bound_residue import ALL, HERE, THERE, call, decoded, server, told_at
 
 __all__ = ["server"]  # a fixture

@@ -14,8 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.redact.kinds import KINDS
+from tests.sampling import IS_TORTURE
 from tests.security.campaign.clean_run import false_hits, recorded_false_hits
-from tests.security.campaign.groups import CLEAN, GROUPS, IS_FULL, judge_group
+from tests.security.campaign.groups import CLEAN, GROUPS, judge_group
 from tests.security.campaign.judge import Judge
 from tests.security.campaign.plant import ENCODINGS, PATTERN_ENCODINGS, Planter
 from tests.security.campaign.tally import complaints
@@ -50,7 +51,7 @@ def test_clean_texts_stay_as_they_are() -> None:
 
 def test_clean_calls_are_recorded_as_they_are(tmp_path: Path) -> None:
     """Also where variables that are named like secrets hold words."""
-    count = 500 if IS_FULL else 28
+    count = 500 if IS_TORTURE else 28
 
     assert recorded_false_hits(tmp_path, count) == []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,10 +28,11 @@ from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
 from tests.growth import grows_linearly
 from tests.redact.kinds import ALNUM, HEX, some
+from tests.sampling import IS_TORTURE
 
 PATTERN = "gh" + "p_" + some(Random(15), ALNUM, 36)
 SECRETS = {"known": REAL_KEY, "pattern": PATTERN}
-SIZES = (1, 4, 11) if os.environ.get("CORTEX_REPLAY_TORTURE") else (5,)
+SIZES = (1, 4, 11) if IS_TORTURE else (5,)
 GOOD = {"data": [{"embedding": [0.5]}]}
 
 

@@ -7,13 +7,13 @@ matrix runs with ``CORTEX_REPLAY_TORTURE=1``.
 from __future__ import annotations
 
 import os
-import random
 import sys
 from collections.abc import Iterator
 from itertools import product
 
 import pytest
 
+from tests.sampling import IS_TORTURE, chance
 from tests.security.matrix.cells import Limits, commands, complaints
 from tests.security.matrix.plants import NOTHING, PLANTS, Plant
 from tests.security.matrix.rows import ROWS, Row
@@ -21,8 +21,6 @@ from tests.security.matrix.sandbox import CANARIES, Workshop
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and process groups")
 
-_IS_WHOLE = bool(os.environ.get("CORTEX_REPLAY_TORTURE"))
-_SEED = 15
 _Cell = tuple[Row, Plant]
 _RAN_PACKAGE = "programs: module-cortex_replay of the repository was run"
 
@@ -33,7 +31,7 @@ def _fits(row: Row, plant: Plant) -> bool:
 
 def _sample() -> list[_Cell]:
     """Each plant with a row it was made for, and each row with some plant."""
-    chance = random.Random(_SEED)
+    dice = chance("matrix")
     rows = {row.name: row for row in ROWS}
     chosen: dict[tuple[str, str], _Cell] = {}
 
@@ -48,14 +46,14 @@ def _sample() -> list[_Cell]:
         for one in wanted:
             while not any(one in cell for cell in chosen.values()):
                 if isinstance(one, Row):
-                    choose(one, chance.choice(PLANTS))
+                    choose(one, dice.choice(PLANTS))
                 else:
-                    choose(chance.choice(ROWS), one)
+                    choose(dice.choice(ROWS), one)
     return list(chosen.values())
 
 
 def _cells() -> list[_Cell]:
-    return [cell for cell in product(ROWS, PLANTS) if _fits(*cell)] if _IS_WHOLE else _sample()
+    return [cell for cell in product(ROWS, PLANTS) if _fits(*cell)] if IS_TORTURE else _sample()
 
 
 @pytest.fixture(scope="module")

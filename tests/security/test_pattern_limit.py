@@ -28,7 +28,7 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.testing.rules import When
 from cortex_replay.testing.scripted import ScriptedAdapter
 from cortex_replay.types import LlmRequest
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 
 HOSTILE = [
     (r"(a+)+$", "a" * 50_000 + "b"),

@@ -15,9 +15,9 @@ import pytest
 from cortex_replay.redact import patterns, randomness
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.wordlike import reads_like_words
-from tests.property.strategies import IS_TORTURE
 from tests.redact.figures import false_hits
 from tests.redact.kinds import ALNUM, BASE64, HEX, IN_CONTEXT, KINDS, WORD, Maker, some
+from tests.sampling import IS_TORTURE
 
 EACH = 4000 if IS_TORTURE else 200
 CLEAN = 10_000 if IS_TORTURE else 150

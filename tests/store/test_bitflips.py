@@ -5,7 +5,6 @@ In short here, every seventh: each byte has its turn with another bit. ``make to
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from cortex_replay import FixtureIntegrityFailed, Store
 from cortex_replay.store import trust
 from cortex_replay.store.fixture import Fixture
 from tests.sample_store import sample_files
+from tests.sampling import IS_TORTURE
 
 FILES = sample_files()
 FIXTURES = [path for path in FILES if path != "INDEX.toml"]
-STRIDE = 1 if os.environ.get("CORTEX_REPLAY_TORTURE") else 7
+STRIDE = 1 if IS_TORTURE else 7
 
 
 def write_store(root: Path, paths: list[str]) -> bytes:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from cortex_replay import Fixture, FixtureIntegrityFailed, Store, blake3_hex
 from cortex_replay.cli.main import main
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.sharing.team import Team
 from tests.store.conversations import commit, turns
 

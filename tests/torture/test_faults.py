@@ -15,7 +15,7 @@ import pytest
 
 from cortex_replay import Store, StoreIo
 from cortex_replay.errors import LlmError
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture.doomed import Run
 from tests.torture.faults import SHORT, Fault, FaultySystem
 from tests.torture.plans import (

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from cortex_replay import LlmRequest, RecordingAdapter, ReplayAdapter
 from cortex_replay.cli.main import main
 from cortex_replay.testing import ScriptedAdapter
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 
 MODEL: Final = "counting-1"
 WORKERS: Final = 8 if IS_TORTURE else 3

@@ -15,7 +15,7 @@ from cortex_replay import Store
 from cortex_replay.disk import Folder
 from cortex_replay.errors import LlmError
 from cortex_replay.store.lock import LockedStore
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
 from tests.torture.plans import BASE, SCRATCH, Op, fixture, make_store, sound_answers
 from tests.torture.shim import Counter, Killer, hooked, in_child

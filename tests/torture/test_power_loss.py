@@ -15,7 +15,7 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture import traced
 from tests.torture.plans import SCRATCH, assert_tidy, digests, fixture, sound_answers
 from tests.torture.power_loss import State, Verdict, by_store, look

@@ -13,7 +13,7 @@ from cortex_replay import Store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.repack import plan_repack
 from tests.linked import make_short, talk, write_whole
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture.plans import SCRATCH
 from tests.torture.shim import Counter, Hook, Killer, hooked, in_child
 

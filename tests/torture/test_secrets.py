@@ -6,9 +6,9 @@ import pytest
 
 from cortex_replay.redact.redactor import Redactor
 from tests.growth import grows_linearly
-from tests.property.strategies import IS_TORTURE
 from tests.redact.figures import false_hits, missed_by_pattern, missed_by_value
 from tests.redact.test_linear import HOSTILE
+from tests.sampling import IS_TORTURE
 
 EACH = 20 if IS_TORTURE else 1
 CLEAN = 10_000 if IS_TORTURE else 100

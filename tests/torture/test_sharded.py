@@ -18,7 +18,7 @@ from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.index import shards
 from cortex_replay.store.lock import LockedStore
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
 from tests.torture.plans import (
     BASE,

@@ -19,6 +19,7 @@ from typing import Final
 from cortex_replay import Store, StoreIo, blake3_hex
 from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.index import shards
+from tests.sampling import IS_TORTURE
 from tests.torture.faults import Fault, FaultySystem
 from tests.torture.plans import BASE, Op, digests, fixture, perform, sound_answers
 from tests.torture.shim import CHANGING, Hook, IndexSyncFails, Killer, hooked, in_child
@@ -33,7 +34,7 @@ CHANGE: Final = [
 LAST: Final = [Op("add", f"{model} last", "6") for model in "abc"]
 MOST_CALLS: Final = 90
 # What is lost with the power is what waits for its fsync: before one, most of it is at stake.
-KILLING: Final = CHANGING if "CORTEX_REPLAY_TORTURE" in os.environ else frozenset(["fsync"])
+KILLING: Final = CHANGING if IS_TORTURE else frozenset(["fsync"])
 
 
 def say(root: Path, word: str, *ops: Op) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import base64
 import json
 import logging
-import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,8 +21,8 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
 from tests.engine.mcp.harness import Client, FakeServer
 from tests.redact.kinds import IN_CONTEXT, KINDS, Secret
+from tests.sampling import IS_TORTURE
 
-IS_TORTURE = "CORTEX_REPLAY_TORTURE" in os.environ
 ALL = {**KINDS, **IN_CONTEXT}
 SOME = [*(KINDS if IS_TORTURE else list(KINDS)[::5]), *IN_CONTEXT]
 """27 of them, from all parts of the list; all on demand."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.sampling import IS_TORTURE
 from tests.security.campaign.adapter_run import judge_adapter
 from tests.security.campaign.command_runs import (
     judge_behind,
@@ -22,14 +22,13 @@ from tests.security.campaign.plugin_run import judge_plugin
 from tests.security.campaign.rpc_run import judge_rpc
 from tests.security.campaign.tally import Outcome
 
-__all__ = ["CLEAN", "GROUPS", "IS_FULL", "judge_group"]
+__all__ = ["CLEAN", "GROUPS", "judge_group"]
 
-IS_FULL: Final = "CORTEX_REPLAY_TORTURE" in os.environ
-COUNT: Final = 24 if IS_FULL else 4
+COUNT: Final = 24 if IS_TORTURE else 4
 """Secrets of each class for a write path; there are 114 kinds."""
-CLEAN: Final = 10_000 if IS_FULL else 300
+CLEAN: Final = 10_000 if IS_TORTURE else 300
 
-_AT_ONCE: Final = 9 if IS_FULL else 21
+_AT_ONCE: Final = 9 if IS_TORTURE else 21
 """Write paths that share a gateway: the more values it knows, the longer each search takes."""
 _FAILURES: Final = 2
 """Secrets of each class for a way to fail: a ledger keeps fifty reasons, and each is to be one of them."""
@@ -48,7 +47,7 @@ def _gateways() -> Iterator[tuple[str, Group]]:
 
 
 def _failures() -> Iterator[tuple[str, Group]]:
-    for turn in range(6 if IS_FULL else 1):
+    for turn in range(6 if IS_TORTURE else 1):
 
         def judge(root: Path, planter: Planter) -> Outcome:
             planter.count = _FAILURES
