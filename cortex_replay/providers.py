@@ -121,6 +121,11 @@ class Endpoint:
     """A pattern of what may stand before it, below a server's own base."""
 
     @cached_property
+    def _end(self) -> str:
+        """What every path of it ends with."""
+        return self.path.removeprefix("/v1").rpartition("}")[2]
+
+    @cached_property
     def _exact(self) -> re.Pattern[str]:
         return re.compile(f"{_pattern_of(self.path)}/*")
 
@@ -130,6 +135,8 @@ class Endpoint:
 
     def match(self, path: str, *, is_tail: bool) -> Address | None:
         """What a path says, if it is this one; or if it ends so, whatever server it is below."""
+        if not path.rstrip("/").endswith(self._end):  # before a pattern is made: few paths are this one
+            return None
         found = (self._tail if is_tail else self._exact).fullmatch(path)
         if found is None:
             return None

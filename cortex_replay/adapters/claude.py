@@ -11,7 +11,7 @@ from cortex_replay.adapters.secret import key_in_environment, read_key
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import ANTHROPIC_VERSION, KINDS, PROVIDERS
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import ANTHROPIC_MESSAGES
+from cortex_replay.wire.anthropic import ANTHROPIC_MESSAGES
 
 __all__ = ["ClaudeAdapter"]
 

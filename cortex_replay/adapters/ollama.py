@@ -15,7 +15,7 @@ from cortex_replay.adapters.live import LiveAdapter, LiveOptions
 from cortex_replay.errors import InvalidRequest, ResponseParse
 from cortex_replay.providers import PROVIDERS
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import OLLAMA_CHAT
+from cortex_replay.wire.ollama import OLLAMA_CHAT
 from cortex_replay.wire.shape import WrongShape, objects, text
 
 __all__ = ["OllamaAdapter"]

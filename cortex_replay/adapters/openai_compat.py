@@ -11,8 +11,9 @@ from cortex_replay.adapters.live import LiveAdapter, LiveOptions
 from cortex_replay.adapters.secret import read_key
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.providers import PROVIDERS
-from cortex_replay.wire import OPENAI_RESPONSES, Wire, openai_chat
-from cortex_replay.wire.openai_chat import MaxTokensField
+from cortex_replay.wire import Wire
+from cortex_replay.wire.openai_chat import MaxTokensField, openai_chat
+from cortex_replay.wire.openai_responses import OPENAI_RESPONSES
 
 __all__ = ["OpenAICompatAdapter", "max_tokens_field_at"]
 

@@ -47,7 +47,7 @@ from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
-from cortex_replay.wire import STREAM_MEDIA_TYPES, WIRES
+from cortex_replay.wire import WIRES, stream_media_types
 
 __all__ = ["Importer", "open_dry_run"]
 
@@ -312,7 +312,7 @@ class _StillAnswer(AnswerTape):
 def _outcome_in(interaction: Interaction, protocol: str, request: LlmRequest, wants_stream: bool) -> Outcome:
     """What came back, with the bytes that it came in: an answer, or whatever else it was."""
     media_type = _media_type(interaction)
-    is_stream = media_type in STREAM_MEDIA_TYPES or (not media_type and wants_stream)
+    is_stream = media_type in stream_media_types() or (not media_type and wants_stream)
     shown = (media_type or WIRES[protocol].stream_media_type) if is_stream else "application/json"
     headers = _headers_of(interaction, shown)
     if interaction.status == 200:
@@ -353,7 +353,7 @@ def _answer_in(
 def _content_in(interaction: Interaction) -> dict[str, JsonValue]:
     """The body of an answer as a recording holds it."""
     media_type = _media_type(interaction)
-    if media_type not in STREAM_MEDIA_TYPES:
+    if media_type not in stream_media_types():
         return encode_body(interaction.body)
     tape = _StillStream(media_type)
     tape.add(interaction.body)

@@ -10,7 +10,6 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.lookup import names_in_request
 from cortex_replay.store import Store
 from cortex_replay.strict_json import JsonError, loads
-from cortex_replay.wire.gemini.kept import keeps_prompt
 
 __all__ = ["KeptPrompt", "KeptPrompts"]
 
@@ -43,7 +42,7 @@ class KeptPrompts:
             is_there: Whether the provider has just answered it.
         """
         body, name = asked["body"], _name_in(wire)
-        if name is None or not isinstance(body, dict) or not keeps_prompt(asked["method"], asked["path"]):
+        if name is None or not isinstance(body, dict) or not _keeps_prompt(asked):
             return
         with self._lock:
             if not is_there and (str(asked["upstream"]), name) in self._known:
@@ -73,11 +72,16 @@ class KeptPrompts:
             if exchange is None or not isinstance(exchange.request, dict):
                 continue
             # What is bound in a prompt would have to be filled first, with values that are not known here.
-            if keeps_prompt(exchange.request["method"], exchange.request["path"]) and not names_in_request(
-                exchange.request, exchange.meta
-            ):
+            if _keeps_prompt(exchange.request) and not names_in_request(exchange.request, exchange.meta):
                 for answer in exchange.apart():
                     self.learn(exchange.request, answer.wire, is_there=False)
+
+
+def _keeps_prompt(asked: Mapping[str, JsonValue]) -> bool:
+    """Whether a call has a prompt kept."""
+    from cortex_replay.wire.gemini.kept import keeps_prompt  # noqa: PLC0415 - for that wire alone
+
+    return keeps_prompt(asked["method"], asked["path"])
 
 
 def _name_in(wire: Mapping[str, JsonValue]) -> str | None:

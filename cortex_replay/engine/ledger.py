@@ -23,7 +23,6 @@ from cortex_replay.engine.tokens import (
     token_facts,
 )
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.history.mcp_calls import stored_mcp_calls
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
@@ -386,6 +385,8 @@ class Ledger:
         """The recorded calls to MCP servers that no call of this run has used, in order."""
         with self._lock:
             used = frozenset(self.used_exchanges)
+        from cortex_replay.history.mcp_calls import stored_mcp_calls  # noqa: PLC0415 - for summaries alone
+
         return stored_mcp_calls(store, without=used)
 
     def _has_used(self, item: StoredFixture) -> bool:

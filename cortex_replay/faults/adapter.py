@@ -8,7 +8,7 @@ from typing import Self
 
 from cortex_replay.adapters import LlmAdapter, WrapperAdapter, closing_stream
 from cortex_replay.errors import InvalidRequest, LlmError, ResponseParse, Timeout, Transport, Upstream
-from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
+from cortex_replay.faults.fault import Fault, answers_alone, error_type
 from cortex_replay.faults.schedule import Faults
 from cortex_replay.types import LlmRequest, LlmResponse, StreamChunk, ToolCall, ToolCallDelta
 
@@ -99,7 +99,7 @@ class FaultAdapter(WrapperAdapter):
 def _error(fault: Fault, request: LlmRequest) -> LlmError:
     """The error that a live adapter raises when this happens."""
     if fault.status is not None:
-        return Upstream(fault.status, "on demand", ERROR_TYPES.get(fault.status, "api_error"))
+        return Upstream(fault.status, "on demand", error_type(fault.status))
     if fault.kind == "error-event":
         return Upstream(200, "on demand", "overloaded_error")
     if fault.kind in ("timeout", "stall"):

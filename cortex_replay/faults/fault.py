@@ -9,9 +9,8 @@ from random import Random
 from typing import Final, Self
 
 from cortex_replay.errors import InvalidRequest
-from cortex_replay.wire.anthropic import answer as anthropic
 
-__all__ = ["CHUNKINGS", "ERROR_TYPES", "KINDS", "TOOL_KINDS", "Fault", "answers_alone"]
+__all__ = ["CHUNKINGS", "KINDS", "TOOL_KINDS", "Fault", "answers_alone", "error_type"]
 
 TOOL_KINDS: Final = {
     "tool-error": "a tool that answers with isError; of one tool: tool-error:files/read_file",
@@ -37,7 +36,8 @@ KINDS: Final = {
     **TOOL_KINDS,
 }
 CHUNKINGS: Final = ("event", "byte", "whole")
-ERROR_TYPES: Final = {**anthropic.ERROR_TYPES, 503: "overloaded_error", 504: "timeout_error"}
+_ERROR_TYPES: Final = {503: "overloaded_error", 504: "timeout_error"}
+"""What the table of the wire does not name."""
 _SPELLED: Final = re.compile(
     r"([a-z0-9-]{1,20})(?::([a-z0-9.]{1,9}))?(?:@([a-z0-9.]{1,12})(?:/(\d{1,18}))?)?"
 )
@@ -141,6 +141,13 @@ class Fault:
         when = str(self.turn) if self.turn is not None else "always" if self.rate >= 1 else f"{self.rate:g}"
         seed = f"/{self.seed}" if self.seed else ""
         return f"{self.kind}{detail}@{when}{seed}"
+
+
+def error_type(status: int) -> str:
+    """What an error of a status is called."""
+    from cortex_replay.wire.anthropic.answer import ERROR_TYPES  # noqa: PLC0415 - for errors alone
+
+    return _ERROR_TYPES.get(status) or ERROR_TYPES.get(status, "api_error")
 
 
 def answers_alone(fault: Fault) -> bool:

@@ -11,7 +11,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Event, HttpReply
-from cortex_replay.faults.fault import ERROR_TYPES, Fault, answers_alone
+from cortex_replay.faults.fault import Fault, answers_alone, error_type
 from cortex_replay.faults.messages import (
     broken_message,
     exception_message,
@@ -192,7 +192,7 @@ def _error(protocol: str | None, status: int) -> JsonValue:
     if speaks_messages(protocol):
         return codec.encode_error(status, message)
     if not _is_openai(protocol):
-        return codec.encode_error(status, message, ERROR_TYPES.get(status, "api_error"))
+        return codec.encode_error(status, message, error_type(status))
     body = codec.encode_error(
         status, message, "requests" if status == 429 else _OPENAI_TYPES.get(status, "server_error")
     )

@@ -13,7 +13,6 @@ from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.faults import Fault, Faults
-from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.redact.logs import logger_of
 
 __all__ = ["Answering", "Sink"]
@@ -91,6 +90,8 @@ class Answering:
     ) -> None:
         """Let something go wrong. The turn has then not ended, so that the recording goes on with it."""
         protocol = call.route.protocol
+        from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal  # noqa: PLC0415 - few fail
+
         if answers_alone(fault):
             self.note_fault(asking.name, fault)
             reply = refusal(fault, protocol)

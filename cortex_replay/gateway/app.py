@@ -26,7 +26,6 @@ from cortex_replay.gateway.mcp.requests import MCP_PATH, Request, server_at
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.room import FREE_BYTES, NoRoom, Place, Room
 from cortex_replay.gateway.visits import VISIT, Visit
-from cortex_replay.gateway.websockets import WebSockets
 from cortex_replay.modes import Mode
 from cortex_replay.redact.logs import logger_of
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from cortex_replay.admin.callers import Caller
     from cortex_replay.gateway.mcp.door import Door
     from cortex_replay.gateway.rpc import Rpc
+    from cortex_replay.gateway.websockets import WebSockets
 
 __all__ = ["App"]
 
@@ -98,7 +98,7 @@ class App:
         self._engine = engine
         self._answering = Answering(engine, faults)
         self._access = access
-        self._sockets = WebSockets(engine, access, pace, self._answering)
+        self._sockets: WebSockets | None = None
         self._pace = pace
         self._max_body = max_body
         self._destinations = destinations_of(engine.upstreams)
@@ -109,12 +109,20 @@ class App:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await self._sockets.serve(scope, receive, send)
+            await self._open_sockets().serve(scope, receive, send)
             return
         if scope["type"] != "http":
             return
         with Place(self._room) as place:
             await self._serve(scope, receive, send, place)
+
+    def _open_sockets(self) -> WebSockets:
+        if self._sockets is None:
+            # Most gateways see none.
+            from cortex_replay.gateway.websockets import WebSockets  # noqa: PLC0415
+
+            self._sockets = WebSockets(self._engine, self._access, self._pace, self._answering)
+        return self._sockets
 
     async def _serve(self, scope: Message, receive: Receive, send: Send, place: Place) -> None:
         reply = None

@@ -17,7 +17,6 @@ from cortex_replay.gateway.app import App
 from cortex_replay.gateway.control import CONTROL
 from cortex_replay.gateway.pace import Pace
 from cortex_replay.gateway.protocol import Protocol
-from cortex_replay.gateway.proxy import Proxy, ProxyRules
 from cortex_replay.gateway.serving import Serving, bind_socket, server_for
 from cortex_replay.gateway.visits import Visit
 from cortex_replay.modes import Mode
@@ -26,6 +25,7 @@ from cortex_replay.run import Run
 if TYPE_CHECKING:
     from cortex_replay.gateway.authority import Authority
     from cortex_replay.gateway.mcp.door import Door
+    from cortex_replay.gateway.proxy import Proxy, ProxyRules
     from cortex_replay.gateway.rpc import Rpc
 
 __all__ = ["Gateway"]
@@ -92,8 +92,10 @@ class Gateway(Serving):
         self._app = App(self._engine, self._access, pace, self.faults, rpc, max_body, door=self._door)
         self._server = server_for(self._app, max_body)
         self._server.on_shutdown = self._app.end_streams
-        self._proxy = None
+        self._proxy: Proxy | None = None
         if proxy is not None:
+            from cortex_replay.gateway.proxy import Proxy  # noqa: PLC0415 - a server alone has none
+
             own = self.host, self.port
             self._proxy = Proxy(proxy, own, self, bind_socket("127.0.0.1", 0), self._authority)
 

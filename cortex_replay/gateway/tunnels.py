@@ -8,7 +8,6 @@ import contextlib
 import socket
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 __all__ = ["OuterProxy", "carry", "connect", "open_tunnel", "outer_proxy"]
 
@@ -31,6 +30,8 @@ def outer_proxy(scheme: str, host: str, port: int) -> OuterProxy | None:
     Raises:
         OSError: It is of a kind that only a library for it could speak to.
     """
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - it loads a whole client
+
     proxies = getproxies()
     url = proxies.get(scheme) or proxies.get("all")
     if not url or proxy_bypass(f"{host}:{port}") or proxy_bypass(host):

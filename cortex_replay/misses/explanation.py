@@ -25,7 +25,6 @@ from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest
 
 __all__ = [
-    "MISS_STATUS",
     "difference_lines",
     "exhaustion_text",
     "explain_exhaustion",
@@ -37,9 +36,6 @@ __all__ = [
     "redact_plain",
     "store_redactor",
 ]
-
-MISS_STATUS: Final = 424
-"""Of a miss over HTTP: a status that no SDK tries again, and that no provider uses for something else."""
 
 _MOST_DIFFERENCES: Final = 10
 _MOST_RULES: Final = 3

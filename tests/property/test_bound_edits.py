@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from cortex_replay.bindings import Binder, BindingRules
-from cortex_replay.misses.explanation import MISS_STATUS
+from cortex_replay.engine.http.engine import MISS_STATUS
 from cortex_replay.wire import WIRES
 from tests.engine.http.harness import PATHS, ask, run_over
 from tests.gateway.upstream import model_server, said

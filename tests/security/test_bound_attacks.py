@@ -19,7 +19,7 @@ from cortex_replay.bindings.rules import ValueRule
 from cortex_replay.canonical import JsonValue
 from cortex_replay.cli.main import main
 from cortex_replay.engine.bound_answers import bind_answer
-from cortex_replay.misses.explanation import MISS_STATUS
+from cortex_replay.engine.http.engine import MISS_STATUS
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider

@@ -17,7 +17,6 @@ from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.offload import aside, is_large
 from cortex_replay.engine.http.opaque import is_probe, opaque_request
 from cortex_replay.engine.http.question import Question, Questions, problem_in
-from cortex_replay.engine.http.recording import ask_opaque, ask_provider
 from cortex_replay.engine.http.relay import Relay, SendOn
 from cortex_replay.engine.http.render import (
     Renderer,
@@ -40,12 +39,6 @@ from cortex_replay.errors import (
     TurnTooLate,
     Upstream,
 )
-from cortex_replay.misses.explanation import (
-    MISS_STATUS,
-    explain_opaque_exhaustion,
-    explain_opaque_miss,
-    explain_other_way,
-)
 from cortex_replay.modes import Mode
 from cortex_replay.providers import provider_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel
@@ -53,11 +46,11 @@ from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.strict_json import JsonError, loads
 from cortex_replay.types.labels import LABELS_HEADER
-from cortex_replay.wire.gemini import GEMINI_GENERATE
-from cortex_replay.wire.gemini.kept import KEPT_NAME, kept_name
 
 __all__ = ["Engine", "refusal_of"]
 
+MISS_STATUS: Final = 424
+"""Of a miss over HTTP: a status that no SDK tries again, and that no provider uses for something else."""
 _WAIT_MS: Final = 600_000
 """How long a call waits for its turn: as long as the one before it may take."""
 
@@ -169,6 +162,8 @@ class Engine:
                 return
             outcome = turn.stored
             if outcome is None or (not question.facts.stream and turn.tries_count()):
+                from cortex_replay.engine.http.recording import ask_provider  # noqa: PLC0415 - replay asks nobody
+
                 environment = self.environment_of(scope)
                 sent = replace(call, body=question.body_to_send)
                 asked = ask_provider(send(sent, environment), call, question, turn, self.most)
@@ -203,6 +198,8 @@ class Engine:
                 turn.end()
                 return
             if scope.mode.asks:
+                from cortex_replay.engine.http.recording import ask_opaque  # noqa: PLC0415 - replay asks nobody
+
                 environment = self.environment_of(scope)
                 asked = ask_opaque(send(call, environment), turn, call, self.most)
                 async with _or_refusal(call, asked) as reply:
@@ -212,6 +209,11 @@ class Engine:
             if problem is not None:
                 yield error_reply(protocol, 400, f"cortex-replay: {problem}", "invalid_request_error")
                 return
+            from cortex_replay.misses.explanation import (  # noqa: PLC0415 - for misses alone
+                explain_opaque_exhaustion,
+                explain_opaque_miss,
+            )
+
             if turn.exhausted:
                 explanation = explain_opaque_exhaustion(request, key, scope.how_to_record)
             else:
@@ -262,7 +264,11 @@ def _serve_exchange(scope: Scope, look: ExchangeLookUp, wire: dict[str, JsonValu
 
 def _kept_prompt(scope: Scope, call: Call) -> KeptPrompt | None:
     """The prompt that a call goes on from, where it is one that a provider keeps under a name."""
-    if call.route.protocol != GEMINI_GENERATE.protocol or not KEPT_NAME.search(call.body):
+    if call.route.protocol != "gemini-generate":
+        return None
+    from cortex_replay.wire.gemini.kept import KEPT_NAME, kept_name  # noqa: PLC0415 - for that wire alone
+
+    if not KEPT_NAME.search(call.body):
         return None
     try:
         name = kept_name(loads(call.body))
@@ -294,6 +300,8 @@ def _can_serve(answer: Answer, question: Question) -> bool:
 
 
 def _explain_other_way(answer: Answer, question: Question, how_to_record: str) -> str:
+    from cortex_replay.misses.explanation import explain_other_way  # noqa: PLC0415 - for misses alone
+
     wire = answer.wire
     recorded = "without their bytes" if wire is None else _way(wire.get("protocol"), wire.get("stream"))
     asked = _way(question.protocol, question.facts.stream)

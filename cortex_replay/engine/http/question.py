@@ -18,7 +18,6 @@ from cortex_replay.store import Store
 from cortex_replay.types import LlmRequest, PromptCachePlan
 from cortex_replay.types.labels import label_request, read_labels
 from cortex_replay.wire import WIRES
-from cortex_replay.wire.gemini.kept import join_kept
 
 __all__ = ["Facts", "Question", "Questions", "document_in", "problem_in"]
 
@@ -98,7 +97,11 @@ class Questions:
         joined, instead = None, None
         try:
             document = document_in(body, parameters)
-            if kept is not None and (joined := join_kept(kept.body, document)) is not None:
+            if kept is not None:
+                from cortex_replay.wire.gemini.kept import join_kept  # noqa: PLC0415 - for that wire alone
+
+                joined = join_kept(kept.body, document)
+            if kept is not None and joined is not None:
                 document = joined.body
                 instead = None if kept.is_there else _without(document, parameters)
             request = WIRES[protocol].lift(document)

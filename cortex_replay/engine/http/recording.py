@@ -25,7 +25,7 @@ from cortex_replay.redact.clearance import STORE_GATE
 from cortex_replay.redact.sensitivity import Sensitivity, refuse_above, refuse_value_above
 from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest, TokenUsage
-from cortex_replay.wire import STREAM_MEDIA_TYPES
+from cortex_replay.wire import stream_media_types
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.http import RelayReply, ReplyBody
@@ -73,7 +73,7 @@ async def _reply(
         return error_reply(call.route.protocol, 502, message, "api_error")
     given = other_headers(relayed.headers, call.method) if is_for_other else client_headers(relayed.headers)
     headers = tuple(given)
-    if live is not None and relayed.body.content_type in STREAM_MEDIA_TYPES:
+    if live is not None and relayed.body.content_type in stream_media_types():
         return HttpReply(relayed.status, headers, live=live)
     body = await relayed.body.read_all()
     await aside(len(body) + len(call.body), keep, body)

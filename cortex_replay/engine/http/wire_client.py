@@ -22,8 +22,9 @@ from cortex_replay.providers import ANTHROPIC_VERSION, endpoint_of
 from cortex_replay.redact.sensitivity import Sensitivity, SensitivityLevel, refuse_above
 from cortex_replay.store import Answer
 from cortex_replay.types import LlmRequest, TokenUsage
-from cortex_replay.wire import WIRES, openai_chat
+from cortex_replay.wire import WIRES
 from cortex_replay.wire.body import Body
+from cortex_replay.wire.openai_chat import openai_chat
 
 __all__ = ["WireClient"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cortex_replay.engine.core import RunCore
-from cortex_replay.engine.mcp.link import Connect, SendToClient
-from cortex_replay.engine.mcp.session import Session
 from cortex_replay.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cortex_replay.engine.mcp.link import Connect, SendToClient
+    from cortex_replay.engine.mcp.session import Session
     from cortex_replay.run.mcp.http.server import HttpTransport
     from cortex_replay.run.mcp.http.servers import HttpServers
 
@@ -62,4 +62,6 @@ class Desk:
             send: Takes what the client gets.
             scope: The name of the scope whose calls these are.
         """
+        from cortex_replay.engine.mcp.session import Session  # noqa: PLC0415 - most runs have no session
+
         return Session(self._run.counting_scope(scope), server, connect, send)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from cortex_replay.wire.base import Wire
 from cortex_replay.wire.openai_chat.answer import decode_answer, encode_answer, encode_error
 from cortex_replay.wire.openai_chat.request import encode_request, lift_request
 from cortex_replay.wire.openai_chat.stream import ChatStreamDecoder, ChatStreamEncoder
 
-__all__ = ["MaxTokensField", "openai_chat"]
+__all__ = ["OPENAI_CHAT", "MaxTokensField", "openai_chat"]
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -33,3 +33,7 @@ def openai_chat(max_tokens_field: MaxTokensField = "max_tokens") -> Wire:
         encode_error=encode_error,
         stream_parameters={"stream": True, "stream_options": {"include_usage": True}},
     )
+
+
+OPENAI_CHAT: Final = openai_chat()
+"""With the name of the limit that every server knows."""

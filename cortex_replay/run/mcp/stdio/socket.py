@@ -11,13 +11,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cortex_replay import shim
 from cortex_replay.disk import PRIVATE_FOLDER, Folder
 from cortex_replay.redact.logs import logger_of
-from cortex_replay.run.mcp.desk import Desk
-from cortex_replay.run.mcp.stdio.client import StdioClient, problem_of_name, serve_client
+
+if TYPE_CHECKING:
+    from cortex_replay.run.mcp.desk import Desk
+    from cortex_replay.run.mcp.stdio.client import StdioClient
 
 __all__ = ["RunSocket"]
 
@@ -138,6 +140,8 @@ class RunSocket:
             connection.close()
 
     async def _serve_client(self, connection: socket.socket, client: StdioClient) -> None:
+        from cortex_replay.run.mcp.stdio.client import StdioClient, serve_client  # noqa: PLC0415 - few come
+
         assert self._stop is not None  # noqa: S101 - the loop runs
         scope = client.scope or self._scope()
         if scope is None:
@@ -223,6 +227,9 @@ async def _receive_head(connection: socket.socket, received: list[int]) -> bytes
 
 
 def _client_in(data: bytes, received: list[int]) -> StdioClient:
+    # Most runs have no client.
+    from cortex_replay.run.mcp.stdio.client import StdioClient, problem_of_name  # noqa: PLC0415
+
     texts = [os.fsdecode(text) for text in data.split(b"\0")]
     try:
         server, scope, folder, number = texts[:4]
