@@ -105,15 +105,16 @@ def _write(store: Store, folder: Folder) -> ExportSummary:
             data = store.whole_content(*key)
             digest = blake3_hex(data)
             name = fixture_path(Layout.FLAT, key, digest)
-            folder.create(name, data)
+            folder.create(name, data, durable=True)
             written.append(name)
             rows = tomli_w.dumps({"path": name, "blake3": digest})
             blocks.append(f"[[fixture]]\n{rows}")
             fixture = store.get(*key)
             several += len(fixture.answers) > 1
             unseen.update(_unseen(fixture))
+        folder.sync()
         # Last: a folder without an index is refused, so half an export is never taken for a whole one.
-        folder.create(INDEX_NAME, "\n".join(blocks).encode())
+        folder.replace(INDEX_NAME, "\n".join(blocks).encode(), f"{INDEX_NAME}.tmp")
     except OSError:
         with suppress(OSError):
             for name in written:

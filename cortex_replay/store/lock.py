@@ -22,6 +22,7 @@ from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER
 from cortex_replay.errors import StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
+from cortex_replay.store.creation import put_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.files import FixtureFiles, is_fixture_path, name_of
 from cortex_replay.store.git.attributes import complete_attributes
@@ -86,10 +87,7 @@ class LockedStore:
                     waiting.unlink(digest)
                     waiting.create(digest, data, durable=True)
                 waiting.sync()
-        self._put_root(files.root)
-
-    def _put_root(self, data: bytes) -> None:
-        self._root.replace(INDEX_NAME, data, "index.tmp", via=self.state)
+        put_index(self._root, self.state, files.root)
 
     def has_place_for_shards(self) -> bool:
         """Whether the folder of the shards is free: a project may have another one of that name."""
@@ -113,7 +111,7 @@ class LockedStore:
 
     def complete_attributes(self, *, has_shards: bool = False) -> None:
         """Tell git what it must know of a store."""
-        complete_attributes(self._root, has_shards=has_shards)
+        complete_attributes(self._root, self.state, has_shards=has_shards)
 
     def put_file(self, path: str, data: bytes) -> None:
         """Put a file in place, with these bytes."""
@@ -220,7 +218,7 @@ class LockedStore:
         """Make a commit of ours undone that failed before it was durable; its answers stay staged."""
         present = self.read_index()
         if present is not None and blake3_hex(present) == journal.new_index:
-            self._put_root(old_index)
+            put_index(self._root, self.state, old_index)
         if session is not None:  # else nothing came, and something was to go
             with FixtureFiles(self._root) as files:
                 moved = [path for path in sorted(journal.added) if not session.folder.has_file(staged[path])]

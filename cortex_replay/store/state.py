@@ -10,13 +10,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder, fcntl
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
-from cortex_replay.store.creation import make_store
+from cortex_replay.store.creation import make_store, refuse_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
@@ -26,6 +26,7 @@ from cortex_replay.store.trust import Untrusted
 __all__ = [
     "OBSTACLES",
     "State",
+    "create_store",
     "describe_foreign_journal",
     "is_foreign",
     "lock_state",
@@ -100,18 +101,43 @@ def open_state(source: DirectorySource) -> Iterator[State]:
         StoreIo: What is there is not ours. Nothing was written.
     """
     if source.is_new:
-        with Folder.reach(source.path, make=True, anchor=source.anchor) as root, suppress(FileExistsError):
-            make_store(root)  # unless somebody was faster
+        with suppress(FileExistsError):  # somebody was faster
+            create_store(source)
         source.is_new = False
+    with _open_state(source) as state:
+        yield state
+
+
+def create_store(source: DirectorySource) -> None:
+    """Make an empty store where there is none, in the steps of a commit.
+
+    Raises:
+        FileExistsError: There is one.
+        StoreIo: What is there is not ours. Nothing was written.
+    """
+    with Folder.reach(source.path, make=True, anchor=source.anchor) as root:
+        refuse_index(root)  # before a state folder is made for nothing
+    with _open_state(source) as state, _lock(state.folder):
+        make_store(state.root, state.folder)
+
+
+def _lock(state: Folder) -> AbstractContextManager[None]:
+    """One at a time. Without locks (on Windows) nobody records, so two who make a store make the same one."""
+    return state.lock("lock") if fcntl else nullcontext()
+
+
+@contextmanager
+def _open_state(source: DirectorySource) -> Iterator[State]:
     with open_root(source) as root:
         if problem := _problem_in(root, source):
             raise StoreIo(problem)
         _TRACKED.setdefault(root.path, False)  # from here on it is one that we made
         with root.make_folder(STATE_FOLDER, PRIVATE_FOLDER) as folder:
             folder.make_private()
-            with suppress(FileExistsError):
+            if folder.status(".gitignore") is None:
                 # It ignores itself, so that nobody can commit it by accident.
-                folder.create(".gitignore", b"*\n", mode=PRIVATE)
+                with _lock(folder):
+                    folder.replace(".gitignore", b"*\n", "gitignore.tmp", mode=PRIVATE)
             yield State(root, folder)
 
 
@@ -130,7 +156,7 @@ def lock_state(source: DirectorySource) -> Iterator[State]:
     """One writer at a time."""
     if fcntl is None:
         raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
-    with open_state(source) as state, state.folder.lock("lock"):
+    with open_state(source) as state, _lock(state.folder):
         yield state
 
 

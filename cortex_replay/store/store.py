@@ -11,7 +11,7 @@ from typing import Self
 
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
-from cortex_replay.errors import FixtureIntegrityFailed, NoFixture
+from cortex_replay.errors import FixtureIntegrityFailed, NoFixture, StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import Add, Changes, Pin, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport, check_place_of_new
@@ -23,9 +23,9 @@ from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
 from cortex_replay.store.staging import Abandoned, find_abandoned
-from cortex_replay.store.state import open_run, translate_errors
+from cortex_replay.store.state import create_store, open_run, translate_errors
 from cortex_replay.store.witness import Witness
-from cortex_replay.store.writer import CommitSummary, StoreWriter, check_place, create_store
+from cortex_replay.store.writer import CommitSummary, StoreWriter, check_place
 
 __all__ = ["Store", "StoredFixture", "Verify"]
 
@@ -52,8 +52,13 @@ class Store(StoreReader):
             FixtureIntegrityFailed: There are files that would have to be listed in it, or the path is one.
             StoreIo: There is a store already, or it cannot be written.
         """
-        _refuse_strays(DirectorySource(Path(path), is_new=True))
-        create_store(Path(path))
+        source = DirectorySource(Path(path), is_new=True)
+        _refuse_strays(source)
+        with translate_errors():
+            try:
+                create_store(source)
+            except FileExistsError:
+                raise StoreIo(f"there is a store already: {Path(path) / INDEX_NAME}") from None
         return cls.open(path)
 
     @classmethod

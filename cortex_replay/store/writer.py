@@ -36,7 +36,6 @@ from cortex_replay.store.changes import (
     said_by_exchange,
 )
 from cortex_replay.store.check import read_exchange, read_fixture, read_listed
-from cortex_replay.store.creation import make_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.files import (
@@ -53,7 +52,6 @@ from cortex_replay.store.index.sharded_rows import ShardedRows
 from cortex_replay.store.index.shards import IndexFiles
 from cortex_replay.store.journal import STATE_FOLDER, Journal
 from cortex_replay.store.lock import LockedStore, lock_store
-from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.pending import PendingChanges
 from cortex_replay.store.planning import plan_changes
 from cortex_replay.store.requests.links import Links
@@ -62,7 +60,7 @@ from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.witness import Testimony, Witness
 
-__all__ = ["CommitSummary", "StoreWriter", "check_place", "create_store"]
+__all__ = ["CommitSummary", "StoreWriter", "check_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +93,6 @@ class _Base(NamedTuple):
     rows: Index
     """Their rows, or all there are."""
     links: Links
-
-
-def create_store(root: Path) -> None:
-    """Write the index of an empty store in the nested layout, and what git must know of it.
-
-    Raises:
-        StoreIo: There is an index already, or the disk refuses.
-    """
-    if os.path.lexists(absolute_path(root) / INDEX_NAME):
-        raise StoreIo(f"there is a store already: {root / INDEX_NAME}")
-    with translate_errors(), Folder.reach(root, make=True) as folder:
-        make_store(folder)
 
 
 def check_place(root: Path) -> None:

@@ -198,7 +198,7 @@ def by_store(events: list[Event]) -> dict[str, list[Event]]:
     for event in events:
         if event.call == "say":
             name, _, words = event.data.decode().partition(" ")
-            stores[name].append(event._replace(data=words.encode()))
+            stores.setdefault(name, []).append(event._replace(data=words.encode()))
         elif event.path:
             name = event.path.partition("/")[0]
             renamed = event._replace(path=_renamed(event.path), target=_renamed(event.target))

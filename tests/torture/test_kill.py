@@ -18,7 +18,7 @@ from cortex_replay.store.lock import LockedStore
 from tests.sampling import IS_TORTURE
 from tests.torture.doomed import DoomedStore, Run, count_calls
 from tests.torture.plans import BASE, SCRATCH, Op, fixture, make_store, sound_answers
-from tests.torture.shim import Counter, Killer, hooked, in_child
+from tests.torture.shim import Killer
 
 POINTS: Final = 2000 if IS_TORTURE else 100
 BATCHES: Final = 20
@@ -114,34 +114,6 @@ def test_a_conversation_that_loses_turns_killed_at_each_call(part: int) -> None:
     assert len(stores) > 5
     if wrong:
         pytest.fail("\n".join([f"{len(wrong)} failures", *wrong]), pytrace=False)
-
-
-def test_a_killed_create_is_an_empty_store_or_can_be_made_again(tmp_path: Path) -> None:
-    """At each of its calls."""
-    counter = Counter()
-    with hooked(counter):
-        Store.create(tmp_path / "rehearsal/store")
-
-    assert len(counter.changed) > 5
-    for at in range(1, len(counter.changed) + 1):
-        root = tmp_path / f"{at}/store"
-        run = Creation(root, Killer(at, "before"))
-        assert in_child(run).was_killed
-        if not (root / "INDEX.toml").exists():
-            Store.create(root)
-        assert sound_answers(root) == {}
-
-
-class Creation:
-    """A process that makes a store."""
-
-    def __init__(self, root: Path, killer: Killer) -> None:
-        self.root = root
-        self.killer = killer
-
-    def __call__(self, _: Callable[[str], None]) -> None:
-        with hooked(self.killer):
-            Store.create(self.root)
 
 
 def without_journal(_: LockedStore, __: object) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from cortex_replay import Store
 from cortex_replay.errors import LlmError
+from cortex_replay.store import creation
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.index import shards
@@ -97,7 +98,7 @@ def test_old_set_or_new_set_whenever_it_is_killed(batch: int) -> None:
 
 def root_first(store: LockedStore, files: shards.IndexFiles) -> None:
     """Instead of having the shards wait before the root names them."""
-    store._put_root(files.root)
+    creation.put_index(store._root, store.state, files.root)
     put_index(store, files)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from cortex_replay.disk import Folder
@@ -27,20 +26,27 @@ MAX_LIST_BYTES: Final = 2**20
 """A list of lines for git is smaller, or is none."""
 
 
-def complete_attributes(root: Folder, *, has_shards: bool = False) -> None:
+def complete_attributes(root: Folder, state: Folder, *, has_shards: bool = False) -> None:
     """Put the lines that are missing at the end of the file at a store's root, which need not be there.
 
-    What is no plain file is left alone: git follows no link there either, and a recording is worth more.
+    What is no plain file is left alone: git follows no link there either, and a recording is worth more. At
+    every instant, the file is the old one or the new one: a line that a loss of power cut in half would tell
+    git something else.
+
+    Args:
+        root: The store's root.
+        state: The state folder in it, whose lock the caller holds.
+        has_shards: Whether its index has shards.
     """
     lines = (*ATTRIBUTES, SHARDS_ATTRIBUTE) if has_shards else ATTRIBUTES
     status = root.status(ATTRIBUTES_NAME)
-    if status is None:
-        with suppress(FileExistsError):  # another process makes the same store
-            root.create(ATTRIBUTES_NAME, lines_to_add(b"", lines), durable=True)
-    elif stat.S_ISREG(status.st_mode) and status.st_size <= MAX_LIST_BYTES:
-        missing = lines_to_add(root.read(ATTRIBUTES_NAME, MAX_LIST_BYTES), lines)
-        if missing:
-            root.append(ATTRIBUTES_NAME, missing)
+    present, mode = b"", 0o644
+    if status is not None:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LIST_BYTES:
+            return
+        present, mode = root.read(ATTRIBUTES_NAME), stat.S_IMODE(status.st_mode)
+    if missing := lines_to_add(present, lines):
+        root.replace(ATTRIBUTES_NAME, present + missing, "attributes.tmp", via=state, mode=mode)
 
 
 def lines_to_add(present: bytes, lines: Iterable[str]) -> bytes:
