@@ -98,8 +98,9 @@ def test_inputs_are_values_and_no_text_of_a_script(review: Review) -> None:
     assert not list(review.place.rglob("planted"))
 
 
-def test_an_option_is_no_base(tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), "NAMED_BASE": "--output=planted"}
+@pytest.mark.parametrize("base", ["--output=planted", "-Oplanted", "-c", "-", "--"])
+def test_an_option_is_no_base(tmp_path: Path, base: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), "NAMED_BASE": base}
     script = ROOT / "action/review.sh"
     done = subprocess.run(
         ["bash", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

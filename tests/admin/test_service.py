@@ -14,6 +14,7 @@ from cortex_replay.adapters import LlmAdapter
 from cortex_replay.admin import AdminError, Code, LlmCompleteInput, LlmCompleteResponse, LlmUsage
 from cortex_replay.admin.callers import Caller
 from cortex_replay.admin.service import LlmService, request_of
+from cortex_replay.admin.values import METHOD
 from cortex_replay.config import ProviderSettings, Settings
 from cortex_replay.engine.replay import ReplayAdapter
 from cortex_replay.errors import InvalidRequest, NoFixture
@@ -181,6 +182,38 @@ def test_without_the_grant_nothing_is_asked() -> None:
     for changes in ({}, {"provider": "nobody"}):
         with pytest.raises(AdminError, match="permission_denied") as caught:
             ask(service_of(adapter), Caller("nobody"), **changes)
+        assert caught.value.code == Code.PERMISSION_DENIED
+        assert caught.value.data == {"capability": "llm_complete"}
+
+    assert adapter.asked == []
+
+
+WRONG: dict[str, Any] = {
+    "nothing": None,
+    "a list": ["mine", "m-1"],
+    "no parameters": {},
+    "no such provider": call(provider="nobody"),
+    "no such model": call(model="m-9"),
+    "no model": call(model=...),
+    "a number for a name": call(provider=7),
+    "no messages": call(messages=[]),
+    "a message that is none": call(messages=["Hello!"]),
+    "no such role": call(messages=[{"role": "judge", "content": "x"}]),
+    "too hot": call(temperature=9),
+    "no tokens": call(max_tokens=0),
+    "good ones": call(),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_without_the_grant_all_parameters_are_answered_alike(name: str) -> None:
+    """Whoever may do nothing learns nothing: neither what is wrong, nor what there is."""
+    adapter = Noting()
+    method = service_of(adapter).methods[METHOD]
+
+    for caller in (Caller("nobody"), Caller("ci", max_calls=1)):
+        with pytest.raises(AdminError) as caught:
+            asyncio.run(method(WRONG[name], caller))  # type: ignore[arg-type]
         assert caught.value.code == Code.PERMISSION_DENIED
         assert caught.value.data == {"capability": "llm_complete"}
 

@@ -188,6 +188,28 @@ def test_a_finish_reason_that_nothing_explains() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "is_explained"),
+    [
+        ("tool_calls", "stop", True),
+        ("tool_calls", "tool_calls", False),
+        ("stop", "stop", True),
+        ("stop", "tool_calls", False),
+        ("tool_calls", "length", False),
+        ("length", "stop", False),
+    ],
+)
+def test_only_the_reason_that_fits_is_explained_by_a_call(
+    before: str, after: str, is_explained: bool
+) -> None:
+    """Of an answer that calls a tool and one that does not: each may end as such an answer ends."""
+    called = Answer("", finish_reason=before, tool_calls=(call("fetch"),))
+    has_reason = ("contract", "finish reason", "") in told(called, says("Here you are.", after))
+    backwards = ("contract", "finish reason", "") in told(says("Here you are.", after), called)
+
+    assert (has_reason, backwards) == (not is_explained, not is_explained)
+
+
+@pytest.mark.parametrize(
     "reason", ["refusal", "content_filter", "PROHIBITED_CONTENT", "guardrail_intervened"]
 )
 def test_a_refusal_is_told_once(reason: str) -> None:

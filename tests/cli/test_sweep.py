@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from cortex_replay.cli import sweep as sweep_module
+from cortex_replay.engine.ledger import Ledger
 from cortex_replay.faults import Faults
 from cortex_replay.faults.tools import strike_by
+from cortex_replay.redact.redactor import Redactor
+from cortex_replay.store import FixtureKey
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli import commands
 from tests.cli.programs import Result, Shell
@@ -139,3 +142,66 @@ def test_calls_of_tools_are_swept_too(tmp_path: Path, monkeypatch: pytest.Monkey
     nothing = commands.run("sweep", *store, "--turn", "9", "--", "agent")
     assert nothing.exit_code == 2
     assert "the command makes 1 call and 3 tool calls" in nothing.stderr
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3])
+def test_equal_calls_are_swept_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    """A command that polls asks the same again and again; it falls over at its third call alone."""
+    called = 3
+
+    def run_once(_: object, faults: Faults) -> tuple[int, dict[str, Any], list[tuple[str, str]]]:
+        ledger = Ledger(Redactor)
+        struck = []
+        for number in range(called):
+            struck.append(faults.next())
+            ledger.hit(FixtureKey("m", f"{number % keys}" * 64))
+            if struck[-1] is not None:
+                faults.note(struck[-1])
+        document = {"broken": [], "misses": [], "hits": ledger.hits, "servers": {}}
+        document["used"] = [key._asdict() for key in ledger.used_keys]
+        return int(struck[2] is not None), document | {"used_exchanges": []}, []
+
+    monkeypatch.setattr(sweep_module._Sweeper, "_run", run_once)
+    done = commands.run("sweep", "--store", str(tmp_path), "--fault", "500", "--json", "--", "agent")
+
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["calls"]) == (4, called)
+    assert [run["verdict"] for run in told["runs"]] == ["survived", "survived", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_struck", "missed", "verdict"),
+    [
+        (0, True, False, "survived"),
+        (1, True, False, "failed"),
+        (1, True, True, "missed"),
+        (None, True, False, "hung"),
+        (0, False, False, "not applicable"),
+        (1, False, False, "not applicable"),
+    ],
+)
+def test_how_a_run_ended_decides_its_verdict(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int | None,
+    is_struck: bool,
+    missed: bool,
+    verdict: str,
+) -> None:
+    def run_once(_: object, faults: Faults) -> tuple[int | None, dict[str, Any], list[tuple[str, str]]]:
+        ledger: dict[str, Any] = {"broken": [], "misses": [], "hits": 1, "servers": {}}
+        fault = faults.next()
+        if fault is None:
+            return 0, ledger, []
+        if is_struck:
+            faults.note(fault)
+        return status, ledger | {"misses": [{"is_probe": False}] * missed}, []
+
+    monkeypatch.setattr(sweep_module._Sweeper, "_run", run_once)
+    arguments = ("sweep", "--store", str(tmp_path), "--fault", "500", "--json")
+    done = commands.run(*arguments, "--", "agent")
+
+    (run,) = json.loads(done.stdout)["runs"]
+    is_bad = verdict in ("failed", "missed", "hung")
+    assert (run["verdict"], done.exit_code) == (verdict, 4 if is_bad else 0)
+    assert commands.run(*arguments, "--allow", "500", "--", "agent").exit_code == 0
