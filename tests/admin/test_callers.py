@@ -123,3 +123,11 @@ def test_tokens_do_not_show() -> None:
 
     assert TOKEN not in repr(vars(callers))
     assert TOKEN not in repr(callers.by_token(TOKEN))
+
+
+def test_a_token_may_have_just_as_many_characters_as_it_needs() -> None:
+    settings = Settings(callers={"ci": CallerSettings(token_env=("TOKEN",))})
+
+    assert len(Callers(settings, {"TOKEN": "x" * 16})) == 1
+    with pytest.raises(InvalidRequest, match="less than 16 characters"):
+        Callers(settings, {"TOKEN": "x" * 15})

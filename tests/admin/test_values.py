@@ -16,6 +16,7 @@ from cortex_replay.admin import (
     LlmCompleteResponse,
     LlmUsage,
 )
+from cortex_replay.admin.values import quote
 from cortex_replay.canonical import compact
 from cortex_replay.errors import InvalidRequest
 from tests.golden import read_vectors
@@ -221,3 +222,14 @@ def test_any_json_is_read_or_refused(value: Any, kind: Any) -> None:
         place = error.field
 
     assert place
+
+
+@pytest.mark.parametrize("start", range(20, 62))
+def test_what_is_quoted_holds_no_half_of_a_secret(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    """It is cut out before the text is cut short, wherever it stands."""
+    secret = "an-own-key-of-this-server-4711"
+    monkeypatch.setenv("SOME_API_KEY", secret)
+
+    quoted = quote(f"{'x ' * 40}"[:start] + secret + " and more")
+
+    assert secret[:6] not in quoted

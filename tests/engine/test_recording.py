@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -16,6 +17,7 @@ from cortex_replay import (
     LlmResponse,
     NoFixture,
     RecordingAdapter,
+    RecordingRefused,
     ReplayAdapter,
     Store,
     StreamChunk,
@@ -24,6 +26,8 @@ from cortex_replay import (
     ToolCallDelta,
     Upstream,
 )
+from cortex_replay.engine.ledger import shorten
+from cortex_replay.redact.redactor import Redactor
 from cortex_replay.testing import Rule, ScriptedAdapter
 from tests.builder import ask
 from tests.engine.counting import DIE, Counting, read, run, texts
@@ -300,3 +304,38 @@ def test_replay_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     RecordingAdapter(Counting(), tmp_path, "replay").sync.complete(DIE)
 
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("mode", ["once", "record"])
+@pytest.mark.parametrize("way", ["complete", "stream"])
+def test_an_answer_that_must_not_be_stored_is_paid_for_and_uses_no_turn(
+    tmp_path: Path, mode: Literal["once", "record"], way: str
+) -> None:
+    """The caller is told, and the answer to the next call is the first that is recorded."""
+    said = iter(["[SENSITIVITY:high] no", "[SENSITIVITY:high] no", "fine"])
+    inner = ScriptedAdapter(lambda _: LlmResponse(next(said), None, "m", TokenUsage(3, 4), "", "stop"))
+
+    async def main() -> tuple[list[str], int, int]:
+        async with RecordingAdapter(inner, tmp_path, mode) as recorder:
+            for _ in range(2):
+                with pytest.raises(RecordingRefused):
+                    await (recorder.complete(DIE) if way == "complete" else read(recorder))
+            await recorder.complete(DIE)
+            ledger = recorder._run.ledger
+            return ledger.refused, ledger.recorded, ledger.prompt_tokens
+
+    refused, recorded, tokens = run(main())
+    assert (len(refused), recorded, tokens) == (2, 1, 9)
+    assert texts(tmp_path) == ["fine"]
+
+
+def test_an_explanation_is_cut_short_behind_its_secrets(tmp_path: Path) -> None:
+    """Half a secret is not found any more."""
+    secret = "a-key-that-only-this-run-knows-4711"
+    recorder = RecordingAdapter(Counting(), tmp_path, redactor=Redactor([secret]))
+    texts_of_secret = [f"{'x' * start}{secret}{'y' * 30_000}" for start in range(0, 16_000, 11)]
+    halved = [text for text in texts_of_secret if secret[:9] in shorten(text) and secret not in shorten(text)]
+    assert halved
+
+    for text in halved:
+        assert secret[:9] not in recorder._scope.clean(text)
