@@ -1,7 +1,7 @@
 """What a loss of power would leave of a store, told from the ``fsync`` calls of this process.
 
-A file is safe once it was synced, and a name once its folder was. ``tests/torture`` tries every state of a disk;
-this looks at the two instants that everything depends on, at the price of a commit.
+A file is safe once it was synced, and a name once its folder was. ``tests/torture`` tries every state of
+a disk; this looks at the two instants that everything depends on, at the price of a commit.
 """
 
 from __future__ import annotations

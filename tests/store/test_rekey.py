@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cortex_replay import FixtureIntegrityFailed, Store, StreamChunk
+from cortex_replay import FixtureIntegrityFailed, Store, StoreIo, StreamChunk
 from cortex_replay.canonical import JsonValue
 from cortex_replay.config.key_rules import KeyRules
 from cortex_replay.engine.http.opaque import opaque_exchange
@@ -15,6 +16,7 @@ from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.rekey import plan_rekey
 from tests.builder import ask, fixture_of
 
@@ -84,6 +86,11 @@ def test_all_that_belongs_to_a_key_moves_with_it(tmp_path: Path) -> None:
     store.commit()
     record(store, "old question", "own", {1: "mine"}, scope="tests/a")
     store.add_exchange(replace(call("old call"), wire=wire("own call")), scope="tests/a")
+    record(store, "old and alone", "shared", {1: "first"})
+    store.commit()
+    record(store, "old and alone", "alone", {2: "mine"}, scope="tests/a")
+    store.commit()
+    store.remove(*store.key(ask("old and alone")))  # what the scope has stays
     store.commit()
     before = {
         scope: [recorded(store, question, scope) for question in ("old question", "another question")]
@@ -105,9 +112,30 @@ def test_all_that_belongs_to_a_key_moves_with_it(tmp_path: Path) -> None:
         assert moved is not None
         assert moved.wire["body"] == body
         assert after.exchange(call("old call").key or "", scope) is None
+    assert recorded(after, "new and alone", "tests/a") == ("alone", {2: "mine"})
     assert not after.has_any(after.key(ask("old question")), "tests/a")
-    assert after.count_failures() == store.count_failures() == 3
     assert plan_rekey(source, Reworded()).moving == []
+
+
+def test_a_rekey_that_fails_leaves_nothing_to_be_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be planned again, and half of it would be wrong."""
+    store = Store.create(tmp_path)
+    record(store, "old question", "shared", {1: "first"})
+    store.commit()
+    source = DirectorySource(tmp_path)
+    plan = plan_rekey(source, Reworded())
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(LockedStore, "put_index", refuse)
+    with pytest.raises(StoreIo, match="the disk is full"):
+        plan.apply(source)
+
+    assert Store.open(tmp_path).abandoned().answers == 0
+    assert recorded(Store.open(tmp_path), "old question") == ("shared", {1: "first"})
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,24 @@ def test_changes_of_one_commit_are_made_in_order(store: Store) -> None:
         store.remove(*store.key(ask("p")))
 
 
+@pytest.mark.parametrize(
+    ("steps", "left"), [("ra", ["2"]), ("ar", []), ("aar", []), ("rar", []), ("ara", ["2"]), ("arra", ["2"])]
+)
+def test_what_is_removed_is_what_was_there_by_then(store: Store, steps: str, left: list[str]) -> None:
+    """Removals and additions of one commit, in any order: neither overtakes the other."""
+    key = store.key(ask("q"))
+    store.add(fixture("q", "1"))
+    store.commit()
+    for step in steps:
+        if step == "a":
+            store.replace(fixture("q", "2"))
+        else:
+            store.remove(*key)
+    store.commit()
+
+    assert texts(Store.open(store.root)) == left
+
+
 def test_replacing_back_and_forth(store: Store) -> None:
     """A file that was dropped and comes back has its old name and its old bytes."""
     names = []
