@@ -96,6 +96,30 @@ def test_each_bug_has_its_verdict_and_the_tree_is_untouched(tree: Path) -> None:
     assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
 
 
+def test_a_run_that_is_stopped_leaves_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither processes nor copies."""
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    made: list[Copy] = []
+    make = Copy.__init__
+
+    def note(copy: Copy, place: Path, source: Path) -> None:
+        make(copy, place, source)
+        made.append(copy)
+
+    def stop(trial: Trial) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Copy, "__init__", note)
+    with pytest.raises(KeyboardInterrupt):
+        try_all([replace(A_MUTANT, name=f"bug-{number}") for number in range(9)], root=tree, tell=stop)
+
+    [copy] = made
+    assert not copy.root.exists()
+    with pytest.raises(RuntimeError, match="closed"):
+        copy.run(["tests/test_sums.py"], 300)
+    assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+
+
 class FakeCopy:
     """Runs nothing: its tests hang while a bug is planted."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tests.mutants import catalogue, report
 from tests.mutants.catalogue import Mutant
@@ -90,7 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if reasons else 0
 
 
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

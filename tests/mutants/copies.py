@@ -10,7 +10,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,7 @@ class Copy:
             compileall.compile_dir(self.root / PACKAGE, quiet=2)
         _make_environment(self.root)
         self._process: subprocess.Popen[str] | None = None
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +83,8 @@ class Copy:
         Raises:
             RuntimeError: The process that runs them has ended.
         """
+        if self._is_closed:
+            raise RuntimeError("this copy is closed")
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -101,8 +104,13 @@ class Copy:
         """Ends the process; a run that is under way is given up."""
         if (process := self._process) is not None:
             self._process = None
+            self._is_closed = True
             process.terminate()
-            process.communicate()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    if pipe is not None:
+                        pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
         binaries = self.root / ".venv/bin"

@@ -68,32 +68,37 @@ def try_all(
     if not mutants:
         return []
     with _copies(max(1, min(workers, len(mutants))), root) as copies:
+        free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for copy in copies:
+            free.put(copy)
 
         def attempt(mutant: Mutant) -> Trial:
-            copy = copies.get()
+            copy = free.get()
             try:
                 trial = _try_one(copy, mutant, limit)
             finally:
-                copies.put(copy)
+                free.put(copy)
             tell(trial)
             return trial
 
-        with ThreadPoolExecutor(copies.qsize()) as pool:
+        with ThreadPoolExecutor(len(copies)) as pool:
             try:
                 trials = list(pool.map(attempt, mutants))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for copy in copies:  # so that nobody waits for the runs that are under way
+                    copy.close()
                 raise
-        return _without_bugs(copies.get(), trials, limit)
+        return _without_bugs(copies[0], trials, limit)
 
 
 @contextmanager
-def _copies(count: int, root: Path) -> Iterator[queue.SimpleQueue[Copy]]:
+def _copies(count: int, root: Path) -> Iterator[list[Copy]]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ExitStack() as stack:
-        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        copies: list[Copy] = []
         for number in range(count):
             copy = stack.enter_context(Copy(Path(folder).resolve() / str(number), root))
-            copies.put(copy)
+            copies.append(copy)
             root = copy.root  # what was compiled for the first one is compiled for all
         yield copies
 

@@ -28,11 +28,12 @@ class DurableView:
         self.instants: list[str] = []
         self._contents: set[int] = set()
         self._names: dict[int, dict[str, int]] = {}
-        self._sync, self._replace = os.fsync, os.replace
+        self._sync, self._replace, self._unlink = os.fsync, os.replace, os.unlink
         for path in (root, *root.rglob("*")):
             self._note(path)
         patch.setattr(os, "fsync", self._on_sync)
         patch.setattr(os, "replace", self._on_replace)
+        patch.setattr(os, "unlink", self._on_unlink)
 
     def forget_names(self, *folders: str) -> None:
         """As after the death of a writer that had not synced these folders."""
@@ -63,6 +64,12 @@ class DurableView:
                 self._look("close", "fixtures", "index")
                 self.unsafe += [f"close: {name}" for name in self._lost(self.root) if name == "INDEX.toml"]
         self._replace(source, target, **folders)
+
+    def _on_unlink(self, path: Any, **folders: Any) -> None:
+        state = self.root / STATE_FOLDER
+        if str(path).endswith(".json") and "journal" in self._lost(state):
+            self.unsafe.append(f"remove: {path} goes before the journal is durable that excuses it")
+        self._unlink(path, **folders)
 
     def _look(self, instant: str, *folders: str) -> None:
         self.instants.append(instant)
