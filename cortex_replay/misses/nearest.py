@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import orjson
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
 from cortex_replay.mcp.questions import server_in, subject_of
+from cortex_replay.misses.likeness import Ends, Lines, overlap, words_in
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.store.fixture import Fixture, bindings_in
 from cortex_replay.store.gc_pause import pause_gc
@@ -29,7 +29,6 @@ __all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture", 
 # end of the request's bytes, is compared in C. To check all takes 5x as long, and a cache on disk goes stale.
 
 _BODY: Final = b'\n    "body":'
-_MOST_LINES: Final = 4
 _SAME_MODEL: Final = 0.15
 """What the model is worth, where 1 is a request that is the same to the byte."""
 _MOST_WEIGHED: Final = 1_500_000
@@ -40,8 +39,6 @@ _CLEAR: Final = 0.6
 """How like a request must be for an edit in one place to be the likely reason; else lines are compared."""
 _MOST_CHECKED: Final = 6
 """Recordings that are read again, checked, and compared exactly."""
-_MOST_BYTES: Final = 64_000
-"""Of one request, at either end of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def nearest_fixture(
     words = Counter(written.split())
     best: tuple[float, float, Nearest] | None = None
     for one, fixture, request in _check(store, nlargest(_MOST_CHECKED, weighed)):
-        exact = _overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
+        exact = overlap(words, one.written) + _SAME_MODEL * (one.key[0] == asked.model)
         if best is None or (exact, one.likeness) > best[:2]:
             best = exact, one.likeness, _nearest(store.path(*one.key), fixture, request)
     return None if best is None else best[2]
@@ -207,14 +204,14 @@ class _ToolHead(_Head):
 
 def _compare(written: bytes, regions: Iterable[tuple[_Key, bytes]]) -> Iterator[_Candidate]:
     """The requests that are most like one, with how like they are."""
-    found = _candidates(_Ends(written), regions)
+    found = _candidates(Ends(written), regions)
     if found and max(found).likeness < _CLEAR:
-        lines = _Lines(written)
-        found = [one._replace(likeness=lines.likeness(one.written)) for one in found]
+        lines = Lines(written)
+        found = [_Candidate(lines.likeness(region), key, region) for _, key, region in found]
     return _weigh(written, found)
 
 
-def _candidates(ends: _Ends, regions: Iterable[tuple[_Key, bytes]]) -> list[_Candidate]:
+def _candidates(ends: Ends, regions: Iterable[tuple[_Key, bytes]]) -> list[_Candidate]:
     found: list[_Candidate] = []
     held = 0
     for key, region in regions:
@@ -232,13 +229,13 @@ def _rank(found: Iterable[_Candidate]) -> list[_Candidate]:
 
 def _weigh(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
     """The best, with a likeness that also counts the words in common."""
-    words = _words(written)
+    words = words_in(written)
     room = _MOST_WEIGHED
     highest = 0.0
     for i, one in enumerate(_rank(found)):
         if i >= _MOST_CHECKED and (room < 0 or one.likeness < highest - _CLEAR):
             return
-        others = _words(one.written)
+        others = words_in(one.written)
         low, high = sorted((one.likeness, 2 * len(words & others) / (len(words) + len(others) or 1)))
         room -= len(one.written)
         highest = max(highest, one.likeness)
@@ -259,70 +256,6 @@ def _regions(requests: Iterable[tuple[_Key, bytes | None]], within_s: float) -> 
             yield key, region
         if i % 64 == 63 and time.monotonic() > deadline:
             return
-
-
-class _Ends:
-    """How much of a request is left at both ends of another.
-
-    A class to carry the pieces that are asked for again and again: a request's starts, and its ends, from the
-    longest down. Which of them another request has is a binary search that stays in C.
-    """
-
-    def __init__(self, written: bytes) -> None:
-        self._written = written
-        near = min(len(written), _MOST_BYTES)
-        self._step = near // (512 if near < 16384 else 256) + 1
-        lengths = range(near - near % self._step, 0, -self._step)
-        self._starts = [written[:length] for length in lengths]
-        self._ends = [written[-length:] for length in lengths]
-
-    def likeness(self, other: bytes) -> float:
-        """From 0 to 1; of those that are equally like it, the one of its own length is more so.
-
-        A date has ten digits on any day, and an id as many as any other.
-        """
-        least, most = sorted((len(self._written), len(other)))
-        # Asking goes from no to yes, as bisect wants it.
-        start = len(self._starts) - bisect_left(self._starts, True, key=other.startswith)
-        end = len(self._ends) - bisect_left(self._ends, True, key=other.endswith)
-        both = min((start + end) * self._step, least)
-        return (both - 1e-3 * (most - least)) / (most or 1)
-
-
-class _Lines:
-    """As :class:`_Ends`, for each long line by itself: a text is one line, and several may have been edited.
-
-    Lines are compared with those of the same number, counted from the start and from the end: a message
-    that was added moves the others.
-    """
-
-    def __init__(self, written: bytes) -> None:
-        lines = written.split(b"\n")
-        longest = nlargest(_MOST_LINES, range(len(lines)), key=lambda i: len(lines[i]))
-        longest = [i for i in longest if 10 * len(lines[i]) >= len(written)] or longest
-        self._total = sum(len(lines[i]) for i in longest)
-        self._lines = [(i, i - len(lines), lines[i], _Ends(lines[i])) for i in longest]
-
-    def likeness(self, other: bytes) -> float:
-        lines = other.split(b"\n")
-        count = len(lines)
-        common = 0.0
-        for above, below, line, ends in self._lines:
-            best = ends.likeness(lines[above]) if above < count else 0.0
-            if above - below != count and below + count >= 0:
-                best = max(best, ends.likeness(lines[below]))
-            common += best * len(line)
-        return common / self._total
-
-
-def _words(written: bytes) -> frozenset[bytes]:
-    return frozenset(written[:_MOST_BYTES].split())
-
-
-def _overlap(words: Counter[bytes], written: bytes) -> float:
-    """How many of the words two requests have in common, each as often as it stands there: from 0 to 1."""
-    others = Counter(written.split())
-    return 2 * (words & others).total() / (words.total() + others.total())
 
 
 def _check(

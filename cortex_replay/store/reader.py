@@ -338,7 +338,7 @@ class StoreReader:
             lambda digest: self._scan_file(self._rows.part(digest)),
         )
         for key, data in self.scan(first=first):
-            yield key, whole.bytes_of(FixtureKey(*key), data)
+            yield key, whole.bytes_of(*key, data)
 
     def _scan_file(self, row: Row | None) -> bytes | None:
         if row is None or row.path in self._contents:

@@ -26,6 +26,7 @@ REQUEST_START: Final = b'\n  "request": {'
 _END: Final = b"\n  },\n"
 _CONTINUES: Final = REQUEST_START + b'\n    "continues": "'
 _PARTS: Final = b'\n    "parts": {'
+_OBJECT_END: Final = b"\n    }"
 _MESSAGES: Final = b'\n    "messages": ['
 _MESSAGES_END: Final = b"\n    ]"
 _DIGITS: Final = 64
@@ -81,11 +82,12 @@ class WholeRequests:
         self._pieces: dict[FixtureKey, _Piece | None] = {}
         self._parts: dict[str, JsonValue] = {}
 
-    def bytes_of(self, key: FixtureKey, data: bytes) -> bytes | None:
+    def bytes_of(self, model: str, prompt_hash: str, data: bytes) -> bytes | None:
         """The whole request of a file; ``None`` if it has none, or if what it continues is not there."""
         written = request_bytes(data)
         if written is None or not written.startswith(_CONTINUES):
             return self._with_parts(written)
+        key = FixtureKey(model, prompt_hash)
         piece = self._pieces[key] = _cut(written)
         messages: list[bytes] = []
         seen = {key}
@@ -110,7 +112,8 @@ class WholeRequests:
 
     def _with_parts(self, written: bytes | None) -> bytes | None:
         """A request with what it names instead of having it."""
-        if written is None or _PARTS not in written:
+        # They stand last, and to look through all of a request for them takes longer than to read it.
+        if written is None or not written.endswith(_OBJECT_END) or _PARTS not in written:
             return written
         try:
             request: Any = orjson.loads(b"{%b\n}}" % written)["request"]
