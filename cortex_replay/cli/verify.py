@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ from cortex_replay.cli.abandoned import warn_of_unmarked
 from cortex_replay.cli.ages import OF_SETTINGS, age_limit, ages_as_json, print_ages
 from cortex_replay.cli.options import DRIFT, command, json_option, settle, store_option, store_root
 from cortex_replay.cli.progress import progress_bar
+from cortex_replay.cli.signatures import SignatureOptions, print_verdict, signature_options, verdict_as_json
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.ages import Ages, judge_ages, recorded_time
 from cortex_replay.sharing.objects import find_lacking
@@ -28,6 +30,7 @@ from cortex_replay.store.git.staging import check_staged
 from cortex_replay.store.opening import is_about_index
 from cortex_replay.store.review import Review
 from cortex_replay.store.sides import CommitSide, SourceSide, review_sides
+from cortex_replay.store.signing.judge import Verdict
 from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import state_problem
 
@@ -44,13 +47,14 @@ __all__ = ["verify_command"]
   cortex-replay verify --base main        and what changed since main, for a review
   cortex-replay verify --remote           that the bucket has every file, without fetching any
   cortex-replay verify --max-age 90d      and that no recording is older
+  cortex-replay verify --signers ~/.config/cortex-replay/signers   and who signed the index (docs/signing.md)
 
 Exit status:
   0  every byte is what INDEX.toml vouches for
   1  the store could not be opened
   2  wrong usage
   4  with --max-age: a recording is older
-  5  it is not; each finding is printed
+  5  it is not, or with --signers: it is not signed, or older than what you have seen
 """,
 )
 @click.argument("path", required=False, type=click.Path(path_type=Path))
@@ -78,6 +82,7 @@ Exit status:
     metavar="[AGE]",
     help="Fail on recordings older than this (36h, 90d, 8w), or than the setting max_age.",
 )
+@signature_options
 @json_option
 @click.pass_context
 def verify_command(
@@ -91,6 +96,7 @@ def verify_command(
     staged: bool,
     max_age: str | None,
     as_json: bool,
+    **signed: Any,
 ) -> None:
     """Check that a store is what its index says.
 
@@ -98,11 +104,9 @@ def verify_command(
     is there, it warns of recordings that are older.
     """
     is_limited = max_age is not None
-    if staged and quick:
-        raise click.UsageError("--staged and --quick exclude each other")
-    if quick and is_limited:
-        raise click.UsageError("--quick does not read when a recording was made, and --max-age needs that")
-    if is_remote and any((staged, quick, strict, base, is_limited)):
+    wanted = SignatureOptions.of(**signed)
+    _refuse_together(staged=staged, quick=quick, is_limited=is_limited)
+    if is_remote and any((staged, quick, strict, base, is_limited, wanted)):
         raise click.UsageError("--remote looks at the bucket alone, and goes with no other check")
     root = store_root(ctx, path, store)
     if is_remote:
@@ -115,25 +119,40 @@ def verify_command(
             Finding("request-redacted", name, "its request cannot be checked: a secret was cut out of it")
             for name in report.redacted_requests
         ]
+    verdict = wanted.judge(source, report, base, is_staged=staged) if wanted else Verdict([])
+    is_replayed = report.is_trusted  # whoever signed it, or did not
+    is_listed = not any(map(is_about_index, report.findings))  # else everything would seem to be gone
+    report.findings += verdict.findings
     status = _status(report, ages if is_limited else None)
     settle(ctx, status)
-    is_listed = not any(map(is_about_index, report.findings))  # else everything would seem to be gone
     since = _review(root, base, report, source) if base and is_listed else None
     left = find_abandoned(source)
     if mended := mend_driver(root):
         output.talk(output.escape(mended))
     if as_json:
-        output.print_json(_as_json(report, since, left) | {"ages": ages_as_json(ages)})
+        output.print_json(
+            _as_json(report, since, left) | {"ages": ages_as_json(ages)} | verdict_as_json(verdict)
+        )
     else:
         if since:
             from cortex_replay.cli.review import print_review  # noqa: PLC0415 - most checks compare nothing
 
             print_review(since, str(base))
-        _print(report)
+        _print(report, is_replayed=is_replayed)
+        print_verdict(verdict)
         if ages is not None:
             print_ages(ages, fails=is_limited)
         _explain_state(report, source, left)
+    if wanted and report.is_trusted and not staged:
+        wanted.remember(verdict)
     ctx.exit(status)
+
+
+def _refuse_together(*, staged: bool, quick: bool, is_limited: bool) -> None:
+    if staged and quick:
+        raise click.UsageError("--staged and --quick exclude each other")
+    if quick and is_limited:
+        raise click.UsageError("--quick does not read when a recording was made, and --max-age needs that")
 
 
 def _check(
@@ -233,7 +252,7 @@ def _as_json(report: CheckReport, since: Review | None, left: Abandoned) -> dict
     }
 
 
-def _print(report: CheckReport) -> None:
+def _print(report: CheckReport, *, is_replayed: bool) -> None:
     output.print_findings(report.findings)
     if any(finding.code == "link-broken" for finding in report.findings):
         output.talk("after a merge, `cortex-replay resolve` brings back what requests continue or share")
@@ -241,7 +260,12 @@ def _print(report: CheckReport) -> None:
         many = output.count(report.redacted_requests, "stored request")
         output.talk(f"{many} cannot be checked, because a secret was cut out (--strict refuses that)")
     if not report.is_trusted:
-        output.talk(f"{output.count(report.findings, 'finding')}; nothing from this store will be replayed")
+        nothing = (
+            "the index is not one that you trust"
+            if is_replayed
+            else "nothing from this store will be replayed"
+        )
+        output.talk(f"{output.count(report.findings, 'finding')}; {nothing}")
     elif output.is_terminal(sys.stderr):
         parts = report.index.parts
         shared = f", {output.count(parts, 'part')} among them" if parts else ""

@@ -80,6 +80,8 @@ class CheckReport:
     """The row of each shared fixture, where the check was asked to keep what it read."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """The trusted bytes of each fixture and each part by its path, likewise."""
+    root: bytes = field(default=b"", repr=False)
+    """``INDEX.toml`` as it was judged."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -167,7 +169,7 @@ def _look_at_listing(source: Source, moment: _Moment, *, is_lazy: bool = False) 
         report.findings.append(replace(data, code="index-unreadable", hint=data.hint or hints.NO_INDEX))
         return report
     try:
-        report.index = trust.trust_index(data)
+        report.index, report.root = trust.trust_index(data), data
     except Untrusted as error:
         report.findings.append(error.finding)
         return report

@@ -109,14 +109,19 @@ class LockedStore:
                     found[name] = blake3_hex(folder.read(entry.name, trust.MAX_INDEX_BYTES + 1))
         return found
 
-    def complete_attributes(self, *, has_shards: bool = False) -> None:
+    def complete_attributes(self, *, has_shards: bool = False, is_signed: bool = False) -> None:
         """Tell git what it must know of a store."""
-        complete_attributes(self._root, self.state, has_shards=has_shards)
+        complete_attributes(self._root, self.state, has_shards=has_shards, is_signed=is_signed)
 
     def put_file(self, path: str, data: bytes) -> None:
         """Put a file in place, with these bytes."""
         with FixtureFiles(self._root) as files:
             files.folder_of(path, make=True).replace(name_of(path), data, "file.tmp", via=self.state)
+
+    def put_beside(self, files: Mapping[str, bytes]) -> None:
+        """Put files in place that stand beside the index."""
+        for name, data in files.items():
+            self._root.replace(name, data, "beside.tmp", via=self.state)
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Make files and their names durable, also those of others; what is kept elsewhere is so already."""

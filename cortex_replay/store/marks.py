@@ -18,11 +18,12 @@ from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder
 from cortex_replay.hashing import keyed_hex
 from cortex_replay.redact.logs import logger_of
 
-__all__ = ["Marker", "known_marker", "user_marker"]
+__all__ = ["STATE_NAME", "Marker", "known_marker", "state_home", "user_marker"]
 
 logger = logger_of(__name__)
 
-_FOLDER: Final = "cortex-replay"
+STATE_NAME: Final = "cortex-replay"
+"""The folder of this program among those of a user's state."""
 _KEY: Final = "mark.key"
 _KEY_BYTES: Final = 32
 _MARK_LENGTH: Final = 32
@@ -52,7 +53,7 @@ def user_marker() -> Marker:
     Where none can be kept, it is one that this process alone knows: then nobody takes over what a run
     leaves that dies.
     """
-    place = _state_home()
+    place = state_home()
     found = _MARKERS.get(f"{place}")
     if found is not None:
         return found
@@ -66,7 +67,7 @@ def user_marker() -> Marker:
         logger.warning(
             "no key can be kept in %s (%s): if this run dies, no later run takes over what it recorded. "
             "XDG_STATE_HOME names another folder",
-            place / _FOLDER if place else "the home folder",
+            place / STATE_NAME if place else "the home folder",
             error.strerror or error,
         )
         key = secrets.token_bytes(_KEY_BYTES)
@@ -75,18 +76,19 @@ def user_marker() -> Marker:
 
 def known_marker() -> Marker | None:
     """The marker of this user, if there is one; a reader makes none."""
-    place = _state_home()
+    place = state_home()
     found = _MARKERS.get(f"{place}")
     if found is not None or place is None:
         return found
     try:
-        with Folder.at((place / _FOLDER).resolve()) as folder:
+        with Folder.at((place / STATE_NAME).resolve()) as folder:
             return _MARKERS.setdefault(f"{place}", Marker(_read_key(folder)))
     except OSError:
         return None
 
 
-def _state_home() -> Path | None:
+def state_home() -> Path | None:
+    """Where programs keep the state of this user; ``None`` if there is no such place."""
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     if named.is_absolute():  # as its specification has it, another one does not count
         return named
@@ -98,7 +100,7 @@ def _state_home() -> Path | None:
 
 
 def _make_key(place: Path) -> bytes:
-    with Folder.make_at(place) as above, above.make_folder(_FOLDER, PRIVATE_FOLDER) as folder:
+    with Folder.make_at(place) as above, above.make_folder(STATE_NAME, PRIVATE_FOLDER) as folder:
         try:
             return _read_key(folder)
         except FileNotFoundError:

@@ -220,6 +220,7 @@ class StoreWriter:
         *,
         is_sharded: bool | None = None,
         forms: Mapping[str, bytes] = MappingProxyType({}),
+        beside: Mapping[str, bytes] = MappingProxyType({}),
     ) -> bytes:
         """Put another index in place over the same files, some of them with their bytes put right; gives its
         bytes.
@@ -231,6 +232,7 @@ class StoreWriter:
             removed: Files to be removed afterwards, none of which the index names.
             is_sharded: Whether it is to have shards; as it has now, or as its size says, if nothing is said.
             forms: Files that come with it, made of others that are listed: they go again if it does not come.
+            beside: Its signature and its chain, written once it is in place; without them it is unsigned.
 
         Raises:
             StoreIo: The index is another one by now, or the disk refused.
@@ -241,6 +243,8 @@ class StoreWriter:
                 raise StoreIo("the store changed in the meantime; look again and then repeat the command")
             if expected is None:
                 store.complete_attributes()
+            if beside:
+                store.complete_attributes(is_signed=True)
             for path, data in mended.items():
                 store.put_file(path, data)
             # Of files that nobody vouched for, nobody has promised yet that they are durable.
@@ -249,6 +253,7 @@ class StoreWriter:
             store.sync_files(path for path in unsure if path not in forms)
             files = render_anew(store, self._layout, index, expected, is_sharded)
             if files.root == expected and not files.shards and not removed:
+                store.put_beside(beside)
                 return files.root
             if files.shards:
                 store.complete_attributes(has_shards=True)
@@ -266,6 +271,7 @@ class StoreWriter:
                 )
                 self._put_in_place(store, journal, names, files, expected or b"")
                 store.finish(journal)
+                store.put_beside(beside)
             finally:
                 self._pending.discard()
         return files.root

@@ -8,12 +8,14 @@ from typing import Final
 
 from cortex_replay.disk import Folder
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER, SHARDS_FOLDER
+from cortex_replay.store.signing.chain import CHAIN_NAME, SIGNATURE_NAME
 
 __all__ = [
     "ATTRIBUTES",
     "ATTRIBUTES_NAME",
     "MAX_LIST_BYTES",
     "SHARDS_ATTRIBUTE",
+    "SIGNING_ATTRIBUTES",
     "complete_attributes",
     "lines_to_add",
 ]
@@ -22,11 +24,15 @@ ATTRIBUTES_NAME: Final = ".gitattributes"
 ATTRIBUTES: Final = (f"{INDEX_NAME} -text merge=cortex-replay", f"{NESTED_FOLDER}/** -text")
 SHARDS_ATTRIBUTE: Final = f"{SHARDS_FOLDER}/*.toml -text merge=cortex-replay"
 """What git must be told besides, once the index has shards."""
+SIGNING_ATTRIBUTES: Final = (f"{SIGNATURE_NAME} -text merge=union", f"{CHAIN_NAME} -text merge=union")
+"""What git must be told besides, once the index is signed: a merge keeps the lines of both sides."""
 MAX_LIST_BYTES: Final = 2**20
 """A list of lines for git is smaller, or is none."""
 
 
-def complete_attributes(root: Folder, state: Folder, *, has_shards: bool = False) -> None:
+def complete_attributes(
+    root: Folder, state: Folder, *, has_shards: bool = False, is_signed: bool = False
+) -> None:
     """Put the lines that are missing at the end of the file at a store's root, which need not be there.
 
     What is no plain file is left alone: git follows no link there either, and a recording is worth more. At
@@ -37,8 +43,9 @@ def complete_attributes(root: Folder, state: Folder, *, has_shards: bool = False
         root: The store's root.
         state: The state folder in it, whose lock the caller holds.
         has_shards: Whether its index has shards.
+        is_signed: Whether its index has a signature beside it.
     """
-    lines = (*ATTRIBUTES, SHARDS_ATTRIBUTE) if has_shards else ATTRIBUTES
+    lines = [*ATTRIBUTES, *([SHARDS_ATTRIBUTE] * has_shards), *(SIGNING_ATTRIBUTES * is_signed)]
     status = root.status(ATTRIBUTES_NAME)
     present, mode = b"", 0o644
     if status is not None:

@@ -24,6 +24,7 @@ from typing import IO, Final, NamedTuple, Self
 
 from cortex_replay.disk import Closing
 from cortex_replay.errors import StoreIo
+from cortex_replay.store.programs import find_program
 
 __all__ = ["Blobs", "GitProcess", "TooLarge"]
 
@@ -255,15 +256,7 @@ def _listen(pipe: IO[bytes], words: list[bytes]) -> None:
 
 
 def _find_git(top: Path) -> str:
-    """The git of the user: never one that lies in this folder because an entry of PATH is relative (or
-    because the platform looks here first), and one in the work tree only where there is no other."""
-    name = "git.exe" if os.name == "nt" else "git"
-    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    found = [
-        program
-        for program in (os.path.join(entry, name) for entry in entries if os.path.isabs(entry))  # noqa: PTH117, PTH118
-        if os.path.isfile(program) and os.access(program, os.X_OK)  # noqa: PTH113
-    ]
-    if not found:
+    program = find_program("git", top)
+    if program is None:
         raise StoreIo("git cannot be run: no folder of PATH has it; relative ones do not count")
-    return next((one for one in found if not Path(one).resolve().is_relative_to(top)), found[0])
+    return program

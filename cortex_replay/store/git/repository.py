@@ -194,15 +194,12 @@ class StoreAtCommit(Closing):
         Raises:
             StoreIo: What the commit has is no index.
         """
-        files = self._blobs_below(INDEX_NAME)
-        if INDEX_NAME not in files:
-            return Index()
+        root = self.root_index()
+        if not root.shards:
+            return root
+        files = self._blobs_below(SHARDS_FOLDER, is_deep=True)
         with self._repository.blobs() as blobs:
             try:
-                root = trust_index(self._read_index_file(blobs, files, INDEX_NAME))
-                if not root.shards:
-                    return root
-                files = self._blobs_below(SHARDS_FOLDER, is_deep=True)
                 shards = [
                     trust_shard(shard, self._read_index_file(blobs, files, shard.path))
                     for shard in root.shards
@@ -210,6 +207,28 @@ class StoreAtCommit(Closing):
             except Untrusted as error:
                 raise StoreIo(f"{error.finding.path} at {self._reference}: {error.finding.reason}") from None
         return join_shards(root, shards)
+
+    def root_index(self) -> Index:
+        """Its index as ``INDEX.toml`` has it: all rows, or the shards that have them.
+
+        Raises:
+            StoreIo: What the commit has is no index.
+        """
+        files = self._blobs_below(INDEX_NAME)
+        if INDEX_NAME not in files:
+            return Index()
+        with self._repository.blobs() as blobs:
+            try:
+                return trust_index(self._read_index_file(blobs, files, INDEX_NAME))
+            except Untrusted as error:
+                raise StoreIo(f"{error.finding.path} at {self._reference}: {error.finding.reason}") from None
+
+    def read_beside(self, name: str, max_bytes: int) -> bytes | None:
+        """A file that stands beside the index; ``None`` if it was not there, or is too large."""
+        files = self._blobs_below(name)
+        with self._repository.blobs() as blobs:
+            data = blobs.read(files[name], max_bytes) if name in files else None
+        return data if isinstance(data, bytes) else None
 
     def _read_index_file(self, blobs: Blobs, files: dict[str, str], path: str) -> bytes:
         reference = self._reference

@@ -27,7 +27,7 @@ from cortex_replay.store.paths import INDEX_NAME, escape, path_problem
 from cortex_replay.store.source import Listing
 from cortex_replay.store.trust import Untrusted
 
-__all__ = ["check_staged"]
+__all__ = ["check_staged", "open_staging"]
 
 _FILE_MODE = "100"
 _LACKING = ("missing", "index-unreadable")
@@ -49,6 +49,15 @@ def check_staged(root: Path, note: Note = forget) -> CheckReport:
     working = DirectorySource(root)
     with _GitStaging(working.root) as staged:
         return _check(staged, working, note)
+
+
+def open_staging(root: Path) -> _GitStaging:
+    """What git has staged of the store, to be read; to be closed.
+
+    Raises:
+        StoreIo: ``root`` is not in a git repository, or git cannot be run.
+    """
+    return _GitStaging(root.resolve())
 
 
 def _check(staged: _GitStaging, working: DirectorySource, note: Note) -> CheckReport:

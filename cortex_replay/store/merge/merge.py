@@ -24,6 +24,7 @@ from cortex_replay.store.index.index import (
     parse_index,
     row_key,
 )
+from cortex_replay.store.signing.chain import merge_heads
 
 __all__ = [
     "Conflict",
@@ -110,7 +111,7 @@ def merge_indexes(
         ]
         users = [row for row in (*rows, *contested) if _is_new(row, side)] if pruned else []
         rows += [part for part in pruned if _is_named(part, users, named_parts)]
-    return Index.of(rows, ours.header), conflicts
+    return Index.of(rows, merge_heads(ours.header, theirs.header)), conflicts
 
 
 def with_parents(rows: Iterable[Row], others: Iterable[Row], *sides: Index) -> list[Row]:

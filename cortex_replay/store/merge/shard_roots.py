@@ -18,6 +18,7 @@ from cortex_replay.store.index.grid import render_root, render_shard
 from cortex_replay.store.index.index import Index, Row, ShardRow
 from cortex_replay.store.index.shards import shard_of, split_index
 from cortex_replay.store.merge.merge import NamedParts, merge_indexes, paths_lost
+from cortex_replay.store.signing.chain import merge_heads
 from cortex_replay.store.trust import Untrusted, trust_shard
 
 __all__ = ["FindShards", "RootMerge", "merge_roots", "render_sides"]
@@ -78,7 +79,7 @@ def merge_roots(
             problems.append(f"{ShardRow(name, '').path} is not what both sides together come to")
         elif taken[0] is not None:
             listed[name] = taken[0]
-    text = "" if problems else render_root(ours.header, listed.values())
+    text = "" if problems else render_root(merge_heads(ours.header, theirs.header), listed.values())
     return RootMerge(text, problems, paths_lost(whole, sides[0], sides[1], sides[2]))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tests.signing import allow, new_key, write_signers
 
 if TYPE_CHECKING:
     from tests.security.matrix.sandbox import Sandbox
@@ -18,6 +21,10 @@ PYTEST: Final = str(Path(sys.executable).with_name("pytest"))
 _STORE: Final = ("INDEX.toml", ".gitattributes", "fixtures/**", ".cortex-replay/**", "exchanges/**")
 STORES: Final = (*_STORE, "llm", *(f"llm/{part}" for part in _STORE))
 """What a command that records may change, relative to the clone."""
+SIGNED: Final = (
+    *STORES,
+    *(f"{folder}{name}" for folder in ("", "llm/") for name in ("INDEX.toml.sig", "INDEX.chain")),
+)
 REPORT: Final = "report.json"
 
 # The user's own program: it asks over the gateway that the environment names, whatever stands in the clone.
@@ -107,6 +114,15 @@ def _with_conflict(sandbox: Sandbox) -> None:
         index.write_bytes(b"<<<<<<< ours\n" + index.read_bytes() + b"=======\n>>>>>>> theirs\n")
 
 
+def _with_key(sandbox: Sandbox) -> None:
+    """A key of the user's, and whom they trust: not the repository's."""
+    folder = sandbox.top / "tmp"
+    key = new_key("matrix")
+    for name in (key.name, f"{key.name}.pub"):
+        shutil.copy(key.with_name(name), folder / name.replace(key.name, "key"))
+    write_signers(folder / "signers", allow("me", folder / "key"))
+
+
 _GIT_CONFIG = (".git/config", "real/config")
 """Where git keeps the settings of the clone; the second where a plant has put it."""
 _INIT = (
@@ -173,6 +189,14 @@ ROWS: Final[tuple[Row, ...]] = (
     _of("verify --quick --json", "verify", "--quick", "--json", changes=_GIT_CONFIG),
     _of("verify --strict --base", "verify", "--strict", "--base", "HEAD~1", changes=_GIT_CONFIG),
     _of("verify --staged", "verify", "--staged", changes=(*_GIT_CONFIG, ".git/index")),
+    _of("sign", "sign", "--key", "{top}/tmp/key", changes=SIGNED, prepare=_with_key),
+    _of("sign --dry-run --json", "sign", "--dry-run", "--json"),
+    _of(
+        "verify --signers",
+        *("verify", "--signers", "{top}/tmp/signers", "--seen", "{top}/tmp/seen", "--base", "HEAD~1"),
+        changes=_GIT_CONFIG,
+        prepare=_with_key,
+    ),
     _of("diff", "diff", "HEAD~1"),
     _of("diff --json", "diff", "HEAD~1..HEAD", "--json"),
     _of("index", "index", changes=STORES),
