@@ -16,7 +16,7 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 
-__all__ = ["MAX_DEPTH", "JsonError", "loads"]
+__all__ = ["MAX_DEPTH", "JsonError", "loads", "may_be_as_written"]
 
 MAX_DEPTH: Final = 127
 """How many containers may be nested, as in serde_json."""
@@ -32,6 +32,14 @@ class JsonError(ValueError):
     """The text is not JSON that may be trusted; the message says why, without quoting it."""
 
 
+def may_be_as_written(data: bytes) -> bool:
+    """Whether a document starts like one that this project wrote, and can be written again at no great cost.
+
+    If those bytes are equal, it is nested no deeper than is allowed.
+    """
+    return len(data) <= _MOST_REWRITTEN and data.startswith(b"{\n  ") and _DEEPEST_INDENT not in data
+
+
 def loads(data: bytes) -> JsonValue:
     """Parse one JSON document.
 
@@ -41,7 +49,7 @@ def loads(data: bytes) -> JsonValue:
     Raises:
         JsonError: The document is malformed, ambiguous or nested too deeply.
     """
-    if len(data) > _MOST_REWRITTEN or not data.startswith(b"{\n  ") or _DEEPEST_INDENT in data:
+    if not may_be_as_written(data):
         return _loads_with_care(data)
     try:
         value: JsonValue = orjson.loads(data)

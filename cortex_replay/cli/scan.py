@@ -23,7 +23,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import FixtureError, read_document
 from cortex_replay.store.index.index import Row
 from cortex_replay.store.index.named_file import one_per_file
-from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted, check_bytes
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted
 
 __all__ = ["scan_command"]
 
@@ -102,7 +102,7 @@ def _documents(
         try:
             if isinstance(data, Finding):
                 raise Untrusted(data)
-            yield row, read_document(confirm(source, row, data, check_bytes)[1])
+            yield row, read_document(confirm(source, row, data))
         except FixtureError as error:
             raise FixtureIntegrityFailed([Finding(error.code, row.path, str(error))]) from None
         except Untrusted as error:

@@ -10,7 +10,7 @@ from cortex_replay.progress import Progress
 from cortex_replay.sharing.shared_store import SharedStore
 from cortex_replay.store.check import confirm
 from cortex_replay.store.index.index import Row
-from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted, check_bytes
+from cortex_replay.store.trust import MAX_FIXTURE_BYTES, Untrusted
 
 __all__ = ["PushPlan", "plan_push"]
 
@@ -43,7 +43,7 @@ class PushPlan:
             try:
                 if isinstance(read, Finding):
                     raise Untrusted(read)
-                _, data = confirm(source, row, read, check_bytes)
+                data = confirm(source, row, read)
             except Untrusted as error:
                 raise FixtureIntegrityFailed([error.finding]) from None
             self.pushed_bytes += len(data)

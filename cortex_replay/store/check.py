@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Final, TypeVar
+from typing import Final
 
 from cortex_replay.errors import Finding, StoreIo
-from cortex_replay.hashing import blake3_hex
 from cortex_replay.progress import Progress
 from cortex_replay.remote.objects import BucketError
 from cortex_replay.store import hints, trust
@@ -52,15 +51,15 @@ __all__ = [
     "read_listed",
 ]
 
-_T = TypeVar("_T")
-_Row = TypeVar("_Row", bound=Row)
-
 Note = Callable[[str, Fixture | Exchange], None]
 """Gets each trusted recording with its path."""
+_Glance = Callable[[FixtureRow | ScopedRow, bytes], FixtureKey | None]
 _PROGRESS_STEP: Final = 256
 _MOST_REREAD: Final = 1000
 _MOST_LOOKS: Final = 200
 _LONGEST_PAUSE_S: Final = 0.1
+_FEWEST_FOR_GLANCE: Final = 300
+"""From how many fixtures on a glance at each saves more time than it takes to load what it needs."""
 
 
 @dataclass(slots=True)
@@ -238,16 +237,13 @@ def _look_at_everything(
     rows = sort_by_links(by_path.values())
     if any(finding.code == "path-unsafe" for finding in report.findings):
         rows = [row for row in rows if path_problem(row.path) is None]
-    complete = Links.of(report.index, partial(read_listed, source)).check
+    examination = _Examination(source, report, content=content, keep=keep, note=note)
     contents = _bear_outage(_contents(source, report, rows), report)
     for count, (row, data) in enumerate(contents, start=1):
         if progress and count % _PROGRESS_STEP == 0:
             progress(count, len(rows))
-        if not content and isinstance(data, bytes) and blake3_hex(data) == row.blake3:
-            report.bytes_checked += len(data)
-            continue  # the short way of saying what the examination would
         try:
-            key = _examine(source, report, row, data, complete, content=content, keep=keep, note=note)
+            key = examination.examine(row, data)
             if key is not None and not has_keys:
                 keys.append((row.path, key))
         except Untrusted as error:
@@ -289,42 +285,62 @@ def _bear_outage(
         report.findings.append(Finding("missing", report.layout.folder, str(error)))
 
 
-def _examine(
-    source: Source,
-    report: CheckReport,
-    row: Row,
-    read: bytes | Finding,
-    complete: Complete,
-    *,
-    content: bool,
-    keep: bool,
-    note: Note,
-) -> FixtureKey | None:
-    """Check one listed file, and note in the report what it is; the key, if its content is a fixture."""
-    if isinstance(read, Finding):
-        raise Untrusted(read)
-    report.bytes_checked += len(read)
-    if not content:
-        confirm(source, row, read, trust.check_bytes)
-    elif isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
-        fixture, data = confirm(source, row, read, partial(trust.trust_fixture, complete=complete))
-        note(row.path, fixture)
-        if fixture.is_request_redacted:
-            report.redacted_requests.append(row.path)
-        if keep:
-            report.contents[row.path] = data
-        if isinstance(row, FixtureRow):
-            if keep:
-                report.kept[fixture.key] = row
-            return fixture.key
-    elif isinstance(row, PartRow):
-        _, data = confirm(source, row, read, trust.trust_part)
-        if keep:
-            report.contents[row.path] = data
-    else:
-        exchange, _ = confirm(source, row, read, trust.trust_exchange)
-        note(row.path, exchange)
-    return None
+class _Examination:
+    """Checks listed files, one after the other, and notes in a report what they are."""
+
+    def __init__(self, source: Source, report: CheckReport, *, content: bool, keep: bool, note: Note) -> None:
+        self._source = source
+        self._report = report
+        self._reads_content = content
+        self._keeps = keep
+        self._note = note
+        self._complete = Links.of(report.index, partial(read_listed, source)).check
+        self._glance: _Glance | None = None
+        """Tells the key of a sound fixture without making a value of it, which a note would want to see."""
+        if content and note is forget and len(report.index.fixtures) >= _FEWEST_FOR_GLANCE:
+            from cortex_replay.store.glance import plain_key  # noqa: PLC0415 - a replay does without
+
+            self._glance = plain_key
+
+    def examine(self, row: Row, read: bytes | Finding) -> FixtureKey | None:
+        """Check one file; the key, if its content was read and is that of a shared fixture.
+
+        Raises:
+            Untrusted: A rule is broken.
+        """
+        if isinstance(read, Finding):
+            raise Untrusted(read)
+        self._report.bytes_checked += len(read)
+        data = confirm(self._source, row, read)
+        if not self._reads_content:
+            return None
+        if isinstance(row, FixtureRow) or (isinstance(row, ScopedRow) and row.is_fixture):
+            return self._examine_fixture(row, data)
+        if isinstance(row, PartRow):
+            trust.judge_part(row, data)
+            self._keep(row, data)
+        else:
+            self._note(row.path, trust.judge_exchange(row, data))
+        return None
+
+    def _examine_fixture(self, row: FixtureRow | ScopedRow, data: bytes) -> FixtureKey | None:
+        key = self._glance(row, data) if self._glance else None
+        if key is None:
+            fixture = trust.judge_fixture(row, data, self._complete)
+            key = fixture.key
+            self._note(row.path, fixture)
+            if fixture.is_request_redacted:
+                self._report.redacted_requests.append(row.path)
+        self._keep(row, data)
+        if not isinstance(row, FixtureRow):
+            return None
+        if self._keeps:
+            self._report.kept[key] = row
+        return key
+
+    def _keep(self, row: Row, data: bytes) -> None:
+        if self._keeps:
+            self._report.contents[row.path] = data
 
 
 def read_fixture(
@@ -372,18 +388,22 @@ def _bytes_of(read: bytes | Finding) -> bytes:
     return read
 
 
-def confirm(source: Source, row: _Row, data: bytes, judge: Callable[[_Row, bytes], _T]) -> tuple[_T, bytes]:
-    """The judgement on a file, and the bytes it holds for.
+def confirm(source: Source, row: Row, data: bytes) -> bytes:
+    """The bytes of a file that are those of its row (T5).
 
     Only a difference of bytes is looked at twice: the first look may have been a short read.
+
+    Raises:
+        Untrusted: They are others.
     """
     try:
-        return judge(row, data), data
+        trust.check_bytes(row, data)
     except Untrusted as error:
         if error.finding.code != "mismatch":
             raise
-    again = read_listed(source, row)
-    return judge(row, again), again
+        data = read_listed(source, row)
+        trust.check_bytes(row, data)
+    return data
 
 
 def _hint_at_rerecords(source: Source, report: CheckReport) -> None:

@@ -78,6 +78,9 @@ __all__ = [
     "check_shard_bytes",
     "compare_listing",
     "duplicate_keys",
+    "judge_exchange",
+    "judge_fixture",
+    "judge_part",
     "layout_of",
     "scope_problem",
     "trust_answers",
@@ -364,7 +367,17 @@ def trust_fixture(row: FixtureRow | ScopedRow, data: bytes, complete: Complete |
     Raises:
         Untrusted: A rule is broken; the first one, since the later ones build on it.
     """
-    fixture = trust_content(row, data)
+    check_bytes(row, data)
+    return judge_fixture(row, data, complete)
+
+
+def judge_fixture(row: FixtureRow | ScopedRow, data: bytes, complete: Complete | None = None) -> Fixture:
+    """T6 to T10, for bytes that have passed :func:`check_bytes`; else as :func:`trust_fixture`.
+
+    Raises:
+        Untrusted: A rule is broken.
+    """
+    fixture = _judge_content(row, data)
     if fixture.link is None:
         trust_request(row, fixture)
     elif complete is not None:
@@ -383,6 +396,10 @@ def trust_content(row: FixtureRow | ScopedRow, data: bytes) -> Fixture:
         Untrusted: A rule is broken.
     """
     check_bytes(row, data)
+    return _judge_content(row, data)
+
+
+def _judge_content(row: FixtureRow | ScopedRow, data: bytes) -> Fixture:
     try:
         fixture = parse_fixture(data)
     except FixtureError as error:
@@ -436,6 +453,15 @@ def trust_part(row: PartRow, data: bytes) -> Mapping[str, JsonValue]:
         Untrusted: A rule is broken.
     """
     check_bytes(row, data)
+    return judge_part(row, data)
+
+
+def judge_part(row: PartRow, data: bytes) -> Mapping[str, JsonValue]:
+    """T6, for bytes that have passed :func:`check_bytes`.
+
+    Raises:
+        Untrusted: The rule is broken.
+    """
     if len(data) > MAX_PART_BYTES:
         raise Untrusted(Finding("too-large", row.path, f"larger than {MAX_PART_BYTES} bytes"))
     try:
@@ -451,6 +477,15 @@ def trust_exchange(row: ExchangeRow | ScopedRow, data: bytes) -> Exchange:
         Untrusted: A rule is broken.
     """
     check_bytes(row, data)
+    return judge_exchange(row, data)
+
+
+def judge_exchange(row: ExchangeRow | ScopedRow, data: bytes) -> Exchange:
+    """T6 and T7, for bytes that have passed :func:`check_bytes`.
+
+    Raises:
+        Untrusted: A rule is broken.
+    """
     try:
         exchange = parse_exchange(data)
     except FixtureError as error:
