@@ -16,7 +16,7 @@ import jsonrpcclient
 import openai
 import pytest
 
-from cortex_replay import Store
+from cortex_replay import Fixture, LlmRequest, Store
 from cortex_replay.admin import METHOD, AdminClient, AdminError
 from cortex_replay.admin.callers import Caller
 from cortex_replay.config import CallerSettings, ProviderSettings, Settings
@@ -120,6 +120,39 @@ def test_claude_is_asked_without_a_limit_of_the_caller_s(
     body: Any = {"model": "m", "max_tokens": 4096, "messages": params["messages"]}
     asked = WIRES["anthropic-messages"].lift(body).prompt_hash()
     assert [item.prompt_hash for item in Store.open(tmp_path).list()] == [asked]
+
+
+def reply_of(run: Run, text: str) -> str:
+    """What a caller gets who says this."""
+    params = {"provider": "mine", "model": "m", "messages": [{"role": "user", "content": text}]}
+    message = json.dumps(jsonrpcclient.request(METHOD, params=params)).encode()
+    reply = asyncio.run(Rpc(run, {}).reply(message, Caller("ci", frozenset(["llm_complete"]))))
+    return reply.body.decode()
+
+
+@pytest.mark.parametrize("mode", ["live", "once", "record"])
+def test_an_answer_holds_none_of_our_keys(tmp_path: Path, mode: AnyMode) -> None:
+    """A provider may repeat one: here it repeats whatever it is told."""
+    settings = Settings(providers={"mine": ProviderSettings(kind="echo")})
+    run = Run(settings, mode, Store.create(tmp_path), environment={"OPENAI_API_KEY": REAL_KEY})
+
+    assert "[REDACTED:known-value]" in reply_of(run, f"It is {REAL_KEY}.")
+    assert REAL_KEY not in reply_of(run, f"It is {REAL_KEY}.")
+
+
+def test_a_miss_says_nothing_of_what_others_asked(tmp_path: Path) -> None:
+    settings = Settings(providers={"mine": ProviderSettings(kind="echo")})
+    store = Store.create(tmp_path)
+    store.add(Fixture.of(LlmRequest("m", messages="What does Alice earn?"), "A lot."))
+    store.commit()
+
+    run = Run(settings, "replay", store, environment={})
+    answer = reply_of(run, "What does Alex earn?")
+    (miss,) = run.ledger.misses
+
+    assert "error" in json.loads(answer)
+    for told in (answer, miss.explanation):  # nor is the whole store looked through for a stranger
+        assert not any(word in told for word in ("Alice", "A lot", "nearest"))
 
 
 @contextmanager
