@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Answer, Store, StoreIo
+from cortex_replay.store.check import check_listing
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.index.index import ShardRow
 from cortex_replay.store.journal import Journal, parse_journal, render_journal, trust_journal
 from cortex_replay.store.marks import Marker, user_marker
+from cortex_replay.store.source import Listing
 from tests.builder import StoreBuilder, ask, fixture_of
 
 STRANGER = Marker(b"s" * 32)
@@ -91,3 +94,30 @@ def test_the_counter_rises_when_a_commit_starts_and_when_it_ends(tmp_path: Path)
         counters.append(parse_journal((store.root / ".cortex-replay/journal").read_bytes()).counter)
 
     assert counters == [2, 4]
+
+
+def test_a_look_is_repeated_if_commits_came_and_went_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is the same before and after; only the counter tells that files came and went."""
+    store = Store.create(tmp_path / "store")
+    before = (store.root / "INDEX.toml").read_bytes()
+    listed = DirectorySource.list_files
+    looks: list[int] = []
+
+    def list_between(source: DirectorySource, folder: str) -> Listing:
+        if looks:
+            return listed(source, folder)
+        looks.append(1)
+        store.add(fixture_of(ask("q"), Answer("a")))
+        store.commit()
+        found = listed(source, folder)
+        store.remove(*store.key(ask("q")))
+        store.commit()
+        return found
+
+    monkeypatch.setattr(DirectorySource, "list_files", list_between)
+
+    assert check_listing(DirectorySource(store.root)).findings == []
+    assert looks
+    assert (store.root / "INDEX.toml").read_bytes() == before

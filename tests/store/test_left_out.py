@@ -145,3 +145,14 @@ def test_no_store_is_begun_among_files_that_it_would_have_to_list(
     store.add(fixture_of(ask("Hi."), Answer("Hello.")))
     store.commit()
     assert len(Store.open(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("text", ["fixtures/", "fixtures/users.json\nfixtures/"])
+def test_a_recording_that_is_gone_is_missing_whatever_is_left_out(
+    builder: StoreBuilder, stranger: str, text: str
+) -> None:
+    """Only what nobody lists can be left out."""
+    ignore(builder, text)
+    (builder.root / builder.fixtures[0].path).unlink()
+
+    assert builder.codes() == ["missing"]

@@ -64,6 +64,19 @@ def test_changed_bytes(builder: StoreBuilder) -> None:
     assert only_finding(builder) == "mismatch"
 
 
+@pytest.mark.parametrize("place", [0, 15, 16, 31, 32, 47, 48, 63])
+def test_every_digit_of_a_hash_counts(builder: StoreBuilder, place: int) -> None:
+    row = builder.fixtures[0]
+    digit = "0" if row.blake3[place] != "0" else "1"
+    changed = row.blake3[:place] + digit + row.blake3[place + 1 :]
+    builder.write_index(builder.index_text().replace(row.blake3, changed))
+
+    assert only_finding(builder) == "mismatch"
+    store = Store.open(builder.root, verify="on-read")
+    with pytest.raises(FixtureIntegrityFailed, match="its bytes differ"):
+        store.content(*store.key(ask("What is one?")))
+
+
 def test_a_truncated_and_an_extended_file(builder: StoreBuilder) -> None:
     """Length is no hint of truth."""
     path = builder.root / next(iter(builder.files))
@@ -217,6 +230,10 @@ def test_a_row_with_another_key_than_its_file(builder: StoreBuilder) -> None:
     """Also on read: the row must not answer for another question."""
     first, second = builder.fixtures
     swapped = [first._replace(prompt_hash=second.prompt_hash), second._replace(prompt_hash=first.prompt_hash)]
+    builder.fixtures = [first._replace(model="another-model"), second]
+    builder.write()
+    assert only_finding(builder) == "key-mismatch"
+
     builder.fixtures = swapped
     builder.write()
 
