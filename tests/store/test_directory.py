@@ -15,7 +15,7 @@ import pytest
 
 from cortex_replay import FixtureIntegrityFailed, Store, disk
 from cortex_replay.errors import Finding
-from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.directory import _FIRST_READ, DirectorySource
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 from tests.builder import StoreBuilder, ask
 
@@ -182,6 +182,17 @@ def test_a_file_larger_than_one_read(tmp_path: Path) -> None:
     builder.write()
 
     assert len(builder.open().get(*ask_key("q")).answers[0].text) == 200_000
+
+
+@pytest.mark.parametrize("size", [_FIRST_READ - 1, _FIRST_READ, _FIRST_READ + 1])
+def test_a_file_that_is_as_large_as_the_first_read(builder: StoreBuilder, size: int) -> None:
+    """Also for who looks at many files and checks no hash: each of them comes whole."""
+    row = builder.fixtures[0]
+    (builder.root / row.path).write_bytes(b"x" * size)
+
+    [(_, data)] = DirectorySource(builder.root).read_many([row], MAX_FIXTURE_BYTES)
+
+    assert data == b"x" * size
 
 
 def ask_key(question: str) -> tuple[str, str]:

@@ -104,7 +104,11 @@ def test_a_missing_file(builder: StoreBuilder) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["x.json", "x.JSON", ".x.json", "deep/er/x.json", ".hidden/x.json", "sub/schema.json"]
+    "name",
+    [
+        *("x.json", "x.JSON", ".x.json", "deep/er/x.json", ".hidden/x.json", "sub/schema.json"),
+        *(".git/x.json", "deep/.git/x.json", ".cortex-replay/x.json"),
+    ],
 )
 def test_an_unlisted_file(builder: StoreBuilder, name: str) -> None:
     """Anywhere below fixtures/, hidden or not, in any letter case."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay.store.index.grid import render_index, slot_of
-from cortex_replay.store.index.index import ExchangeRow, FixtureRow, Index, parse_index
+from cortex_replay.store.index.grid import render_index, render_shard, slot_of
+from cortex_replay.store.index.index import ExchangeRow, FixtureRow, Index, ScopedRow, parse_index
 from tests.store.branches import Branches, count_conflicts
 
 A, B = "a" * 64, "b" * 64
@@ -34,6 +34,9 @@ def test_the_text_is_a_function_of_the_rows() -> None:
 
     assert render_index(Index(rows)) == render_index(Index(rows[::-1]))
     assert parse_index(render_index(Index(rows))).header == {"format": 1, "key": 1}
+    # Many scopes name one file, and more of them than a shard has slots.
+    scoped = [ScopedRow("fixtures/a.json", A, "m", B, scope=f"tests/{i}") for i in range(100)]
+    assert render_shard(Index(scoped=scoped)) == render_shard(Index(scoped=scoped[::-1]))
 
 
 def test_the_place_is_that_of_the_question_not_of_the_answer() -> None:
