@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from tests.mutants import __main__ as program, catalogue, report
+from tests.mutants import __main__ as program, catalogue, generate, report
 from tests.mutants.catalogue import Mutant, NoMutant
 from tests.mutants.copies import Copy, Finish
 from tests.mutants.trials import Trial, Verdict, _try_one, _without_bugs, try_all
@@ -186,6 +186,31 @@ def test_a_list_that_says_something_else_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(NoMutant, match=r"part\.toml: a: .*typo"):
         catalogue.load(tmp_path)
+
+
+def test_a_tool_makes_entries_that_can_be_planted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["cortex_replay/hashing.py", "cortex_replay/strict_json.py"]
+    arguments = ["--count", "4", "--seed", "7", *files]
+
+    assert generate.main(arguments) == 0
+    (tmp_path / "tool.toml").write_text(capsys.readouterr().out)
+
+    made = catalogue.load(tmp_path)
+    assert catalogue.problems(made) == []
+    assert [mutant.file for mutant in made] == files * 2
+    assert {(mutant.origin, mutant.part) for mutant in made} == {("tool", "tool")}
+    generate.main(arguments)
+    assert capsys.readouterr().out == (tmp_path / "tool.toml").read_text()
+    with pytest.raises(SystemExit):
+        generate.main(["tests/builder.py"])
+
+
+def test_a_change_that_no_program_notices_is_no_bug() -> None:
+    source = "def f(a: int | None) -> int:\n    return dict(zip(a, a, strict=True))\n"
+
+    assert generate._mutant("x.py", source, source.replace("|", "&")) is None
+    assert generate._mutant("x.py", source, source.replace("True", "False")) is None
+    assert generate._mutant("x.py", source, source.replace("return", "retrun")) is None
 
 
 def test_a_report_says_what_is_wrong() -> None:

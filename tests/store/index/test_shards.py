@@ -28,7 +28,13 @@ from cortex_replay.store.index.index import (
 from cortex_replay.store.index.rows import Rows
 from cortex_replay.store.index.shard_reading import read_index, read_root
 from cortex_replay.store.index.sharded_rows import ShardedRows
-from cortex_replay.store.index.shards import join_shards, render_files, shard_of, split_index
+from cortex_replay.store.index.shards import (
+    join_shards,
+    render_files,
+    replace_shards,
+    shard_of,
+    split_index,
+)
 from tests.builder import StoreBuilder
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -72,6 +78,21 @@ def test_an_index_survives_being_split() -> None:
     assert joined.header == {"format": 1, "key": 1, "store_id": "x"}
     assert [shard.name for shard in root.shards] == sorted(shards)
     assert 240 < len(shards) <= 256
+
+
+def test_only_shards_that_change_are_written() -> None:
+    """One that has the rows it had is not, and one without rows is no shard any more."""
+    index = Index.of([FixtureRow(f"fixtures/{i}.json", A, "m", f"{i:064x}") for i in range(9)], {})
+    shards = split_index(index)
+    root, _ = replace_shards(Index(), shards)
+    first, *others = sorted(shards)
+
+    assert replace_shards(root, shards)[1].shards == {}
+    new, files = replace_shards(root, shards | {first: Index()})
+    assert files.shards == {first: b""}
+    assert [shard.name for shard in new.shards] == others
+    assert replace_shards(new, {first: Index()})[1].shards == {}
+    assert replace_shards(new, shards)[1].shards.keys() == {first}
 
 
 def test_every_toml_reader_reads_the_same_shards() -> None:

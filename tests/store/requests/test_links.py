@@ -31,7 +31,8 @@ from tests.builder import StoreBuilder
 from tests.store.conversations import MODEL, commit, index_of, put_index, rewrite, turns, without_part
 
 BIG = "You know a lot. " * 200
-TURNS = turns(4, system=BIG, tools=[{"name": "look", "description": "d" * 3000}])
+TOOLS = [{"name": "look", "description": "d" * 3000}]
+TURNS = turns(4, system=BIG, tools=TOOLS)
 HEX = "0123456789abcdef" * 4
 
 Document = dict[str, Any]
@@ -68,6 +69,40 @@ def test_what_is_put_together_is_what_was_recorded(store: Store) -> None:
         assert [opened.get(*turn.key) for turn in reversed(TURNS)] == TURNS[::-1]
 
 
+def test_a_conversation_that_goes_on_in_several_ways(store: Store) -> None:
+    """What one way adds is no part of another: neither in a check, nor when they are served."""
+    said = [message.to_dict() for message in TURNS[1].request.messages] if TURNS[1].request else []
+    ways = [
+        Fixture.of(
+            LlmRequest.from_dict(
+                {
+                    "model": MODEL,
+                    "max_tokens": 16,
+                    "system": BIG,
+                    "tools": TOOLS,
+                    "messages": [
+                        *said,
+                        {"role": "assistant", "content": "so"},
+                        {"role": "user", "content": way},
+                    ],
+                }
+            ),
+            Answer(way),
+        )
+        for way in ("left", "right", "back")
+    ]
+    commit(store, *ways)
+    assert {
+        row.continues for row in index_of(store.root).fixtures if row.prompt_hash in {w.key[1] for w in ways}
+    } == {TURNS[1].key.prompt_hash}
+
+    assert findings(store.root) == []
+    for verify in ("full", "on-read"):
+        opened = Store.open(store.root, verify=verify)
+        for order in (ways, ways[::-1], TURNS):
+            assert [opened.get(*one.key) for one in order] == order
+
+
 def nothing(_: Document) -> None:
     """Leave the file as it is."""
 
@@ -90,6 +125,12 @@ def cut_secret(document: Document) -> None:
 
 def change_word(document: Document) -> None:
     document["request"]["messages"][-1]["content"] = "another question"
+
+
+def swap_parts(document: Document) -> None:
+    """Each field is said to stand in the part that has the other one."""
+    parts = document["request"]["parts"]
+    document["request"]["parts"] = dict(zip(parts, reversed(parts.values()), strict=True))
 
 
 def drop_request(document: Document) -> None:
@@ -128,6 +169,7 @@ def drop_request(document: Document) -> None:
         pytest.param(2, cut_secret, in_row(TURNS[1].key.prompt_hash), "link-broken", id="redacted-child"),
         pytest.param(0, cut_secret, in_row(None), "link-broken", id="redacted-parent"),
         pytest.param(0, drop_request, in_row(None), "link-broken", id="parent-without-request"),
+        pytest.param(0, swap_parts, in_row(None), "link-broken", id="parts-without-these-fields"),
         pytest.param(
             2,
             lambda document: document["request"].update(system="Be long."),
