@@ -25,6 +25,10 @@ ABOUT: Final = {
         "`batch --jobs 16` of a server that answers at once, beside vcrpy through httpx. Matched on bodies, "
         "vcrpy tells prompts apart, as we do; matched on the URL, it does not."
     ),
+    "sequence": (
+        "Many answers to one and the same key, each staged as it comes. Four times the answers should take "
+        "four times as long."
+    ),
     "tape": "What recording adds to one chunk of a stream.",
     "secrets": "Looking for secrets in what is about to be stored.",
     "gateway": "`serve`, beside aimock and llmposter with the same answers.",

@@ -44,6 +44,7 @@ from cortex_replay.store.changes import Add, Pin, Remove
 from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.growing import Growing
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import LlmRequest
@@ -401,8 +402,9 @@ class _DryRunStore(Store):
 
 
 class _IdleWriter(StoreWriter):
-    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, _data: bytes = b"") -> Growing:
         """Everything was checked; nothing is written."""
+        return Growing(change, "", 0)
 
 
 @contextmanager

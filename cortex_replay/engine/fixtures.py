@@ -11,9 +11,11 @@ from typing import Final
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.block_ends import BLANK_LINE, move_ends
 from cortex_replay.engine.bound_answers import bind_answer, bind_wire
+from cortex_replay.engine.lines import Line
 from cortex_replay.engine.lookup import LookUp
 from cortex_replay.engine.redaction import redact_answer
 from cortex_replay.engine.staging import RedactingStager, clean_wire, redaction_entries
+from cortex_replay.engine.turns import KeyState
 from cortex_replay.errors import InvalidRequest, NoFixture, RecordingRefused
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
@@ -50,26 +52,52 @@ class FixtureMaker:
         self,
         request: LlmRequest,
         look: LookUp,
-        before: Sequence[Answer],
+        state: KeyState[Answer],
         answer: Answer,
-        committed: Sequence[Answer],
         origin: Mapping[str, JsonValue],
         *,
         overwrite: bool,
     ) -> Answer:
-        """Stage an answer that comes after ``before``, with where it comes from; gives it as it is stored.
+        """Stage the next answer of a key, with where it comes from; gives it as it is stored.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it.
         """
         stored, answer = self.prepare(request, look, answer, origin)
-        answers = _collapse([*before, answer, *committed[len(before) + 1 :]])
+        if (
+            state.line is not None
+            and (next_one := self._go_on(state.line, look.key, state, answer)) is not None
+        ):
+            return next_one
+        before, given = state.successes, len(state.successes) + 1
+        every = [*before, answer, *state.committed[given:]]
+        answers = _collapse(every)
         if "scope" in (answers[0].meta or {}):  # it may go on from what another scope recorded
             meta = {name: value for name, value in (answers[0].meta or {}).items() if name != "scope"}
             answers = (replace(answers[0], meta=meta), *answers[1:])
-        fixture = self.stage_answers(look.key, stored, answers, overwrite=overwrite)
+        fixture, staged = self._stager.begin(
+            self._fixture(look.key, stored, answers),
+            overwrite=overwrite,
+            scope=self._owner,
+            instead_of=None if state.line is None else state.line.staged,
+        )
         kept = fixture.answers[min(len(before), len(answers) - 1)]
-        return kept if kept.meta is not None else replace(kept, meta=fixture.meta)
+        kept = kept if kept.meta is not None else replace(kept, meta=fixture.meta)
+        state.line = Line.of(staged, given, self._redactor.version, kept, every)
+        return kept
+
+    def _go_on(self, line: Line, key: FixtureKey, state: KeyState[Answer], answer: Answer) -> Answer | None:
+        """Stage the next answer alone; ``None`` if all of them have to be staged again."""
+        if line.given != len(state.successes) or line.version != self._redactor.version:
+            return None
+        kept: Answer | None = None
+        if line.tells_nothing_new(answer):
+            kept = line.kept if self._store.is_staged(line.staged) else None
+        elif line.stays_a_list(answer):
+            kept = self._stager.grow(line.staged, line.given + 1, key, answer)
+        if kept is not None:
+            line.go_on(answer, kept)
+        return kept
 
     def prepare(
         self, request: LlmRequest, look: LookUp, answer: Answer, origin: Mapping[str, JsonValue]
@@ -143,11 +171,14 @@ class FixtureMaker:
         is_exact: bool = False,
     ) -> Fixture:
         """Stage answers; gives the fixture as it is stored. See :meth:`stage`."""
+        fixture = self._fixture(key, request, answers)
+        return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
+
+    def _fixture(self, key: FixtureKey, request: LlmRequest | None, answers: Sequence[Answer]) -> Fixture:
         meta = answers[0].meta
         if self._owner:
             meta = {**(meta or {}), "scope": self._owner}
-        fixture = Fixture(key, tuple(answers), request, meta)
-        return self._stager.stage(fixture, overwrite=overwrite, scope=self._owner, is_exact=is_exact)
+        return Fixture(key, tuple(answers), request, meta)
 
     def stage_failure(
         self, failure: Exchange, request: LlmRequest, look: LookUp, *, overwrite: bool

@@ -25,9 +25,10 @@ from cortex_replay.redact.clearance import places_above
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.sensitivity import may_hold_label
-from cortex_replay.store import Fixture, Store
+from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
+from cortex_replay.store.growing import Growing
 from cortex_replay.strict_json import JsonError, loads
 
 __all__ = ["RedactingStager", "clean_wire", "redaction_entries"]
@@ -57,20 +58,51 @@ class RedactingStager:
         return not scope or not self._redactor.found_in({"scope": scope})
 
     def stage(self, fixture: Fixture, *, overwrite: bool, scope: str = "", is_exact: bool = False) -> Fixture:
-        """Stage a fixture for a scope; gives it as it is stored.
+        """Stage a fixture for a scope; gives it as it is stored. See :meth:`begin`."""
+        return self.begin(fixture, overwrite=overwrite, scope=scope, is_exact=is_exact)[0]
+
+    def begin(
+        self,
+        fixture: Fixture,
+        *,
+        overwrite: bool,
+        scope: str = "",
+        is_exact: bool = False,
+        instead_of: Growing | None = None,
+    ) -> tuple[Fixture, Growing]:
+        """Stage a fixture for a scope; gives it as it is stored, and what more answers may come to.
 
         Raises:
             RecordingRefused: A secret could not be cut out of it, or it is labelled above the clearance of
                 the store; or there is one in the name of the scope. Nothing was written.
         """
+        clean = self._clean(fixture, scope)
+        staged = self._store.begin(
+            clean,
+            overwrite=overwrite,
+            keep_existing=not overwrite,
+            scope=scope,
+            is_exact=is_exact,
+            instead_of=instead_of,
+        )
+        return clean.fixture, staged
+
+    def grow(self, staged: Growing, place: int, key: FixtureKey, answer: Answer) -> Answer | None:
+        """Stage one more answer of a fixture; gives it as it is stored. ``None`` if all must be staged again.
+
+        Raises:
+            RecordingRefused: A secret could not be cut out of it. Nothing was written.
+        """
+        alone = Fixture(key, (replace(answer, meta=None),), None, answer.meta)
+        clean = self._clean(alone)
+        if not self._store.grow(staged, place, clean):
+            return None
+        return replace(clean.fixture.answers[0], meta=clean.fixture.meta)
+
+    def _clean(self, fixture: Fixture, scope: str = "") -> RenderedFixture:
         self.learn()
         self._refuse({"scope": scope} if scope else None)
-        clean = self._clean_fixture(fixture)
-        if overwrite:
-            self._store.replace(clean, scope=scope, is_exact=is_exact)
-        else:
-            self._store.add(clean, keep_existing=True, scope=scope, is_exact=is_exact)
-        return clean.fixture
+        return self._clean_fixture(fixture)
 
     def stage_exchange(
         self, exchange: Exchange, *, overwrite: bool, scope: str = "", is_exact: bool = False

@@ -244,18 +244,9 @@ class Turn:
             return fixtures.stage_failure(outcome, self.request(), self.look, overwrite=overwrite)
         origin = {**self.origin, **self.scope.meta, "run": self.scope.run.name}
         origin |= self._times() or times_in(outcome.meta or self.meta or {})  # of one that another asked
-        before, committed = self.state.successes, self.state.committed
-        if not before:
+        if not self.state.successes:
             origin["call"] = self.state.call
-        return fixtures.stage(
-            self.request(),
-            self.look,
-            before,
-            outcome,
-            committed,
-            origin,
-            overwrite=overwrite,
-        )
+        return fixtures.stage(self.request(), self.look, self.state, outcome, origin, overwrite=overwrite)
 
     def _times(self) -> dict[str, JsonValue]:
         return times_in({"asked_at": self._asked_at, "answered_ms": self._answered_ms})

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, Self, TypeVar
 
+from cortex_replay.engine.lines import Line
 from cortex_replay.errors import Timeout
 
 __all__ = ["KeyState", "Turns"]
@@ -96,6 +97,8 @@ class KeyState(Generic[_T]):
     """Numbers the calls of the scope of this kind, whatever they ask."""
     call: int = 0
     """The number of the call whose turn it is."""
+    line: Line | None = None
+    """What is staged of the answers."""
     staging: threading.Lock = field(default_factory=threading.Lock)
     """Is held by who stages its answers, where several calls may be open at once."""
     _numbered: int = -1

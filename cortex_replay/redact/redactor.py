@@ -80,6 +80,8 @@ class Redactor:
         self._extra_patterns = extra_patterns
         self._only = only
         self._listeners: list[Callable[[], None]] = []
+        self.version = 0
+        """Rises with what is known."""
         self._prepare()
 
     def _prepare(self) -> None:
@@ -103,6 +105,7 @@ class Redactor:
         while len(self._learned) > MOST_LEARNED:
             del self._learned[next(iter(self._learned))]
         if not self._all_values <= before:
+            self.version += 1
             self._prepare()
             for listener in self._listeners:
                 listener()

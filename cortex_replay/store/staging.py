@@ -30,7 +30,9 @@ _STAGING: Final = "staging"
 _OWNER: Final = "owner"
 _SESSION: Final = re.compile(r"(\d{1,10}-\d{1,9})-([0-9a-f]{32})")
 _NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.EINVAL, errno.ENXIO)
-_STAGED: Final = re.compile(r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?|note)")
+_STAGED: Final = re.compile(
+    r"(\d{1,9})\.([0-9a-f]{32})\.((?:add|replace)(?:-exchange)?|more-\d{1,9}-\d{1,9}|note)"
+)
 _NOTE: Final = ".note"
 FORM: Final = "form"
 """The end of the name of a file that a commit makes of others: no answer, and nothing to be taken over."""
@@ -130,8 +132,8 @@ class Staging(Closing):
         """The sessions that nobody will commit any more."""
         return [name for name in self._sessions() if self._answers_of_dead(name) is not None]
 
-    def answers(self, session: str) -> Iterator[tuple[str, bytes]]:
-        """What a session has staged, whole and with the mark of this user: how to take it, and its bytes."""
+    def answers(self, session: str) -> Iterator[tuple[str, str, bytes]]:
+        """What a session has staged, whole and with the mark of this user: number, how to take it, bytes."""
         with self._folder.folder(session) as folder:
             for name in _answer_names(folder):
                 number, mark, kind = name.split(".")
@@ -143,7 +145,7 @@ class Staging(Closing):
                     continue
                 # One without its mark was cut short when it was written, or put there by somebody else.
                 if self._knows(mark, "answer", session, number, kind, blake3_hex(data)):
-                    yield kind, data
+                    yield number, kind, data
 
     def spend(self, names: Iterable[str]) -> None:
         """Remove staged answers (session/name), for good."""

@@ -19,6 +19,7 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import RenderedFixture
+from cortex_replay.store.growing import Growing
 from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
@@ -121,7 +122,57 @@ class Store(StoreReader):
             FixtureIntegrityFailed: The fixture would not be trusted once it is written.
             StoreIo: It cannot be written.
         """
-        return self._add(fixture, keep_existing=keep_existing, scope=scope, is_exact=is_exact)
+        return self._add(fixture, keep_existing=keep_existing, scope=scope, is_exact=is_exact)[0]
+
+    def begin(
+        self,
+        fixture: RenderedFixture,
+        *,
+        overwrite: bool = False,
+        keep_existing: bool = False,
+        scope: str = "",
+        is_exact: bool = False,
+        instead_of: Growing | None = None,
+    ) -> Growing:
+        """Stage a fixture to which more answers may come (:meth:`grow`); see :meth:`add`, :meth:`replace`.
+
+        What else was begun, and says no more than this, is dropped for it.
+        """
+        staged = self._add(
+            fixture, overwrite=overwrite, keep_existing=keep_existing, scope=scope, is_exact=is_exact
+        )[1]
+        if instead_of is not None:
+            with self._writing:
+                self._writer.withdraw(instead_of, staged)
+        return staged
+
+    def grow(self, staged: Growing, place: int, answer: RenderedFixture) -> bool:
+        """Stage one more answer of a fixture, which becomes a part of it at the commit.
+
+        What was staged before is not written again, so that a long sequence takes no longer for each answer.
+
+        Args:
+            staged: What :meth:`begin` gave.
+            place: Which answer it is, counted from 1. It comes after all others, or takes the place of one.
+            answer: A fixture with this answer alone, and no request.
+
+        Returns:
+            Whether it is staged. It is not where the fixture was committed, dropped or removed meanwhile:
+            stage all of it again.
+
+        Raises:
+            FixtureIntegrityFailed: The answer would not be trusted once it is written.
+            StoreIo: It cannot be written.
+        """
+        with translate_errors():
+            new_fixture(self.layout, answer.fixture.key, answer.data)  # whatever is written is trusted
+        with self._writing:
+            return self._writer.grow(staged, place, answer.data)
+
+    def is_staged(self, staged: Growing) -> bool:
+        """Whether something that :meth:`begin` gave still waits for a commit of this store."""
+        with self._writing:
+            return self._writer.is_staged(staged)
 
     def replace(self, fixture: Fixture | RenderedFixture, *, scope: str = "", is_exact: bool = False) -> str:
         """Stage a fixture that takes the place of whatever its key has in a scope; gives its path.
@@ -129,7 +180,7 @@ class Store(StoreReader):
         If that says the same already (text, parsed JSON, tool calls, finish reason), the stored file
         stays as it is, whatever usage, times, ids and the rest say: a diff shows real changes only.
         """
-        return self._add(fixture, overwrite=True, scope=scope, is_exact=is_exact)
+        return self._add(fixture, overwrite=True, scope=scope, is_exact=is_exact)[0]
 
     def remove(self, model: str, prompt_hash: str, scope: str = "") -> None:
         """Stage the removal of what a scope has under a key; the shared answers, where none is named.
@@ -163,7 +214,7 @@ class Store(StoreReader):
                 scope=scope,
                 is_exact=is_exact,
             )
-        return self._stage(change, data)
+        return self._stage(change, data)[0]
 
     def remove_failure(self, model: str, prompt_hash: str, n: int, scope: str = "") -> None:
         """Stage the removal of the failure that was answer ``n`` to a key: an answer takes its place."""
@@ -228,15 +279,18 @@ class Store(StoreReader):
         with self._writing:
             self.witness = self._writer.witness = witness
 
-    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> Growing:
         """Stage a change that another process made.
 
         Args:
             change: As :mod:`.changes` makes it from bytes that it trusts.
             data: The recording that it adds.
+
+        Returns:
+            What more answers may come to.
         """
         with self._writing:
-            self._writer.stage(change, data)
+            return self._writer.stage(change, data)
 
     def branch(self) -> Store:
         """The same store, with changes of its own to stage, commit or discard."""
@@ -277,7 +331,7 @@ class Store(StoreReader):
         keep_existing: bool = False,
         scope: str,
         is_exact: bool,
-    ) -> str:
+    ) -> tuple[str, Growing]:
         rendered = RenderedFixture.of(fixture) if isinstance(fixture, Fixture) else fixture
         key, data = rendered.fixture.key, rendered.data
         with translate_errors():
@@ -292,9 +346,8 @@ class Store(StoreReader):
             )
         return self._stage(change, data)
 
-    def _stage(self, change: Add, data: bytes) -> str:
-        self.stage(change, data)
-        return change.row.path
+    def _stage(self, change: Add, data: bytes) -> tuple[str, Growing]:
+        return change.row.path, self.stage(change, data)
 
 
 class _NormalisedView(Store):

@@ -38,6 +38,7 @@ from cortex_replay.store.changes import (
 from cortex_replay.store.check import read_exchange, read_fixture, read_listed
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.gc_pause import pause_gc
+from cortex_replay.store.growing import Growing
 from cortex_replay.store.index.files import (
     Touched,
     read_touched,
@@ -133,14 +134,33 @@ class StoreWriter:
         if self._pid != os.getpid():
             self._start()
 
-    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> None:
+    def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> Growing:
         """Remember a change, and put the bytes of a new fixture where they survive this process."""
         self._start_anew_after_fork()
         with translate_errors():
-            self._pending.stage(change, data)
+            staged = self._pending.stage(change, data)
         if self.witness is not None:
             self._testimony = self._testimony or self.witness.open()
             self._testimony.stage(change, data)
+        return staged
+
+    def withdraw(self, staged: Growing, heir: Growing) -> None:
+        """Drop something that was staged here, for what says all of it anew."""
+        if self._retreat is None:  # else its files are on their way back
+            self._pending.withdraw(staged, heir)
+
+    def grow(self, staged: Growing, place: int, data: bytes) -> bool:
+        """Add an answer to a fixture that was staged here; see :meth:`Store.grow`."""
+        self._start_anew_after_fork()
+        if self.witness is not None:
+            return False  # it tells others of whole fixtures
+        with translate_errors():
+            return self._pending.grow(staged, place, data)
+
+    def is_staged(self, staged: Growing) -> bool:
+        """Whether something that was staged here waits for a commit, and no witness is to hear of more."""
+        self._start_anew_after_fork()
+        return self.witness is None and self._pending.has(staged)
 
     def adopt_abandoned(self) -> int:
         """Stage what dead sessions hold, and clean up after them."""
@@ -191,6 +211,7 @@ class StoreWriter:
             if self._retreat is not None:
                 with lock_store(self._source, self._layout) as store:
                     self._resume_retreat(store, self._retreat)
+            self._pending.join()
             self._pending.sync()  # before the lock, so that nobody waits for our disk
             with lock_store(self._source, self._layout) as store:
                 store.recover()
