@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import key_rules_for
 from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.rekey import RekeyPlan, plan_rekey
+from cortex_replay.store.rekey import RekeyPlan, apply_rekey, plan_rekey
 
 __all__ = ["rekey_command"]
 
@@ -51,20 +52,18 @@ def rekey_command(
     root = store_root(ctx, store)
     source, rules = DirectorySource(root), key_rules_for(root)
     with progress_bar("reading") as progress:
-        plan = plan_rekey(
-            source,
-            RuleRenewal(rules),
-            accept_changed=accept_changed,
-            progress=progress,
+        look = partial(
+            plan_rekey, source, RuleRenewal(rules), accept_changed=accept_changed, progress=progress
         )
+        plan = look()
+        if (plan.moving or plan.exchanges) and not dry_run:
+            plan = apply_rekey(source, plan, look)
     status = 1 if plan.colliding else 0
     settle(ctx, status)
     with output.tolerate_broken_pipe():
         _print(plan, dry_run=dry_run, as_json=as_json)
     if plan.colliding:
         output.talk("error: two different answers would get one key; delete one of each pair first")
-    elif (plan.moving or plan.exchanges) and not dry_run:
-        plan.apply(source)
     verb = "would get" if dry_run or plan.colliding else "got"
     output.talk(f"{output.count(plan.moving, 'fixture')} {verb} another key, {plan.unchanged} keep theirs")
     ctx.exit(status)

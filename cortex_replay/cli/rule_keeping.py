@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from cortex_replay.bindings import PlaceRule
@@ -22,7 +23,7 @@ from cortex_replay.engine.rule_renewal import RuleRenewal
 from cortex_replay.errors import StoreIo
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.repository import find_top
-from cortex_replay.store.rekey import RekeyPlan, plan_rekey
+from cortex_replay.store.rekey import RekeyPlan, apply_rekey, plan_rekey
 
 __all__ = ["RuleKeeping", "plan_keeping"]
 
@@ -34,6 +35,7 @@ class RuleKeeping:
     source: DirectorySource
     rules: tuple[PlaceRule, ...]
     plan: RekeyPlan
+    plan_again: Callable[[], RekeyPlan]
     file: Path
     """The configuration that they go to."""
     prefix: str
@@ -65,7 +67,12 @@ class RuleKeeping:
         except OSError as error:
             raise StoreIo(f"{self.shown}: {error.strerror}; nothing was written") from None
         if self.plan.moving or self.plan.exchanges:
-            self.plan.apply(self.source)
+            done = apply_rekey(self.source, self.plan, self.plan_again)
+            if done.colliding:
+                raise StoreIo(
+                    f"{self.shown} has the rules, but of what was recorded meanwhile, two different answers "
+                    "would get one key: cortex-replay rekey names them"
+                )
 
 
 def plan_keeping(root: Path, rules: Sequence[PlaceRule]) -> RuleKeeping:
@@ -82,11 +89,13 @@ def plan_keeping(root: Path, rules: Sequence[PlaceRule]) -> RuleKeeping:
     before = key_rules_for(root)
     bindings = replace(before.bindings, rules=(*before.bindings.rules, *rules))
     source = DirectorySource(root)
-    plan = plan_rekey(source, RuleRenewal(KeyRules(before.normalisers, before.redact_key, bindings)))
+    rules_then = KeyRules(before.normalisers, before.redact_key, bindings)
+    look = partial(plan_rekey, source, RuleRenewal(rules_then))
+    plan = look()
     file, prefix = _file_for(root)
     content, mode = _read(file)
     made = append_rules(content, shown_path(file), prefix, rules)
-    return RuleKeeping(source, tuple(rules), plan, file, prefix, made, mode)
+    return RuleKeeping(source, tuple(rules), plan, look, file, prefix, made, mode)
 
 
 def _file_for(root: Path) -> tuple[Path, str]:

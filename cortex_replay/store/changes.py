@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from blake3 import blake3
 
 from cortex_replay.canonical import JsonValue, compact
+from cortex_replay.errors import StoreIo
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.store.exchange import Exchange
@@ -29,6 +30,7 @@ __all__ = [
     "Pin",
     "Remove",
     "Said",
+    "StoreChanged",
     "essence_of",
     "essence_of_answer",
     "essence_of_exchange",
@@ -52,6 +54,13 @@ _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 Essence = tuple[bytes, ...]
 """What a recording says: a hash per answer."""
+
+
+class StoreChanged(StoreIo):
+    """Another process committed, so that what was planned may no longer be right; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("the store changed in the meantime; look again and then repeat the command")
 
 
 class Said(NamedTuple):
@@ -91,6 +100,8 @@ class Remove:
     scope: str = ""
     is_kept: bool = False
     """Whether it comes along with the answers that it makes room for, when another process adopts them."""
+    files: frozenset[str] = frozenset()
+    """The hashes of all that is there, where nothing else may be dropped; empty for whatever there is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeVar
 
-from cortex_replay.errors import Finding, StoreIo
+from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
 from cortex_replay.progress import Progress
 from cortex_replay.remote.objects import BucketError
 from cortex_replay.store import hints, trust
@@ -38,6 +38,7 @@ from cortex_replay.store.trust import Complete, Layout, Untrusted
 
 __all__ = [
     "CheckReport",
+    "Moment",
     "Note",
     "check_listing",
     "check_opening",
@@ -45,11 +46,14 @@ __all__ = [
     "check_store",
     "confirm",
     "forget",
+    "look_until_stable",
     "read_exchange",
     "read_file",
     "read_fixture",
     "read_listed",
 ]
+
+_T = TypeVar("_T")
 
 Note = Callable[[str, Fixture | Exchange], None]
 """Gets each trusted recording with its path."""
@@ -100,25 +104,32 @@ def forget(path: str, recording: Fixture | Exchange) -> None:
     """For checks whose caller wants to know no more than that all is well."""
 
 
-_Moment = tuple[bytes | Finding, bytes]
+Moment = tuple[bytes | Finding, bytes]
 """What tells a reader whether a writer was at work: the index and the journal, as bytes."""
 
 
-def _moment_of(source: Source) -> _Moment:
+def _moment_of(source: Source) -> Moment:
     return source.read(INDEX_NAME, trust.MAX_INDEX_BYTES), source.read_journal()
 
 
-def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -> CheckReport:
-    """The report of a look during which nobody committed. Readers take no lock.
+def look_until_stable(source: Source, look: Callable[[Moment], _T]) -> _T:
+    """What a look gives during which nobody committed. Readers take no lock.
 
     Raises:
+        FixtureIntegrityFailed: The look found a fault that no writer accounts for.
         StoreIo: Writers never paused long enough for one look.
     """
     for attempt in range(_MOST_LOOKS):
         before = _moment_of(source)
-        report = look(before)
+        fault: FixtureIntegrityFailed | None = None
+        try:
+            found = look(before)
+        except FixtureIntegrityFailed as error:  # a file that was listed may be gone by now, and rightly so
+            fault = error
         if _moment_of(source) == before:
-            return report
+            if fault is not None:
+                raise fault
+            return found
         time.sleep(min(0.001 * 2**attempt, _LONGEST_PAUSE_S))
     raise StoreIo(f"the store changed during each of {_MOST_LOOKS} attempts to read it")
 
@@ -126,13 +137,13 @@ def _look_until_stable(source: Source, look: Callable[[_Moment], CheckReport]) -
 @pause_gc()
 def check_opening(source: Source) -> CheckReport:
     """What can be told before anything is asked: of an index with shards, the root alone."""
-    return _look_until_stable(source, lambda moment: _look_at_listing(source, moment, is_lazy=True))
+    return look_until_stable(source, lambda moment: _look_at_listing(source, moment, is_lazy=True))
 
 
 @pause_gc()
 def check_listing(source: Source) -> CheckReport:
     """The index, and that it lists what is there; no file but the index is opened."""
-    return _look_until_stable(source, lambda moment: _look_at_listing(source, moment))
+    return look_until_stable(source, lambda moment: _look_at_listing(source, moment))
 
 
 @pause_gc()
@@ -153,7 +164,7 @@ def check_store(
         progress: Called now and then with the number of files checked so far, and of all.
         note: Gets each trusted recording with its path, if its content is read; perhaps more than once.
     """
-    return _look_until_stable(
+    return look_until_stable(
         source,
         lambda moment: _look_at_everything(
             source, moment, content=content, keep=keep, progress=progress, note=note
@@ -161,7 +172,7 @@ def check_store(
     )
 
 
-def _look_at_listing(source: Source, moment: _Moment, *, is_lazy: bool = False) -> CheckReport:
+def _look_at_listing(source: Source, moment: Moment, *, is_lazy: bool = False) -> CheckReport:
     data, journal = moment
     report = CheckReport(journal=trust_journal(journal))
     if isinstance(data, Finding):
@@ -220,7 +231,7 @@ def _compare_listing(source: Source, report: CheckReport) -> None:
 
 def _look_at_everything(
     source: Source,
-    moment: _Moment,
+    moment: Moment,
     *,
     content: bool,
     keep: bool,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from cortex_replay.errors import FixtureConflict
-from cortex_replay.store.changes import Add, Changes, Essence, Pin, Remove, Said
+from cortex_replay.store.changes import Add, Changes, Essence, Pin, Remove, Said, StoreChanged
 from cortex_replay.store.fixture import FixtureKey
 from cortex_replay.store.index.index import (
     ExchangeRow,
@@ -64,6 +64,7 @@ def plan_changes(
 
     Raises:
         FixtureConflict: A key has another answer already, and the change does not overwrite.
+        StoreChanged: There is something else than what was to be removed.
     """
     planner = _Planner(index, read)
     for change in wanted:
@@ -100,6 +101,8 @@ class _Planner:
         if isinstance(change, Remove):
             model, prompt_hash, n, key = change.key
             sequence = self._sequence(change.scope, _Subject(model, prompt_hash, key))
+            if change.files and change.files != {row.blake3 for row in sequence.values()}:
+                raise StoreChanged
             if n is None:
                 sequence.clear()
             else:

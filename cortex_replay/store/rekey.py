@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from cortex_replay.canonical import JsonValue
-from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.errors import Finding, FixtureConflict, FixtureIntegrityFailed
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.progress import Progress
 from cortex_replay.store import trust
 from cortex_replay.store.changes import (
     Essence,
     Remove,
+    StoreChanged,
     essence_of,
     essence_of_exchange,
     new_exchange,
     new_fixture,
 )
-from cortex_replay.store.check import check_store, read_exchange
+from cortex_replay.store.check import check_store, look_until_stable, read_exchange
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
@@ -33,10 +35,11 @@ from cortex_replay.store.state import translate_errors
 from cortex_replay.store.trust import Layout, Untrusted
 from cortex_replay.store.writer import StoreWriter
 
-__all__ = ["ExchangeChange", "KeyChange", "RekeyPlan", "Renewal", "plan_rekey"]
+__all__ = ["ExchangeChange", "KeyChange", "RekeyPlan", "Renewal", "apply_rekey", "plan_rekey"]
 
 
 _T = TypeVar("_T")
+_MOST_PLANS: Final = 20
 
 
 class Renewal(Protocol):
@@ -67,6 +70,8 @@ class KeyChange:
     """As it will be written."""
     scope: str = ""
     """Whose it is, where it is not shared."""
+    files: frozenset[str] = frozenset()
+    """The hashes of what goes: the listed file, and those of its failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class ExchangeChange:
     exchange: Exchange
     """As it will be written."""
     scope: str = ""
+    files: frozenset[str] = frozenset()
+    """The hash of the listed file, which goes."""
 
 
 @dataclass(slots=True)
@@ -100,13 +107,18 @@ class RekeyPlan:
     """Calls that are recorded as they are, and move to another key."""
 
     def apply(self, source: DirectorySource) -> None:
-        """Write the fixtures under their new keys, in one commit."""
+        """Write the fixtures under their new keys, in one commit.
+
+        Raises:
+            FixtureConflict: Another process recorded something else under one of the new keys.
+            StoreChanged: Another process changed one of the recordings that move; see :func:`apply_rekey`.
+        """
         writer = StoreWriter(source, self.layout)
         try:
             for item in self.moving:
-                writer.stage(Remove((*item.old, None, None), item.scope))
+                writer.stage(Remove((*item.old, None, None), item.scope, files=item.files))
             for call in self.exchanges:
-                writer.stage(Remove((None, None, None, call.old), call.scope))
+                writer.stage(Remove((None, None, None, call.old), call.scope, files=call.files))
             with translate_errors():
                 for item in self.moving:
                     data = render_fixture(item.fixture)
@@ -117,7 +129,8 @@ class RekeyPlan:
                     data = render_exchange(exchange)
                     writer.stage(new_exchange(self.layout, exchange, data, scope=scope, is_exact=True), data)
             writer.commit()
-            drop_unused_parts(source, self.layout)
+            with suppress(StoreChanged):  # they are dropped next time; the keys have changed
+                drop_unused_parts(source, self.layout)
         except BaseException:
             writer.discard()  # it can be planned again; nobody should adopt half of it
             raise
@@ -140,7 +153,42 @@ def plan_rekey(
 
     Raises:
         FixtureIntegrityFailed: The store has other faults than keys that do not fit their requests.
+        StoreIo: Writers never paused long enough for one look.
     """
+    return look_until_stable(source, lambda _: _plan_once(source, renew, accept_changed, progress))
+
+
+def apply_rekey(source: DirectorySource, plan: RekeyPlan, plan_again: Callable[[], RekeyPlan]) -> RekeyPlan:
+    """Make a plan come true, and give the one that did.
+
+    Where another process changed what moves since it was planned, its answers count: it is planned again.
+
+    Args:
+        source: Where the store is.
+        plan: What is to be done.
+        plan_again: Makes the plan anew.
+
+    Returns:
+        What was done; or a plan with collisions, of which nothing was done.
+
+    Raises:
+        StoreChanged: Others changed it each time.
+    """
+    for _ in range(_MOST_PLANS):
+        if plan.colliding:
+            return plan
+        try:
+            plan.apply(source)
+        except (StoreChanged, FixtureConflict):
+            plan = plan_again()
+        else:
+            return plan
+    raise StoreChanged
+
+
+def _plan_once(
+    source: DirectorySource, renew: Renewal, accept_changed: bool, progress: Progress | None
+) -> RekeyPlan:
     report = check_store(source, progress=progress)
     ours = {"request-mismatch", "mismatch"} if accept_changed else {"request-mismatch"}
     faults = [finding for finding in report.findings if finding.code not in ours]
@@ -149,6 +197,12 @@ def plan_rekey(
     plan = RekeyPlan(report.layout)
     taken: dict[tuple[str, FixtureKey], tuple[str, Fixture]] = {}
     befores: dict[tuple[str, FixtureKey], Fixture] = {}
+    others: list[ExchangeRow | ScopedRow] = [*report.index.exchanges, *report.index.scoped]
+    failures: dict[tuple[str, FixtureKey], list[str]] = {}
+    for one in others:
+        if one.n is not None:
+            place = one.scope if isinstance(one, ScopedRow) else "", _key_of(one)
+            failures.setdefault(place, []).append(one.blake3)
     rows: list[FixtureRow | ScopedRow] = [*report.index.fixtures]
     rows += [row for row in report.index.scoped if row.is_fixture]
     for row, stored, is_as_listed in _whole_fixtures(source, report.index, rows):
@@ -169,9 +223,9 @@ def plan_rekey(
         elif fixture == was and is_as_listed:
             plan.unchanged += 1
         else:
-            plan.moving.append(KeyChange(path, old, fixture, scope))
+            files = frozenset([row.blake3, *failures.get((scope, old), ())])
+            plan.moving.append(KeyChange(path, old, fixture, scope, files))
             befores[scope, old] = was
-    others: list[ExchangeRow | ScopedRow] = [*report.index.exchanges, *report.index.scoped]
     _move_failures(plan, source, others, renew, befores)
     _move_exchanges(plan, source, [row for row in others if row.key is not None], renew)
     return plan
@@ -188,7 +242,7 @@ def _move_failures(
     taken: dict[tuple[str | None, ...], tuple[str, Essence]] = {}
     for row in rows:
         scope = row.scope if isinstance(row, ScopedRow) else ""
-        item = moved.get((scope, FixtureKey(row.model or "", row.prompt_hash or "")))
+        item = moved.get((scope, _key_of(row)))
         if item is not None and row.n is not None:
             failure = renew.failure(read_exchange(source, row), befores[scope, item.old])
             failure = replace(failure, match=item.fixture.key)
@@ -213,7 +267,8 @@ def _move_exchanges(
         elif path != row.path:
             plan.joining.append((path, row.path, False))
         if now != was:
-            plan.exchanges.append(ExchangeChange(row.path, row.key or "", now, scope))
+            files = frozenset([row.blake3])
+            plan.exchanges.append(ExchangeChange(row.path, row.key or "", now, scope, files))
 
 
 def _whole_fixtures(
@@ -234,6 +289,10 @@ def _whole_fixtures(
         except Untrusted as error:
             raise FixtureIntegrityFailed([error.finding]) from None
         yield row, replace(fixture, request=request, link=None), is_as_listed
+
+
+def _key_of(row: ExchangeRow | ScopedRow) -> FixtureKey:
+    return FixtureKey(row.model or "", row.prompt_hash or "")
 
 
 def _listed_key(row: FixtureRow | ScopedRow, fixture: Fixture) -> FixtureKey:

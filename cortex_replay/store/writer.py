@@ -32,6 +32,7 @@ from cortex_replay.store.changes import (
     Pin,
     Remove,
     Said,
+    StoreChanged,
     said_by,
     said_by_exchange,
 )
@@ -256,12 +257,13 @@ class StoreWriter:
             beside: Its signature and its chain, written once it is in place; without them it is unsigned.
 
         Raises:
-            StoreIo: The index is another one by now, or the disk refused.
+            StoreChanged: The index is another one by now.
+            StoreIo: The disk refused.
         """
         with translate_errors(), lock_store(self._source, self._layout) as store:
             store.recover()
             if store.read_index() != expected:
-                raise StoreIo("the store changed in the meantime; look again and then repeat the command")
+                raise StoreChanged
             if expected is None:
                 store.complete_attributes()
             if beside:

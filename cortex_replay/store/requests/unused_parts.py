@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.store.check import look_until_stable
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import FixtureError, may_be_short, parse_fixture
 from cortex_replay.store.index.index import FixtureRow, Index, PartRow, ScopedRow
@@ -19,14 +20,24 @@ def drop_unused_parts(source: DirectorySource, layout: Layout) -> list[PartRow]:
 
     Raises:
         FixtureIntegrityFailed: A fixture cannot be read, so what it names is not known.
-        StoreIo: Another process committed meanwhile, or the disk refused.
+        StoreChanged: Another process committed meanwhile.
+        StoreIo: The disk refused.
     """
+    index, data, unused = look_until_stable(source, lambda _: _look_for_unused(source))
+    if unused:
+        kept = Index.of((row for row in index.rows if row not in unused), index.header)
+        StoreWriter(source, layout).put_index(kept, data, {}, [row.path for row in unused])
+    return unused
+
+
+def _look_for_unused(source: DirectorySource) -> tuple[Index, bytes, list[PartRow]]:
+    """The index, as rows and as bytes, and those of its parts that no fixture names."""
     try:
         index, data = read_index(source)
     except Untrusted as error:
         raise FixtureIntegrityFailed([error.finding]) from None
     if not index.parts:
-        return []
+        return index, data, []
     fixtures: list[FixtureRow | ScopedRow] = [
         *index.fixtures,
         *(row for row in index.scoped if row.is_fixture),
@@ -36,11 +47,7 @@ def drop_unused_parts(source: DirectorySource, layout: Layout) -> list[PartRow]:
         if isinstance(read, Finding):
             raise FixtureIntegrityFailed([read])
         named |= parts_named_in(row.path, read)
-    unused = [row for row in index.parts if row.blake3 not in named]
-    if unused:
-        kept = Index.of((row for row in index.rows if row not in unused), index.header)
-        StoreWriter(source, layout).put_index(kept, data, {}, [row.path for row in unused])
-    return unused
+    return index, data, [row for row in index.parts if row.blake3 not in named]
 
 
 def parts_named_in(path: str, data: bytes) -> set[str]:
