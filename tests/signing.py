@@ -18,6 +18,7 @@ __all__ = [
     "make_store",
     "new_key",
     "public_half",
+    "question",
     "record",
     "remove",
     "sign",

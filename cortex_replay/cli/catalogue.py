@@ -33,6 +33,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Keep the store healthy": {
         "verify": "Check that a store is what its index says.",
         "sign": "Sign the index with an SSH key, after showing what changed since it was signed last.",
+        "receipt": "Prove an answer of a signed store to somebody who has the signed index alone.",
         "scan": "Look for secrets in every recorded file.",
         "index": "Rebuild INDEX.toml from the files, after showing what that changes.",
         "resolve": "Resolve a merge conflict in INDEX.toml: keep what both branches recorded.",

@@ -45,7 +45,15 @@ def test_commands_are_completed_with_what_they_do() -> None:
     with click.Context(main) as ctx:
         found = main.shell_complete(ctx, "re")
 
-    assert [item.value for item in found] == ["record", "replay", "refresh", "resolve", "rekey", "repack"]
+    assert [item.value for item in found] == [
+        "record",
+        "replay",
+        "refresh",
+        "receipt",
+        "resolve",
+        "rekey",
+        "repack",
+    ]
     assert found[0].help == SUMMARIES["record"]
 
 

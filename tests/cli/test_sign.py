@@ -39,15 +39,20 @@ def signers(tmp_path: Path, alice: Path) -> Path:
     return write_signers(tmp_path / "signers", allow("alice@example.org", alice))
 
 
-@pytest.fixture
-def root(tmp_path: Path, alice: Path) -> Path:
-    """A store of generation 1, committed."""
-    project = tmp_path / "project"
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    project = tmp_path_factory.mktemp("signed") / "project"
     project.mkdir()
     git(project, "init", "-q", "-b", "main")
-    root = make_store(project / "llm", "one", "two", key=alice)
+    make_store(project / "llm", "one", "two", key=new_key("alice"))
     commit(project, "one")
-    return root
+    return project
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    """A store of generation 1, committed."""
+    return Path(shutil.copytree(template, tmp_path / "project")) / "llm"
 
 
 def head_of(root: Path) -> Head:

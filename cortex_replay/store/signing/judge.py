@@ -37,7 +37,7 @@ from cortex_replay.store.signing.ssh import BadSignature, Signer, SshKeygen, Str
 from cortex_replay.store.source import Source
 from cortex_replay.store.trust import Untrusted, trust_index
 
-__all__ = ["Evidence", "Known", "Verdict", "chain_of", "head_of", "judge", "read_evidence"]
+__all__ = ["MAX_SIGNATURE_BYTES", "Evidence", "Known", "Verdict", "check_signed", "judge", "read_evidence"]
 
 MAX_SIGNATURE_BYTES: Final = 2**16
 _SIGN: Final = "cortex-replay sign"
@@ -126,8 +126,8 @@ def judge(evidence: Evidence, known: Known, ssh: SshKeygen, signers: bytes) -> V
         StoreIo: ``ssh-keygen`` cannot be run.
     """
     try:
-        head = head_of(trust_index(evidence.index))
-        chain = chain_of(evidence)
+        head = _head_of(trust_index(evidence.index))
+        chain = _chain_of(evidence)
     except Untrusted as error:
         return Verdict([error.finding])
     entry = Entry(head.generation, blake3_hex(evidence.index))
@@ -144,7 +144,7 @@ def judge(evidence: Evidence, known: Known, ssh: SshKeygen, signers: bytes) -> V
     return Verdict([*_judge_past(head, entry, chain, known)], head, signer, entry)
 
 
-def head_of(index: Index) -> Head:
+def _head_of(index: Index) -> Head:
     """The head of a signed index.
 
     Raises:
@@ -159,7 +159,7 @@ def head_of(index: Index) -> Head:
     return head
 
 
-def chain_of(evidence: Evidence) -> Chain:
+def _chain_of(evidence: Evidence) -> Chain:
     """The chain of a signed index, if nothing is missing that a signature needs.
 
     Raises:
@@ -173,6 +173,17 @@ def chain_of(evidence: Evidence) -> Chain:
         return Chain.parse(evidence.chain or b"")
     except ChainError as error:
         raise Untrusted(Finding("chain-broken", CHAIN_NAME, str(error), _RESTORE)) from None
+
+
+def check_signed(evidence: Evidence) -> None:
+    """See that an index is as it was when it was signed; by whom, is not asked.
+
+    Raises:
+        Untrusted: It was never signed, or changed since.
+    """
+    head, chain = _head_of(trust_index(evidence.index)), _chain_of(evidence)
+    if Entry(head.generation, blake3_hex(evidence.index)) not in chain.entries:
+        raise Untrusted(_stale(head, chain))
 
 
 def _stale(head: Head, chain: Chain) -> Finding:

@@ -197,6 +197,7 @@ ROWS: Final[tuple[Row, ...]] = (
         changes=_GIT_CONFIG,
         prepare=_with_key,
     ),
+    _of("receipt", "receipt", "{fixture}", "--out", REPORT, changes=(REPORT,)),
     _of("diff", "diff", "HEAD~1"),
     _of("diff --json", "diff", "HEAD~1..HEAD", "--json"),
     _of("index", "index", changes=STORES),
